@@ -96,13 +96,19 @@ def create_app(services: Services) -> FastAPI:
 
 
 def described_app() -> DocumentedApi:
-    """Return an application with all routes but without services: enough for the OpenAPI document."""
+    """Return an application with all routes but without services.
+
+    The application is sufficient to generate the OpenAPI document.
+    """
     return _with_routes(_routes())
 
 
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
-    """Return the routes, which do not depend on services; their validators are compiled once per process."""
+    """Return the routes of all resources.
+
+    The routes do not depend on services; their validators are compiled once per process.
+    """
     app = _with_routes(())
     for resource in (
         datastreams,
@@ -182,8 +188,10 @@ async def _explain_validation(request: Request, error: Exception) -> Response:
 
 
 async def _explain_routing(request: Request, error: Exception) -> Response:
-    """Return a problem document for an error of the framework: an unknown path or method, or an undecodable
-    body."""
+    """Return a problem document for an error of the framework.
+
+    Examples are an unknown path or method, or an undecodable body.
+    """
     assert isinstance(error, HTTPException)
     path = request.url.path
     meant: HeadraceError = InvalidRequest(str(error.detail))
@@ -201,7 +209,10 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods of all routes that match the path; the framework names only one route."""
+    """Return the methods of all routes that match the path.
+
+    The framework names only one route.
+    """
     routes, scope = request.app.routes, dict(request.scope)
     return sorted(
         method

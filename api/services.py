@@ -44,9 +44,11 @@ from pinot.time_range import TimeRange
 
 
 class ProcessUsage(NamedTuple):
-    """Resource usage of an instance. `memory_bytes`: resident memory of all processes of the instance.
-    `cpu_cores`: average since the previous reading, None for the first reading. Fields are None if the system
-    does not report them."""
+    """Resource usage of an instance.
+
+    `memory_bytes`: resident memory of all processes of the instance. `cpu_cores`: average since the previous
+    measurement, None for the first. Fields are None if the system does not report them.
+    """
 
     processes: int | None = None
     memory_bytes: int | None = None
@@ -54,7 +56,7 @@ class ProcessUsage(NamedTuple):
 
 
 class ProcessReport(NamedTuple):
-    """Resource usage of an instance, and the placement strategies and load providers that it can use."""
+    """Resource usage of an instance, and its placement strategies and load providers."""
 
     usage: ProcessUsage = ProcessUsage()
     strategies: tuple[str, ...] = ()
@@ -63,8 +65,10 @@ class ProcessReport(NamedTuple):
 
 @dataclass(frozen=True)
 class LoadHistoryQuery:
-    """Query for hourly loads of partitions of a source cluster, or of whole topics if no partition is
-    given."""
+    """Query for hourly loads of partitions of a source cluster.
+
+    Without partitions, the query is for whole topics.
+    """
 
     cluster: ClusterRef
     when: TimeRange
@@ -74,7 +78,10 @@ class LoadHistoryQuery:
 
 @dataclass(frozen=True)
 class LatencyHistoryQuery:
-    """Query for at most `points` steps of a group's latency; `topics` None means all topics of the group."""
+    """Query for at most `points` steps of a group's latency.
+
+    `topics`: None means all topics of the group.
+    """
 
     group: GroupName
     when: TimeRange
@@ -83,8 +90,11 @@ class LatencyHistoryQuery:
 
 
 class UsageReport(NamedTuple):
-    """Usage of a period. `measured_by`: `pinot` or `topic`. `quota_of` returns the quota of an owner in bytes
-    per second, 0 without one."""
+    """Usage of a period.
+
+    `measured_by`: `pinot` or `topic`. `quota_of` returns the quota of an owner in bytes per second, 0 without
+    one.
+    """
 
     lines: Sequence[UsageLine]
     measured_by: str
@@ -139,7 +149,10 @@ class Services:
     """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]
     previews: WorldView
-    """Computes dry runs with the loads of this instance; only the leader has current loads."""
+    """Computes dry runs with the loads of this instance.
+
+    Only the leader has current loads.
+    """
     proposals: ProposalStore
     operations: Operations
     default_destination: ClusterRef
@@ -154,8 +167,10 @@ class Services:
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """Returns the stored progress of a group at a destination. Raises NothingStored, Unreachable."""
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
-    """Returns the stored progress of a group for a source and a destination, including the first offsets of
-    lanes that have copied nothing."""
+    """Returns the stored progress of a group for a source and a destination.
+
+    The progress includes the first offsets of lanes that have copied nothing.
+    """
     restarts: RestartClusters
     """Compares the destination before a datastream is restarted."""
     lost: LostStore
@@ -168,11 +183,14 @@ class Services:
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
-    """Returns the partition counts by topic of a cluster; None if the cluster does not respond in time."""
+    """Returns the partition counts of a cluster's topics; None if the cluster does not respond in time."""
     retirements: TopicRetirements
     """Finds unused topics and retires them."""
     is_store_answering: Callable[[], bool]
-    """Returns whether the coordination store responded to the last heartbeat, without sending a request."""
+    """Returns whether the coordination store responded to the last heartbeat.
+
+    The function sends no request.
+    """
     secret: Callable[[], str]
     """Returns the secret shared by the instances of this service. Raises Unreachable, DamagedState."""
     transport: Callable[[], AsyncBaseTransport]
@@ -184,8 +202,10 @@ class Services:
     load_history: Callable[[LoadHistoryQuery], Mapping[TopicPartition | None, Sequence[LoadHour]]] = (
         no_history
     )
-    """Returns the hourly loads of the requested partitions; key None: sum of all topics. Raises
-    HistoryUnavailable, Unreachable, AnalyticsError."""
+    """Returns the hourly loads of the requested partitions; the key None means the sum of all topics.
+
+    Raises HistoryUnavailable, Unreachable, AnalyticsError.
+    """
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
     """Returns the latency of records. Raises HistoryUnavailable, Unreachable, AnalyticsError."""
     usage: Callable[[TimeRange], UsageReport] = no_usage
@@ -196,8 +216,10 @@ class Services:
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
     """Returns the monitor's incident records, newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None
-    """Usable capacity of a task, for groups whose plan does not record one; None if placement ignores
-    load."""
+    """Usable capacity of a task, for groups whose plan does not record one.
+
+    None means that placement ignores load.
+    """
     access: AccessMethods = field(default_factory=AccessMethods)
     """Authentication of callers."""
     limits: LimitSettings = field(default_factory=LimitSettings)

@@ -19,22 +19,22 @@ class ApiSettings(Settings):
     """Listener of the REST interface."""
 
     host: str = HOST
-    """Address to bind. An address other than loopback requires `api.tls`, and callers with tokens or
-    certificates."""
+    """Address to bind. An address other than loopback requires `api.tls`, and tokens or certificates for
+    callers."""
     insecure: bool = False
     """Allow an address other than loopback without TLS or authentication. Health reports this as a
     problem."""
     connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
-    """Connector names that Brooklin's configuration uses for Kafka mirroring. Datastreams with other
+    """Connector names of Brooklin's configuration that mean Kafka mirroring. Datastreams with other
     connectors are rejected."""
     transport_provider_names: list[str] = Field(default=["kafkaTransportProvider"])
-    """Names of transport providers that Brooklin's configuration uses for Kafka. Datastreams with other
+    """Names of transport providers of Brooklin's configuration that mean Kafka. Datastreams with other
     providers are rejected."""
     advertised_address: str = ""
     """`host:port` at which other instances reach this instance. Empty: the listen address; if that is the
     wildcard address, the host name of this machine."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
-    """Maximum time to wait for each instance when a request needs responses from all instances."""
+    """Maximum time to wait for each instance if a request needs responses from all instances."""
     port: int = Field(default=PORT, ge=0, le=65535)
     """Port to bind; 0 picks a free port. The default is Brooklin's."""
     tls: TlsSettings = TlsSettings()
@@ -51,12 +51,18 @@ class ApiSettings(Settings):
 
     @property
     def knows_callers(self) -> bool:
-        """True if requests have a principal, so that rights depend on the principal instead of the owner."""
+        """True if requests have a principal.
+
+        Rights then depend on the principal instead of the owner.
+        """
         return self.requires_authentication or bool(self.brooklin.port)
 
     @property
     def _missing(self) -> dict[str, str]:
-        """Missing protections, if `host` is reachable from other machines, and the settings that add them."""
+        """Missing protections, and the settings that add them.
+
+        Empty if `host` is not reachable from other machines.
+        """
         if is_loopback(self.host):
             return {}
         found = {}
@@ -67,8 +73,10 @@ class ApiSettings(Settings):
         return found
 
     def check_exposure(self) -> None:
-        """Raise ConfigError if unauthenticated callers from other machines have access and the settings do
-        not allow it explicitly."""
+        """Raise ConfigError if unauthenticated callers from other machines have access.
+
+        The settings may allow it explicitly.
+        """
         missing = self._missing
         if missing and not self.insecure:
             keys = " and ".join(f"{label} ({named})" for label, named in missing.items())
@@ -86,8 +94,10 @@ class ApiSettings(Settings):
             )
 
     def exposure(self) -> str:
-        """Return the warning of health about listeners reachable without authentication or TLS; empty if
-        there are none."""
+        """Return the warning of health about listeners without authentication or TLS.
+
+        The warning is empty if there are no such listeners.
+        """
         found = []
         if missing := self._missing:
             found.append(f"INSECURE: {self.host} is bound without {' and '.join(missing)} (api.insecure)")

@@ -1,4 +1,5 @@
-"""The planning pipeline: validate, place, apply the move budget, explain, check."""
+"""Plans tasks: validates the input, places partitions, applies the move budget, explains and checks the
+plan."""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ def plan(
     policy: Policy | None = None,
     current: TaskOf | None = None,
 ) -> PlacementAnswer:
-    """Return task count and placement for the given loads. Equal input in any order gives equal results.
+    """Return the number of tasks and the placement for the loads.
 
-    `current`: task number by position in `loads`, -1 for a new partition; None if no partition is placed yet.
-    Raises InvalidRequest that names the invalid input, and PlanRejected if the verifier finds an error in the
-    result.
+    Equal input in any order gives equal results. `current`: task number by position in `loads`, -1 for a new
+    partition; None if no partition is placed yet. Raises InvalidRequest that names the invalid input, and
+    PlanRejected if the verifier finds an error in the result.
     """
     limits, policy = limits or TaskLimits(), policy or Policy()
     whole = build_problem(loads, capacity, limits, current)
@@ -61,9 +62,11 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 
 
 def _placeable(problem: PlacementProblem) -> Ranks:
-    """Return the ranks of the partitions that get a task: all partitions, unless the limits on tasks and on
-    partitions per task are too low. If the limits are too low, partitions that already have a task come
-    first, then the heaviest."""
+    """Return the ranks of the partitions that get a task.
+
+    All partitions get a task unless the limits on tasks and on partitions per task are too low. If the limits
+    are too low, partitions that already have a task come first, then the heaviest.
+    """
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
     if places >= problem.count:
@@ -140,7 +143,7 @@ class LoadPlanner:
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
     ) -> tuple[Policy, TaskLimits]:
-        """Return policy and limits for a request, more cautious if few loads are known.
+        """Return the policy and the limits for a request. Both are more cautious if few loads are known.
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
         request, no task is removed because of a single observation. If no load is known, partitions keep
@@ -179,8 +182,11 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """Return the load to assume for partitions without measurements. The assumed load is so low that every
-    current task is within its capacity, so that partitions do not move because of an assumption."""
+    """Return the load to assume for partitions without measurements.
+
+    With this load, every current task is within its capacity. Partitions therefore do not move because of an
+    assumption.
+    """
     wanted = set(request.partitions)
     sizes = Counter(task for partition, task in request.current.items() if partition in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity
@@ -195,8 +201,10 @@ def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:
-    """Return the names of current tasks that have a selected partition; names that contain a number are
-    sorted by that number."""
+    """Return the names of current tasks that have a selected partition.
+
+    Names that contain a number are sorted by that number.
+    """
     wanted = set(request.partitions)
     return sorted(
         {task for partition, task in request.current.items() if partition in wanted}, key=_by_number
@@ -215,8 +223,10 @@ def _current(request: PlanningRequest, names: Sequence[TaskName]) -> TaskOf:
 
 
 def task_names(group: GroupName, existing: Sequence[TaskName], answer: PlacementAnswer) -> list[TaskName]:
-    """Return a name for every task number: current tasks keep their names, and new tasks get the lowest free
-    numbers."""
+    """Return a name for every task number.
+
+    Current tasks keep their names, and new tasks get the lowest free numbers.
+    """
     names = list(existing)
     taken = {name for name, alive in zip(existing, answer.alive, strict=False) if alive}
     number = 0
@@ -263,8 +273,11 @@ def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequenc
 def _known(
     loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the known loads of the given partitions; `loads` may cover a whole cluster. Loads of 0 at the
-    default level are omitted, because such loads are unknown."""
+    """Return the known loads of the selected partitions.
+
+    `loads` may cover a whole cluster. Loads of 0 at the default level are omitted, because such loads are
+    unknown.
+    """
     return {
         partition: load
         for partition in wanted

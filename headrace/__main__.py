@@ -18,7 +18,7 @@ from headrace.errors import exit_code_of, explain
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
-    "groups": ("datastreams.consumer_groups", "Show the consumer groups that follow a datastream."),
+    "groups": ("datastreams.consumer_groups", "Show consumer groups whose committed offsets are copied."),
     "topics": ("topics", "Find topics that nobody uses, and retire them."),
     "config": ("config", "Check and show the settings, and list every key."),
     "state": ("fleet.state", "Move the state of a stopped service to another store."),
@@ -57,8 +57,10 @@ _COMMANDS: Final = {
 
 
 def app_of(*names: str) -> typer.Typer:
-    """Return an application with only the given commands. Importing the modules of all commands would take
-    one second of CPU time."""
+    """Return an application with only the given commands.
+
+    Importing the modules of all commands would take one second of CPU time.
+    """
     app = CommandGroup(
         name="headrace",
         help="Mirror Kafka topics between clusters, balanced by measured load.",
@@ -123,15 +125,19 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _command(first: str) -> Any:
-    """Return the click command named `first`, or the command of the whole application if no command has this
-    name. The result is cached, because typer derives it from up to 60 functions."""
+    """Return the click command with this name, or that of the whole application if there is none.
+
+    The result is cached, because typer derives it from up to 60 functions.
+    """
     is_alone = first in _GROUPS or first in _COMMANDS
     return typer.main.get_command(app_of(first) if is_alone else whole_app())
 
 
 def first_argument() -> str:
-    """Return the first argument, which normally is the name of the command; empty if there are no arguments
-    or during shell completion."""
+    """Return the first argument, which normally is the name of the command.
+
+    Empty without arguments and during shell completion.
+    """
     completes = "_HEADRACE_COMPLETE" in os.environ
     return "" if completes or len(sys.argv) < 2 else sys.argv[1]
 
@@ -146,7 +152,7 @@ def main() -> None:
 
 
 def run_command(command: Any, program: str) -> None:
-    """Run a click command; report an expected failure as one line on stderr and a non-zero exit code."""
+    """Run a click command. Report an expected failure as one line on stderr and a non-zero exit code."""
     try:
         command(prog_name=program)
     except Exception as error:

@@ -17,10 +17,10 @@ EXIT_USAGE: Final = 2
 
 
 def explain(error: BaseException) -> str | None:
-    """Return the message of an expected failure; None for an unexpected failure, whose traceback is shown.
+    """Return the message of an expected failure, or None for an unexpected one.
 
-    Errors of `stack/` are recognised by their attribute `advice`. Errors of `stack/` are not HeadraceErrors,
-    because `stack` does not import other packages.
+    The traceback of an unexpected failure is shown. Errors of `stack/` are not HeadraceErrors, because
+    `stack` imports no other package. Such errors are recognised by their attribute `advice`.
     """
     if isinstance(error, HeadraceError) or hasattr(error, "advice"):
         return str(error)
@@ -52,12 +52,14 @@ EXTRAS: Final = {
     "jwt": "oidc",
     "matplotlib": "plots",
 }
-"""Extra in pyproject.toml that installs each module."""
+"""Extra in pyproject.toml that installs each optional module."""
 
 
 def _missing_extra(module: str) -> str | None:
-    """Return the message for a missing module; None if no extra installs the module. The message lists the
-    packages of the extra, because `headrace` itself is not on a package index."""
+    """Return the message for a missing module, or None if no extra installs it.
+
+    The message lists the packages of the extra, because `headrace` itself is not on a package index.
+    """
     extra = EXTRAS.get(module.partition(".")[0])
     if extra is None:
         return None
@@ -66,8 +68,7 @@ def _missing_extra(module: str) -> str | None:
 
 
 def requirements_of(extra: str) -> frozenset[str]:
-    """Return the requirements of an extra of this distribution, such as "numpy>=2.1". Nested extras are
-    expanded."""
+    """Return the requirements of an extra, such as "numpy>=2.1". Nested extras are expanded."""
     found: set[str] = set()
     for text in requires("headrace") or ():
         wanted, _, marker = text.partition(";")

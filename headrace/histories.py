@@ -1,4 +1,4 @@
-"""Functions that read past loads and latencies from Pinot, if it is configured."""
+"""Reads past loads and latencies from Pinot, if it is configured."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _PATIENCE_SECONDS: Final = 5.0
 def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
-    """Return the functions that read past loads and latencies. Both functions query Pinot without retries and
-    with a timeout of at most 5 s, because a caller waits for the response. Both functions raise
-    HistoryUnavailable, Unreachable, TimedOut and AnalyticsError."""
+    """Return the functions that read past loads and past latencies.
+
+    The functions query Pinot without retries, with a timeout of at most 5 s, because a caller waits for the
+    response. The functions raise HistoryUnavailable, Unreachable, TimedOut and AnalyticsError.
+    """
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
         return no_history, no_history
@@ -74,6 +76,8 @@ def _client(settings: HeadraceSettings) -> PinotClient:
 
 
 def _no_table(error: NotFound) -> HistoryUnavailable:
-    """Convert the error for a missing table, so that it is not mistaken for an unknown name in the
-    request."""
+    """Convert the error for a missing table.
+
+    The error would otherwise look like an unknown name in the request.
+    """
     return HistoryUnavailable(f"no history recorded: {error.message}", advice=error.advice)

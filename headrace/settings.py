@@ -47,9 +47,9 @@ DEFAULT_CLUSTERS: Final = {
 """Default clusters if the file defines no clusters. Environment variables can still override the settings of
 these clusters."""
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
-"""Sections with one subsection per cluster."""
+"""Sections with one subsection per cluster or alias."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
-"""Keys whose defaults are local addresses or ports, in addition to the clusters."""
+"""Keys whose defaults are local addresses or ports, except clusters."""
 
 
 class StoreKind(StrEnum):
@@ -72,8 +72,10 @@ class LogSettings(Settings):
 
 
 class _Variables(EnvSettingsSource):
-    """Settings from environment variables. Cluster names in variables are mapped to aliases: `US_EAST_1`
-    refers to `us-east-1`."""
+    """Settings from environment variables.
+
+    Cluster names in variables are mapped to aliases: `US_EAST_1` refers to `us-east-1`.
+    """
 
     def __init__(self, settings_cls: type[BaseSettings], document: Mapping[str, Any]) -> None:
         super().__init__(settings_cls)
@@ -97,8 +99,10 @@ class _Variables(EnvSettingsSource):
 
 
 def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
-    """Return the alias to which a name in a variable refers. If no alias matches, return the name itself,
-    because the cluster is defined only in the environment."""
+    """Return the alias to which a name in a variable refers.
+
+    If no alias matches, returns the name itself, because the cluster is defined only in the environment.
+    """
     matching = [alias for alias in aliases if as_variable(alias) == as_variable(name)]
     if len(matching) > 1:
         raise ConfigError(
@@ -110,7 +114,7 @@ def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
 
 
 def as_variable(alias: str) -> str:
-    """Return an alias as it is written in names of environment variables, but in lower case."""
+    """Return an alias in the form used in environment variables, but in lower case."""
     return alias.lower().replace("-", "_").replace(".", "_")
 
 
@@ -127,8 +131,8 @@ class HeadraceSettings(BaseSettings):
     clusters: dict[str, KafkaCluster]
     """Kafka clusters by the alias that datastreams use."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
-    """Settings of ZooKeeper. ZooKeeper is used if any key of this section is set. If neither this section nor
-    `coordination.cluster` is set, the service is a single instance with an embedded store in
+    """Settings of ZooKeeper. If any key of this section is set, the service uses ZooKeeper. If neither this
+    section nor `coordination.cluster` is set, the service is a single instance with an embedded store in
     `mirror.state_directory`."""
     coordination: CoordinationSettings = CoordinationSettings()
     mirror: MirrorSettings = MirrorSettings()
@@ -144,8 +148,8 @@ class HeadraceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
-        """Check that every cluster to which an explicitly set key refers exists. Defaults may refer to
-        missing clusters."""
+        """Check that every cluster in an explicitly set key exists. Defaults may refer to missing
+        clusters."""
         wrong: list[HeadraceError] = []
         for alias, cluster in self.clusters.items():
             if is_address(alias):
@@ -173,8 +177,7 @@ class HeadraceSettings(BaseSettings):
         return self
 
     def _check_store(self) -> None:
-        """Raise ConfigError if several coordination stores are configured, or if the configured store is
-        incomplete."""
+        """Raise ConfigError if several stores are configured, or if the configured store is incomplete."""
         coordination = self.coordination
         if not coordination.cluster:
             defaults = CoordinationSettings()
@@ -205,9 +208,11 @@ class HeadraceSettings(BaseSettings):
         return self.store is StoreKind.ZOOKEEPER
 
     def service_address(self, at: str = "") -> str:
-        """Return the addresses of the service for commands, separated by commas: `at` or, if it is empty, the
-        configured addresses. Addresses without a scheme get `https://` if the settings contain a certificate
-        or a CA file. Raises InvalidRequest for an invalid address."""
+        """Return the addresses of the service for commands, separated by commas. Raises InvalidRequest.
+
+        The addresses are `at`, by default the configured addresses. Addresses without a scheme get `https://`
+        if the settings contain a certificate or a CA file.
+        """
         given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands
         is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)
@@ -231,8 +236,10 @@ class HeadraceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Give the environment precedence over the settings file. The content of the file arrives as
-        constructor arguments."""
+        """Give the environment precedence over the settings file.
+
+        The content of the file arrives as constructor arguments.
+        """
         document = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
         return _Variables(settings_cls, document), init_settings
 
@@ -255,9 +262,11 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with defaults. If the document defines no clusters, the default clusters are added.
-    If a port offset is set, the default local addresses that the document does not set are added with this
-    offset. Raises ConfigError."""
+    """Add defaults to a document. Raises ConfigError.
+
+    If the document defines no clusters, the default clusters are added. If a port offset is set, it is added
+    to all default local addresses.
+    """
     whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
     offset = port_offset()
     if not offset:

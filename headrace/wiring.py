@@ -1,5 +1,7 @@
-"""Construction of every process from the settings. The functions contain almost no branches, and tests call
-them too."""
+"""Builds every process from the settings.
+
+The functions contain almost no branches, and tests call them, too.
+"""
 
 from __future__ import annotations
 
@@ -103,13 +105,15 @@ from mirror.worker.pool import PoolLimits, Spawn
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
-"""Limits of connections to other instances. The number of connections is unlimited, because callers limit
-their own concurrency."""
+"""Limits of connections to other instances.
+
+The number of connections is unlimited, because callers limit their concurrency.
+"""
 
 
 @dataclass(frozen=True)
 class BuiltInstance:
-    """An instance that is not started yet, and the services for its REST interface."""
+    """An instance that is not started yet, and the services of its REST interface."""
 
     instance: Instance
     services: Services
@@ -121,9 +125,11 @@ class BuiltInstance:
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
-    """Return the name of the instance: the configured name, or `<host>:<REST port>`, which stays the same
-    after a restart. Raises ConfigError if no name is configured and the port is 0, because the instance would
-    lose its tasks if its name changed at each restart."""
+    """Return the configured name of the instance, or `<host>:<REST port>`.
+
+    Raises ConfigError if no name is configured and the port is 0: the name would change with each restart,
+    and the instance would lose its tasks.
+    """
     if not settings.mirror.instance_name and not rest_port:
         raise ConfigError(
             "REST port 0 (any free port) requires mirror.instance_name",
@@ -210,7 +216,7 @@ def _shared_state(
 
 
 def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionFile:
-    """Return the store in which an instance keeps definitions across restarts."""
+    """Return the file in which an instance keeps definitions across restarts."""
     folder = settings.mirror.state_directory
     return DefinitionFile(Path(folder) if folder else None, name)
 
@@ -221,7 +227,7 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
 
 
 def _complete(services: Services, access: AccessMethods, settings: HeadraceSettings) -> Services:
-    """Add access control, rate limits, the capacity of a task, the histories and incidents."""
+    """Add access control, rate limits, task capacity, histories and incidents."""
     load_history, latency_history = histories_of(settings)
     return replace(
         services,
@@ -252,7 +258,7 @@ def _session(
 
 
 def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
-    """Prepare the root node as soon as the session is established."""
+    """Prepare the root node when the session is established."""
     ensure_root(session)
     _log.info("coordinating", store=store_sentence(settings))
     if settings.store is StoreKind.ZOOKEEPER:
@@ -372,8 +378,10 @@ def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
 
 
 def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
-    """Return a function that starts a worker (`headrace.worker`) with the same settings, connected by a
-    socket pair."""
+    """Return a function that starts a worker process with the same settings.
+
+    The worker is connected by a socket pair.
+    """
     environment = dict(os.environ)
     if config is not None:
         environment[CONFIG_VARIABLE] = str(config.resolve())

@@ -2,8 +2,8 @@
 
     python -m headrace.process.machine_code headrace.worker CHANNEL NUMBER INSTANCE
 
-CHANNEL is the file descriptor of the socket to the control process. Imports are minimal, because one worker
-process runs per core: neither the command line nor the control process is imported.
+CHANNEL is the file descriptor of the socket to the control process. The module imports as little as possible,
+because one worker process runs per core.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The mirroring service, and the domain model that all other packages share.
 
-Assigns partitions to owners and copies them. Imports no other package of the project. Read `mirror/model`
-first, then `mirror/ports.py`, then `mirror/worker/process.py`.
+Assigns partitions to instances and copies them. Imports no other package of the project. Start with
+`mirror/model`, then read `mirror/ports.py` and `mirror/worker/process.py`.
 """

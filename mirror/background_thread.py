@@ -7,8 +7,12 @@ from abc import ABC, abstractmethod
 
 
 class BackgroundThread(ABC):
-    """A thread. A subclass overrides `_run`, which must end soon after `_stopping` is set, and `wake` if the
-    thread waits for anything else. `is_daemon`: whether the process ends without waiting for the thread."""
+    """Base class of threads.
+
+    A subclass overrides `_run`, which must end soon after `_stopping` is set. A subclass overrides `wake` if
+    the thread also waits for anything else. `is_daemon`: whether the process can end without waiting for the
+    thread.
+    """
 
     def __init__(self, name: str, *, is_daemon: bool = True) -> None:
         self._stopping = threading.Event()
@@ -19,8 +23,7 @@ class BackgroundThread(ABC):
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Safe to call twice. Has no effect on a thread
-        that was never started."""
+        """Stop the thread, and wait up to `deadline_seconds`. Idempotent."""
         self._stopping.set()
         self.wake()
         if self._thread.is_alive():
@@ -31,7 +34,7 @@ class BackgroundThread(ABC):
         return self._thread.is_alive()
 
     def wake(self) -> None:  # noqa: B027 - most threads wait only for `_stopping`
-        """Interrupt the other waits of the thread."""
+        """Interrupt other waits of the thread."""
 
     @abstractmethod
     def _run(self) -> None:

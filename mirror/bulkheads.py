@@ -1,4 +1,4 @@
-"""Isolation of failures: a datastream, request, lane or message that fails does not affect others."""
+"""Isolates failures, so that a failing datastream, request, lane or message does not affect others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _T = TypeVar("_T")
 
 
 class Bulkhead:
-    """Context manager that keeps an exception of its block as `failure`, and passes it to `on_failure`,
-    instead of raising it.
+    """Context manager that suppresses an exception of its block.
 
-    Does not suppress exceptions that terminate the process (KeyboardInterrupt, SystemExit), and exceptions of
-    the classes in `through`.
+    The exception is stored as `failure` and passed to `on_failure`.
+
+    Exceptions that end the process (KeyboardInterrupt, SystemExit), and those of the classes in `through`,
+    are raised.
     """
 
     __slots__ = ("_on_failure", "_through", "failure")
@@ -46,7 +47,7 @@ class Bulkhead:
 
 
 def settle(answer: Future[_T], call: Callable[[], _T]) -> None:
-    """Set the result or the exception of a call. The waiting thread raises the exception."""
+    """Set the result of a call, or its exception, which the waiting thread then raises."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001 - raised in the waiting thread

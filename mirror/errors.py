@@ -153,8 +153,10 @@ class UnexpectedCluster(Unreachable):
 
     @classmethod
     def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
-        """Return the error for an address at which a cluster with the id `found` (empty: without an id)
-        responds instead of the cluster `expected`."""
+        """Return the error for an address at which another cluster responds.
+
+        `expected`, `found`: cluster ids. `found` is empty for a cluster without an id.
+        """
         return cls(
             f"another cluster ({found or 'without an id'}) responds at the address of {cluster};"
             f" expected {expected}",
@@ -192,8 +194,10 @@ class DestinationMissing(TopicMissing):
 
 
 class RecordTooLarge(Refused):
-    """A record or batch is larger than the destination topic accepts. `offset`: source offset of the record
-    that is too large; -1 if unknown."""
+    """A record or batch is larger than the destination topic accepts.
+
+    `offset`: source offset of the record, -1 if unknown.
+    """
 
     def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -205,7 +209,10 @@ class RecordRejected(Refused):
 
 
 class TransformFailed(Refused):
-    """A transform raised an exception, or returned no record. `offset`: source offset of the record."""
+    """A transform raised an exception, or returned no record.
+
+    `offset`: source offset of the record.
+    """
 
     def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -213,8 +220,11 @@ class TransformFailed(Refused):
 
 
 class BatchTooLarge(Refused):
-    """A batch has more records or bytes than the limit for opening a batch. `offset`: source offset of the
-    first record of the batch that has not been copied. `last_offset`: source offset of its last record."""
+    """A batch has too many records or bytes to be decompressed.
+
+    `offset`: source offset of the first uncopied record of the batch. `last_offset`: source offset of its
+    last record.
+    """
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -239,8 +249,7 @@ class StaleVersion(VersionConflict):
 
 
 class SessionLost(CoordinationError):
-    """The session with the coordination store ended; the store has released everything that the session
-    owned."""
+    """The session with the coordination store has ended. The store has deleted its ephemeral nodes."""
 
     fatal = True
 
@@ -288,8 +297,8 @@ class DamagedState(CorruptData):
 
 
 class DamagedStore(CorruptData):
-    """The file of the embedded store, or the topics of the store on Kafka, are damaged; none of their data is
-    used."""
+    """The file of the embedded store, or the topics of the store on Kafka, are damaged. Data of a damaged
+    store is not used."""
 
     fatal = True
 
@@ -307,8 +316,11 @@ class PayloadTooLarge(CorruptData):
 
 
 class UndecodableBatch(CorruptData):
-    """A batch matches its checksum, but its records cannot be decoded. `offset`: source offset of the first
-    record of the batch that has not been copied. `last_offset`: source offset of its last record."""
+    """A batch matches its checksum, but its records cannot be decoded.
+
+    `offset`: source offset of the first uncopied record of the batch. `last_offset`: source offset of its
+    last record.
+    """
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -327,8 +339,10 @@ class Busy(HeadraceError):
 
 
 class TooOften(Busy):
-    """One caller exceeds its limit of calls per second or of concurrent calls. `after_seconds`: delay before
-    a retry."""
+    """One caller exceeds its limit of calls per second or of concurrent calls.
+
+    `after_seconds`: delay before a retry.
+    """
 
     def __init__(self, message: str, *, advice: str = "", after_seconds: int = 1) -> None:
         super().__init__(message, advice=advice)
@@ -366,8 +380,10 @@ class AnswerTooLarge(AnalyticsError):
 
 
 def kind_named(name: str) -> type[HeadraceError] | None:
-    """Return the error class with the name that another process reported; None if unknown. Every such class
-    accepts a message and advice."""
+    """Return the error class with this name, or None if unknown.
+
+    Another process has reported the name. Every such class accepts a message and advice.
+    """
     found = getattr(sys.modules[__name__], name, None)
     return found if isinstance(found, type) and issubclass(found, HeadraceError) else None
 
@@ -377,14 +393,14 @@ LONGEST_REASON: Final = 1_000
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of an error for users: its message; for an unexpected error also its class."""
+    """Return the text of an error for users: its message, and the class of an unexpected error."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     return legible(f"unexpected {named(error)}")
 
 
 def damage_of(error: BaseException) -> str:
-    """Return the reason for users why a stored document could not be parsed."""
+    """Return why a stored document could not be parsed, as text for users."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     if isinstance(error, KeyError):
@@ -393,7 +409,7 @@ def damage_of(error: BaseException) -> str:
 
 
 def named(error: BaseException) -> str:
-    """Return the class and message of any exception, or only the class if the message cannot be formatted."""
+    """Return the class and message of an exception, or only the class if the message cannot be formatted."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - formatting a foreign error may fail, too
@@ -402,6 +418,6 @@ def named(error: BaseException) -> str:
 
 
 def legible(text: str, longest: int = LONGEST_REASON) -> str:
-    """Return the text truncated to a length, with every character that UTF-8 cannot encode escaped."""
+    """Return the text, truncated to a length. Characters that UTF-8 cannot encode are escaped."""
     clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
     return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"

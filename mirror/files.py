@@ -1,4 +1,4 @@
-"""Crash-safe file replacement: atomic and durable."""
+"""Replaces files atomically and durably."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ OF_OWNER: Final = 0o600
 
 
 def replace_file(path: Path, data: bytes, mode: int = OF_OWNER) -> None:
-    """Replace a file atomically. Readers see either the former or the new content, even after a crash. Raises
-    OSError."""
+    """Replace a file atomically. Raises OSError.
+
+    Readers see either the old or the new content, even after a crash.
+    """
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with ExitStack() as undo:
         undo.callback(_remove, draft)

@@ -20,12 +20,14 @@ from mirror.errors import InvalidRequest
 
 Seconds = Annotated[float, Field(gt=0)]
 _LONGEST: Final = {"_seconds": 10**9, "_hours": 10**5}
-"""Upper limits by suffix of a setting's name; clocks and waits cannot handle longer times."""
+"""Maximum value by suffix of the setting's name. Clocks and waits cannot handle longer times."""
 
 
 class Settings(BaseModel):
-    """Frozen settings that reject unknown keys; the string under a field is its documentation. Numbers are
-    finite, and times are bounded."""
+    """Immutable settings that reject unknown keys.
+
+    The string after a field is its description. Numbers are finite, and times are limited.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -62,7 +64,7 @@ class DerivedSettings(Settings):
 
 
 def read_by(read: Callable[[str], object]) -> AfterValidator:
-    """Return an `Annotated` validator that rejects a text if `read` raises InvalidRequest."""
+    """Return a validator for `Annotated` that rejects a text if `read` raises InvalidRequest."""
 
     def check(text: str) -> str:
         try:

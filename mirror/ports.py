@@ -1,5 +1,6 @@
-"""Ports between decisions and the outside world, as Protocols. Adapters implement the Protocols without
-inheriting from them.
+"""Interfaces between decisions and the outside world, as Protocols.
+
+Adapters implement the Protocols without inheriting from them.
 
 A fake and the real adapter of a port pass the same suite in tests/contract.
 """
@@ -42,22 +43,20 @@ class CopyEngine(Protocol):
     """Copy engine for partitions inside one worker process. Used by one thread; blocks only in `step`."""
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare for lanes that another instance still owns: connect and fetch metadata, but copy
-        nothing."""
+        """Prepare lanes that another instance still owns: connect and fetch metadata, but copy nothing."""
         ...
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Start copying the given lanes from their checkpoints. Running lanes are not affected."""
+        """Start lanes from their checkpoints. Running lanes are not affected."""
         ...
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching the given lanes, drain and checkpoint them; `LaneStopped` reports when each has
-        stopped."""
+        """Stop fetching, drain and checkpoint lanes. `LaneStopped` reports when each has stopped."""
         ...
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Limit the lanes of each datastream group together to `shares` bytes per second; groups that are not
-        named become unlimited."""
+        """Limit the rate of each datastream group to `shares` bytes per second. Other groups become
+        unlimited."""
         ...
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
@@ -65,20 +64,24 @@ class CopyEngine(Protocol):
         ...
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return the measurements since the last call, one for every lane with news."""
+        """Return the measurements since the last call, one for each lane with changes."""
         ...
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the given measurements, which are the result of the last call of `metrics`, reduced to the
-        ages that count against objectives."""
+        """Return measurements with only the ages that count against objectives.
+
+        `metrics`: result of the last call of `metrics`.
+        """
         ...
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Return the position of each lane in the given measurements, which are the result of the last call
-        of `metrics`, in order. `at`: present time in monotonic seconds. Pass `at` only if the receiver has
-        all earlier positions: positions without news are then None."""
+        """Return the position of each lane in the measurements, in order.
+
+        `metrics`: result of the last call of `metrics`. `at`: current time (monotonic seconds). Pass `at`
+        only if the receiver has all earlier positions; irrelevant positions are then None.
+        """
         ...
 
     def measured_checkpoints(self) -> Sequence[int]:
@@ -86,30 +89,31 @@ class CopyEngine(Protocol):
         ...
 
     def timestamp_offsets(self) -> Sequence[int]:
-        """Return the offset of producers' clocks (`AppendTimes.offset_ms`) of the lanes in the last
+        """Return the clock errors of producers (`AppendTimes.offset_ms`) of the lanes in the last
         measurements, in order."""
         ...
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """Return the lanes of the last measurements that had an overdue response."""
+        """Return the lanes of the last measurements with an overdue response."""
         ...
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the lanes of the last measurements whose rate is limited by the TCP window of a distant
-        broker."""
+        """Return the lanes of the last measurements whose rate the TCP window of a distant broker limits."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return, by cluster, the seconds for which a broker has throttled this worker since the last call
-        (KIP-219), without clusters that did not throttle."""
+        """Return the seconds of throttling by brokers since the last call (KIP-219), by cluster.
+
+        Clusters without throttling are omitted.
+        """
         ...
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Return, by cluster, the largest clock skew of a broker, without clusters whose skew is unknown."""
+        """Return the largest clock skew of a broker by cluster. Clusters with an unknown skew are omitted."""
         ...
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """Drain and checkpoint all lanes until the deadline, then close connections. Idempotent."""
+        """Drain and checkpoint all lanes until the deadline, and close connections. Idempotent."""
         ...
 
 
@@ -117,18 +121,22 @@ class MetricSink(Protocol):
     """Sink for measurements. Lost measurements must not stop the mirror."""
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
-        """Accept measurements; never blocks."""
+        """Accept measurements. Never blocks."""
         ...
 
     def drops(self) -> Drops:
-        """Return the undelivered measurements known so far; never blocks. The caller must call this method
-        about once per second."""
+        """Return the number of dropped measurements. Never blocks.
+
+        Call this about once per second.
+        """
         ...
 
 
 class TopicAdmin(Protocol):
-    """Topics of one cluster. `illegal_topics`: number of topics in the last list whose names Kafka does not
-    allow; such topics are ignored."""
+    """Topics of one cluster.
+
+    `illegal_topics`: number of topics in the last list whose names Kafka does not allow. They are ignored.
+    """
 
     illegal_topics: int
 
@@ -141,29 +149,37 @@ class TopicAdmin(Protocol):
         ...
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return descriptions by name; missing topics are omitted. Raises Unreachable."""
+        """Return descriptions of topics by name. Missing topics are omitted. Raises Unreachable."""
         ...
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
-        """Return the topics that this client may not describe. Kafka never lists topics that the client may
-        not describe, whether or not they exist. Raises Unreachable, Refused."""
+        """Return the topics that this client may not describe. Raises Unreachable, Refused.
+
+        Kafka never lists such topics, whether or not they exist.
+        """
         ...
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, SourcePosition]:
-        """Return the committed, first and end offsets of partitions for a consumer group; partitions without
-        a leader are omitted. Raises Unreachable, Refused."""
+        """Return the committed, first and end offset of each partition. Raises Unreachable, Refused.
+
+        Partitions without a leader are omitted.
+        """
         ...
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """Return the timestamp of the first record at or after each offset, and the retention of its topic;
-        partitions without a leader are omitted. Raises Unreachable, Refused."""
+        """Return the timestamp of the first record at or after each offset, and the retention of its topic.
+
+        Partitions without a leader are omitted. Raises Unreachable, Refused.
+        """
         ...
 
     def create(self, topic: TopicDescription) -> Sequence[str]:
-        """Create the topic unless it exists. Returns a sentence for each setting that was clamped or omitted
-        because the cluster rejects it. Raises Refused, Unreachable."""
+        """Create a topic unless it exists. Raises Refused, Unreachable.
+
+        Returns a message for each setting that was clamped or omitted because the cluster rejects it.
+        """
         ...
 
     def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
@@ -172,22 +188,22 @@ class TopicAdmin(Protocol):
         ...
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Raise the partition count; never lower it. Raises Refused, Unreachable."""
+        """Increase the partition count. It is never reduced. Raises Refused, Unreachable."""
         ...
 
 
 class NodeStore(Protocol):
-    """ZooKeeper's primitives. Paths are absolute below the service's root. Thread-safe.
+    """Operations of ZooKeeper. Thread-safe.
 
-    A watch fires once, on any thread, after the data it covers has changed; its callback must return at once,
-    for example after it has put an item into a queue. All methods raise Unreachable while the session is
-    disconnected and SessionLost when it has expired.
+    Paths are absolute below the root of the service. A watch fires once, on any thread, after its data has
+    changed. The callback of the watch must return at once. All methods raise Unreachable while the session is
+    disconnected, and SessionLost after it has expired.
     """
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """Create a node and its parents; return its path. Raises AlreadyExists."""
+        """Create a node and its parents, and return its path. Raises AlreadyExists."""
         ...
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
@@ -198,7 +214,8 @@ class NodeStore(Protocol):
         ...
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """Return data and version. Raises NotFound (the watch then waits for the creation)."""
+        """Return data and version of a node. Raises NotFound; the watch then fires when the node is
+        created."""
         ...
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
@@ -208,42 +225,43 @@ class NodeStore(Protocol):
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """Read many nodes like `read_all`, by path, but omit missing nodes. `watch_of`: function that returns
-        the watch to set on an existing node, given its path."""
+        """Read many nodes by path. Missing nodes are omitted.
+
+        `watch_of`: returns the watch to set on an existing node.
+        """
         ...
 
     def sync(self) -> None:
-        """Ensure that later reads return data at least as new as all writes before this call."""
+        """Ensure that later reads include all writes before this call."""
         ...
 
     def write(self, path: str, data: bytes, version: int) -> int:
-        """Replace data if the version matches exactly; return the new version.
+        """Replace the data of a node if it has this version. Return the new version.
 
         Raises VersionConflict, NotFound.
         """
         ...
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """Apply all changes or none in one request, after creating the parents of new nodes. Returns the
-        paths of the created nodes, in the order of the changes.
+        """Apply changes atomically. Return the paths of created nodes, in the order of the changes.
 
-        Raises VersionConflict, NotFound, AlreadyExists.
+        Missing parents of new nodes are created first. Raises VersionConflict, NotFound, AlreadyExists.
         """
         ...
 
     def delete(self, path: str, version: int | None = None) -> None:
-        """Delete a node without children; a missing node is not an error.
+        """Delete a node without children. A missing node is not an error.
 
         Raises VersionConflict if the version differs or there are child nodes.
         """
         ...
 
     def delete_tree(self, path: str) -> None:
-        """Delete a node and its descendants; a missing node is not an error."""
+        """Delete a node and its descendants. A missing node is not an error."""
         ...
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
-        """Return the names of the child nodes, sorted; empty if the node does not exist."""
+        """Return the names of the child nodes, sorted. Empty if the node does not exist."""
         ...
 
 
@@ -251,7 +269,7 @@ Watch = Callable[[], None]
 
 
 class LoadProvider(Protocol):
-    """Provider of the loads of a source cluster's partitions."""
+    """Provider of partition loads."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Return the loads of the given partitions. Raises LoadUnavailable."""
@@ -259,7 +277,7 @@ class LoadProvider(Protocol):
 
 
 class Planner(Protocol):
-    """Planner of task count and placement of one group. Pure: the same request yields the same plan."""
+    """Planner of the number of tasks and their partitions. Pure."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         """Plan the group. Raises PlanRejected if the request is infeasible."""

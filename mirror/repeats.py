@@ -1,7 +1,6 @@
-"""Repeated errors: one report when a series of errors starts and one when it ends, however many errors it
-has.
+"""Reports repeated errors once at the start and once at the end of an episode.
 
-No I/O and no clock: callers record errors and their times, and log the returned reports in their own words.
+No I/O and no clock: callers record errors with their times, and log the returned reports.
 """
 
 from __future__ import annotations
@@ -15,14 +14,19 @@ Key = TypeVar("Key", bound=Hashable)
 
 _NUMBERS: Final = re.compile(r"\d+")
 _MOST_REASONS: Final = 3
-"""Maximum number of reasons reported per episode, since reasons that contain an offset, a port or a duration
-are never the same."""
+"""Maximum number of reasons that are reported per episode.
+
+Reasons that contain an offset, a port or a duration are never the same.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeEnd:
-    """A finished episode: its first error, the number of errors, and the seconds from the first error to the
-    success, or to the last error if the end is only visible as silence."""
+    """A finished episode.
+
+    Contains its first error, the number of errors, and the seconds from the first error to the success, or to
+    the last error if sources report no success.
+    """
 
     reason: str
     count: int
@@ -39,7 +43,7 @@ class _Episode:
 
 
 class RepeatedErrors(Generic[Key]):
-    """Episodes of errors by key, one key for each operation that is retried.
+    """Episodes of errors, by the key of the retried operation.
 
     Times are monotonic seconds. Not thread-safe. Memory grows with the number of failing keys.
     """
@@ -51,8 +55,10 @@ class RepeatedErrors(Generic[Key]):
         return len(self._episodes)
 
     def failed(self, key: Key, reason: str, now: float) -> bool:
-        """Record an error; return whether to report it. At most three errors of an episode are reported: the
-        first, and errors with new reasons."""
+        """Record an error. Return whether to report it.
+
+        At most three errors of an episode are reported: the first, and errors with new reasons.
+        """
         episode = self._episodes.get(key)
         if episode is None:
             episode = self._episodes[key] = _Episode(reason, now, now)
@@ -64,14 +70,15 @@ class RepeatedErrors(Generic[Key]):
         return True
 
     def succeeded(self, key: Key, now: float) -> EpisodeEnd | None:
-        """Record a success. Return the episode that the success ended, which the caller reports; None if no
-        episode was running."""
+        """Record a success. Return the episode that it ended, or None."""
         episode = self._episodes.pop(key, None)
         return None if episode is None else EpisodeEnd(episode.reason, episode.count, now - episode.began)
 
     def silent(self, before: float) -> Iterator[tuple[Key, EpisodeEnd]]:
-        """End and yield the episodes without an error since `before`, for sources that report no
-        successes."""
+        """End and yield the episodes without an error since `before`.
+
+        For sources that report no successes.
+        """
         for key in [key for key, episode in self._episodes.items() if episode.latest < before]:
             episode = self._episodes.pop(key)
             yield key, EpisodeEnd(episode.reason, episode.count, episode.latest - episode.began)
@@ -79,9 +86,11 @@ class RepeatedErrors(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class CauseReport:
-    """Number of subjects that a cause affects, and the reason as given for the first subject. `is_over`:
-    whether the cause has ended, after `seconds`. For an ended cause, `count` is the largest number of
-    subjects that it affected at once."""
+    """Report of a cause: number of affected subjects, and the reason for the first subject.
+
+    `is_over`: the cause has ended, after `seconds`. `count` is then the largest number of subjects that it
+    affected at once.
+    """
 
     reason: str
     count: int
@@ -100,8 +109,9 @@ class _Cause(Generic[Key]):
 
 
 class CauseReports(Generic[Key]):
-    """Reports of causes that affect many subjects: one report shortly after the start, another whenever the
-    number of subjects has doubled, and one at the end.
+    """Reports of causes that affect many subjects.
+
+    A cause is reported shortly after its start, whenever the number of subjects has doubled, and at its end.
 
     The key of a cause is a text that is the same for all affected subjects; see `common_text`. Times are
     monotonic seconds. Not thread-safe. Memory grows with the number of subjects.
@@ -113,7 +123,7 @@ class CauseReports(Generic[Key]):
         self._of: dict[Key, str] = {}
 
     def affected(self, subject: Key, cause: str, reason: str, now: float) -> None:
-        """Record that a cause affects a subject. Any former cause no longer affects the subject."""
+        """Record that a cause affects a subject. An earlier cause no longer affects it."""
         if self._of.get(subject) == cause:
             return
         self.freed(subject, now)
@@ -148,8 +158,10 @@ class CauseReports(Generic[Key]):
 
 
 def common_text(reason: str, *own: str) -> str:
-    """Return the part of a reason that is the same for all subjects: without the name of the subject, and
-    without numbers such as offsets and times."""
+    """Return the part of a reason that is the same for all subjects.
+
+    The name of the subject, and numbers such as offsets and times, are removed.
+    """
     for name in sorted(filter(None, own), key=len, reverse=True):
         reason = reason.replace(name, "*")
     return _NUMBERS.sub("#", reason)

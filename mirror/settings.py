@@ -38,28 +38,28 @@ class MirrorSettings(Settings):
     """Settings of mirroring."""
 
     instance_name: str = ""
-    """Name of this instance; empty means `<host>:<REST port>`. An instance that restarts under the same name
-    gets its tasks back. A name is required if the system chooses the port (`api.port` is 0)."""
+    """Name of this instance. Empty means `<host>:<REST port>`. An instance that restarts with the same name
+    gets its tasks back. Required if the system chooses the port (`api.port` is 0)."""
     instance_weight: float = Field(default=1.0, gt=0)
     """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
-    """Directory for files of this instance, readable only by the user of the process. The embedded store
-    keeps the state of the service in this directory; empty means `$XDG_STATE_HOME/headrace` or
-    `~/.local/state/headrace`. If a directory is set, the instance also keeps a copy of the datastream
-    definitions in it. After a restart, the copy shows which definitions the coordination store has lost."""
+    """Directory for files of this instance, readable only by the user of the process. Empty means
+    `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. The embedded store keeps the state of the service
+    in it. If you set a directory, the instance also keeps a copy of the definitions of datastreams in it.
+    After a restart, the copy shows which definitions the coordination store has lost."""
     destination_cluster: str = "destination"
-    """Destination cluster of datastreams whose definitions name no destination, such as datastreams created
-    by Brooklin's clients."""
+    """Destination cluster of datastreams whose definitions do not name one, such as datastreams that
+    Brooklin's clients create."""
     progress_topic: str = "headrace-progress"
     """Compacted topic at the destination for checkpoints."""
     metrics_cluster: str = "destination"
     """Cluster to which measurements and events are written."""
     metrics_topic: str = "headrace-mirror-metrics"
-    """Topic of the mirror's measurements."""
+    """Topic for measurements of lanes."""
     events_topic: str = "headrace-placement-events"
-    """Topic of placement events. A placement event is a change of the plan, with its reason."""
+    """Topic for placement events. A placement event is a change of the plan, with its reason."""
     kept_topics: list[str] = Field(default=[])
-    """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. These topics are
+    """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. The topics are
     never listed as unused and cannot be retired."""
     audit: AuditSettings = AuditSettings()
     definitions: DefinitionSettings = DefinitionSettings()
@@ -69,7 +69,7 @@ class MirrorSettings(Settings):
 
     @model_validator(mode="after")
     def _names_are_possible(self) -> MirrorSettings:
-        """Reject at startup names that ZooKeeper or Kafka would reject on first use."""
+        """Reject names that ZooKeeper or Kafka would reject on first use."""
         try:
             if self.instance_name:
                 bounds.line("instance_name", self.instance_name)

@@ -1,4 +1,4 @@
-"""TLS contexts that reload when their files change, since certificates expire and are replaced on disk."""
+"""TLS contexts that reload changed files, because certificates expire and are replaced on disk."""
 
 from __future__ import annotations
 
@@ -17,26 +17,31 @@ _log = logging.getLogger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A TLS context for new connections. `make` rebuilds the context when one of `files` changes.
+    """TLS context for new connections.
 
-    If the files are inconsistent, for example while they are replaced one by one, the former context stays in
+    `make`: builds the context again when one of `files` has changed.
+
+    If the files are inconsistent, for example while they are being replaced, the previous context remains in
     use. Thread-safe.
     """
 
     def __new__(
         cls, make: Callable[[], ssl.SSLContext], files: Sequence[str], certificate_file: str = ""
     ) -> ReloadingContext:
-        """Create the object; SSLContext expects a protocol, so the arguments are ignored here."""
+        """Create the object. The arguments are ignored, because SSLContext expects a protocol."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(
         self, make: Callable[[], ssl.SSLContext], files: Sequence[str], certificate_file: str = ""
     ) -> None:
-        """Build the first context. Empty names in `files` are ignored. Raises ConfigError like `make`."""
+        """Build the first context. Raises ConfigError like `make`.
+
+        Empty names in `files` are ignored.
+        """
         self._make = make
         self._files = [file for file in files if file]
         self.certificate_file = certificate_file
-        """File of the certificate that this process presents, for errors; empty if it presents none."""
+        """File of the certificate of this process, for errors; empty if there is none."""
         self._lock = threading.Lock()
         self._stamps = stamps_of(self._files)
         self._newest = make()
@@ -50,7 +55,7 @@ class ReloadingContext(ssl.SSLContext):
         return self.newest().wrap_socket(*arguments, **more)
 
     def newest(self) -> ssl.SSLContext:
-        """Return the context of the current files, or the last valid one."""
+        """Return the context of the current files, or the last valid context."""
         with self._lock:
             if (stamps := stamps_of(self._files)) != self._stamps:
                 self._stamps = stamps
@@ -67,17 +72,17 @@ class ReloadingContext(ssl.SSLContext):
 
 
 def certificate_file_of(context: ssl.SSLContext | None) -> str:
-    """Return the file of the certificate that this process presents; empty if it presents none."""
+    """Return the file of the certificate of this process, empty if there is none."""
     return context.certificate_file if isinstance(context, ReloadingContext) else ""
 
 
 def client_context(
     ca_file: str, certificate_file: str = "", key_file: str = "", key_password: str = ""
 ) -> ssl.SSLContext:
-    """Return a context that verifies servers' certificates and host names, built from PEM files.
+    """Return an SSL context that verifies certificates and host names of servers.
 
-    Empty names mean the system's authorities and no client certificate. Raises OSError and ValueError for
-    unusable files.
+    The files are in PEM format. Empty names mean the authorities of the system, and no client certificate.
+    Raises OSError and ValueError for unusable files.
     """
     context = ssl.create_default_context(cafile=ca_file or None)
     if certificate_file:
@@ -108,8 +113,11 @@ DAY_SECONDS: Final = 86_400.0
 
 
 class CertificateValidity(NamedTuple):
-    """Validity of a certificate file. `setting`: setting that names the file. `until_ms`: end of the validity
-    (epoch ms); None if the file cannot be read, for the reason `problem`."""
+    """Validity of a certificate file.
+
+    `setting`: setting that names the file. `until_ms`: end of the validity (epoch ms), None if the file
+    cannot be read. `problem`: reason.
+    """
 
     setting: str
     file: str
@@ -117,7 +125,7 @@ class CertificateValidity(NamedTuple):
     problem: str = ""
 
     def seconds_left(self, now_ms: int) -> float | None:
-        """Return the seconds until the certificate expires, negative if it has expired; None if unknown."""
+        """Return the seconds until the certificate expires, negative if it has expired, None if unknown."""
         return None if self.until_ms is None else (self.until_ms - now_ms) / 1000
 
 

@@ -34,7 +34,7 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 
 class MonitorCycle:
-    """Evaluates all datastreams. Between evaluations, only incidents are kept; all other data is read each
+    """Evaluates all datastreams. Between evaluations, only incidents are kept. All other data is read each
     time."""
 
     def __init__(
@@ -54,9 +54,11 @@ class MonitorCycle:
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
-        """Last failure to read measurements. After a failed read, the monitor waits as long as the read took,
-        at most 15 s, before it reads measurements again. In the meantime it reports only the states of
-        partitions."""
+        """Last failure to read measurements.
+
+        After a failed read, measurements are not read again for as long as the read took, at most 15 s. Until
+        the next read, the monitor reports only the states of partitions.
+        """
         self._retries_at = 0.0
         self._late_times = LateTimes(measurements, window_seconds)
         self._alone = SourcesAlone()
@@ -65,8 +67,7 @@ class MonitorCycle:
 
     @property
     def remark(self) -> str:
-        """Reason why measurements come from the fallback source; empty if they come from the preferred
-        source."""
+        """Reason why measurements come from the fallback source, or an empty string."""
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, LatencyVerdict]:
@@ -78,13 +79,13 @@ class MonitorCycle:
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
-        """Return whether an instance runs a monitor, in which case this monitor must not act. Raises
+        """Return whether an instance runs a monitor, so that this monitor must not act. Raises
         Unreachable."""
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
-        """Return the name of the other monitor that has the lease; empty if this monitor has it. Raises
-        Unreachable, HeadraceError."""
+        """Return the name of the other monitor that holds the lease, or an empty string. Raises Unreachable,
+        HeadraceError."""
         held = self._service.hold()
         self._rebalancing.note(held.record)
         return held.other
@@ -97,7 +98,7 @@ class MonitorCycle:
             _log.warning("lease not released, another monitor must wait until it expires", reason=str(error))
 
     def movements(self) -> FleetMovement:
-        """Return the partitions that are not OK, as reported by the service; unknown if the call fails."""
+        """Return the partitions that are not OK; unknown if the call fails."""
         try:
             return self._service.movements()
         except HeadraceError as error:
@@ -105,8 +106,10 @@ class MonitorCycle:
             return NOTHING_KNOWN
 
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
-        """Continue with the incidents of a previous monitor, except for datastreams with an open incident in
-        this monitor."""
+        """Continue with the incidents of a previous monitor.
+
+        Datastreams with an open incident in this monitor are excluded.
+        """
         for name, incident in incidents.items():
             if not self._incidents.get(name, Incident()).is_open:
                 self._incidents[name] = incident
@@ -256,7 +259,7 @@ class MonitorCycle:
         cause: InquiryResult,
         opened_at: float,
     ) -> RequestResult:
-        """Request a rebalance if a different placement can help or the cause is unknown."""
+        """Request a rebalance if another placement can help or the cause is unknown."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
@@ -294,15 +297,17 @@ class ProcessPauses(Protocol):
         ...
 
     def settle(self, count: int) -> None:
-        """Record that a request sent after `count` pauses has confirmed this monitor as the active one."""
+        """Record that a request after `count` pauses has confirmed this monitor as the active one."""
         ...
 
 
 class MonitorLoop:
-    """Evaluates all datastreams at an interval until stopped. If an evaluation fails for any reason, the
-    failure is reported, and the next evaluation follows. If a listener fails, the other listeners are still
-    called. `is_shut_out`: returns whether another monitor was active in the meantime, so that the state of
-    this monitor is outdated. `standstills`: notified when this monitor is confirmed as active."""
+    """Evaluates all datastreams at an interval until stopped.
+
+    A failed evaluation is reported, and the next evaluation follows. If a listener fails, the other listeners
+    are still called. `is_shut_out`: returns whether another monitor was active in the meantime, so that the
+    state of this monitor is outdated. `standstills`: notified when this monitor is confirmed as active.
+    """
 
     def __init__(
         self,
@@ -368,8 +373,10 @@ class MonitorLoop:
         self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Return the name of the other active monitor; empty if this monitor is active. If this monitor is
-        active, report to `standstills` that it was still active when the request was sent."""
+        """Return the name of the other active monitor, or an empty string.
+
+        If this monitor is active, `standstills` is notified that it was active when the request was sent.
+        """
         seen = self._standstills.count() if self._standstills is not None else 0
         other = self._cycle.held_by()
         if not other and self._standstills is not None:

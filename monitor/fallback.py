@@ -24,11 +24,11 @@ time-out and delays the verdicts."""
 
 
 class _Preference:
-    """Choice of a source: the first source, or for a minute after it has failed, the second source."""
+    """Choice of a source: the first, or the second for a minute after the first has failed."""
 
     def __init__(self, subject: str, clock: Clock) -> None:
         self.reason = ""
-        """Reason why the second source is used; empty while the first is used."""
+        """Reason why the second source is used, or an empty string."""
         self._subject = subject
         self._clock = clock
         self._failed_at = -math.inf
@@ -67,7 +67,7 @@ class FallbackMeasurements:
 
     @property
     def remark(self) -> str:
-        """Reason why `second` is used; empty while `first` is used."""
+        """Reason why `second` is used, or an empty string."""
         return self._preference.reason
 
     def observe(

@@ -1,12 +1,14 @@
 """Lifecycle of incidents, derived from verdicts. Pure.
 
-An incident opens after `open_after` consecutive BREACHED verdicts. The incident closes after `close_after`
-consecutive WITHIN verdicts that have lasted `close_seconds`, so that a datastream close to its objective has
-one incident. An UNKNOWN verdict does not change these counts. A HALTED verdict neither opens nor closes an
-incident, and resets the count of WITHIN verdicts. While an incident is open, a rebalance is requested at most
-once per `cooldown_seconds`, so that the previous rebalance can take effect. No rebalance is requested while
-part of the datastream is not copied, or in the `cooldown_seconds` after copying has resumed, because copying
-a backlog at full speed looks like an overload until the backlog shrinks.
+An incident opens after `open_after` consecutive BREACHED verdicts. An incident closes after `close_after`
+consecutive WITHIN verdicts over at least `close_seconds`, so that a datastream close to its objective has one
+long incident. An UNKNOWN verdict does not change these counts. A HALTED verdict neither opens nor closes an
+incident, and resets the count of WITHIN verdicts.
+
+During an incident, a rebalance is requested at most once per `cooldown_seconds`, so that the previous
+rebalance can take effect. No rebalance is requested while a part of the datastream is not copied, or within
+`cooldown_seconds` after copying has resumed: copying a backlog at full speed looks like an overload until the
+backlog shrinks.
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """State of one datastream. Times are monotonic seconds. `breaches`, `goods`: number of consecutive
-    BREACHED and WITHIN verdicts. `helped_at`: time of the last request for a rebalance. `halted_at`: last
-    time at which the datastream was not fully copied."""
+    """Incident state of one datastream. Times are monotonic seconds.
+
+    `breaches`, `goods`: number of consecutive BREACHED and WITHIN verdicts. `helped_at`: time of the last
+    request for a rebalance. `halted_at`: last time at which the datastream was not fully copied.
+    """
 
     is_open: bool = False
     breaches: int = 0
@@ -93,8 +97,10 @@ def advance(
 
 
 def closes_in_seconds(incident: Incident, policy: IncidentPolicy, now: float) -> float | None:
-    """Return the minimum number of seconds until the incident closes; None if it is not open or the latest
-    verdict is not WITHIN."""
+    """Return the minimum seconds until the incident closes.
+
+    None if no incident is open, or if the latest verdict is not WITHIN.
+    """
     if not incident.is_open or incident.good_since is None:
         return None
     return max(policy.close_seconds - (now - incident.good_since), 0.0)

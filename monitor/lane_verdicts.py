@@ -23,23 +23,24 @@ _ACTIVITY: Final = {
 _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
 _IDLE_SECONDS: Final = 900.0
 _AT_ONCE_SECONDS: Final = 30.0
-"""Time after the start of a lane within which lateness means that the lane has been behind since its
-start."""
+"""Seconds after the start of a lane in which lateness means that the lane has been behind since its start."""
 _EXPLAINS_SECONDS: Final = 600.0
 """Time for which the loss of a process can explain a current backlog."""
 _RECENT_SECONDS: Final = 180.0
-"""Time after the loss of a process during which the loss explains late records even if the lane has already
+"""Seconds after the loss of a process for which the loss explains late records, even after the lane has
 caught up."""
 _STARTS_WITHIN_MS: Final = 120_000
-"""Maximum time from the creation or resumption of a lane until it starts copying."""
+"""Maximum ms from the creation or resumption of a lane until it starts copying."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
-"""Judgement of a lane whose records are on time and for which no loss is predicted."""
+"""Judgement of a lane that is on time and for which no loss is predicted."""
 
 
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
-    """Judge a lane of this instance at `now` (monotonic seconds). The call is cheap for lanes without late
-    records, which are the majority (see `LaneTrack`). For lanes without late records, the predicted loss is
-    computed at the worker's reports, not at this call."""
+    """Judge a lane of this instance at `now` (monotonic seconds).
+
+    The call is cheap for lanes without late records, which are the majority (see `LaneTrack`). The predicted
+    loss of a lane is computed when the worker reports.
+    """
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()
@@ -50,8 +51,11 @@ def judged(lane: LaneStatus, now: float) -> LaneJudgement:
 
 
 def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
-    """Return whether a lane has no waiting records and copied nothing in the 15 minutes before its present
-    state began. A lane without a report does not count as idle, because its backlog is unknown."""
+    """Return whether a lane has no waiting records and had no traffic for 15 minutes.
+
+    The 15 minutes end at the start of its present state. A lane without a report is not idle, because its
+    backlog is unknown.
+    """
     newest = lane.history.newest
     if newest is None or newest.end > newest.checkpoint:
         return False
@@ -71,8 +75,11 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 class Backlog(NamedTuple):
-    """Origin of a lane's backlog; all fields are None if there is no backlog. `since_ms`: start of the
-    backlog in epoch ms. `lost_instance`: instance whose loss caused the backlog; None for other origins."""
+    """Origin of a lane's backlog. All fields are None without a backlog.
+
+    `since_ms`: start of the backlog (epoch ms). `lost_instance`: instance whose loss caused the backlog, None
+    for other origins.
+    """
 
     origin: BacklogOrigin | None = None
     since_ms: int | None = None
@@ -80,8 +87,10 @@ class Backlog(NamedTuple):
 
 
 def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
-    """Return the origin of a lane's backlog. `now`: current time in monotonic seconds; `now_ms`: current time
-    in epoch ms."""
+    """Return the origin of a lane's backlog.
+
+    `now`: monotonic seconds. `now_ms`: epoch ms.
+    """
     origin = _backlog_origin(lane, now, now_ms)
     if origin is None:
         return Backlog()
@@ -92,9 +101,11 @@ def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
 
 
 def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of the backlog that a lane is copying, or of a backlog that it has copied after the
-    loss of a process in the last three minutes. Return None if there is no such backlog, or if the lane has
-    been in time at some point since it started."""
+    """Return the origin of a backlog, or None.
+
+    Also returns the origin of a backlog that was copied after the loss of a process in the last three
+    minutes. Returns None if the lane has been on time at some point since it started.
+    """
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
     if lane.phase is not LanePhase.COPYING or since is None:
@@ -123,8 +134,10 @@ def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin 
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
-    """Return whether a lane has been behind since its start: it became late at once, or a waiting record is
-    older than the lane."""
+    """Return whether a lane has been behind since its start.
+
+    The lane became late at once, or a waiting record is older than the lane.
+    """
     late_since = lane.history.late_since
     if late_since is not None:
         return late_since - since <= _AT_ONCE_SECONDS

@@ -27,7 +27,7 @@ from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
 
 _MOST_ANSWERS: Final = 2_000
-"""Maximum number of topics whose result is cached per selection."""
+"""Maximum number of topics with a cached result per selection."""
 
 
 class ObjectiveStatus(StrEnum):
@@ -40,16 +40,18 @@ class ObjectiveStatus(StrEnum):
 
 
 class Source(NamedTuple):
-    """Origin of measurements: a group of datastreams that share tasks, and a source cluster."""
+    """Origin of measurements: a group of datastreams and a source cluster."""
 
     group: str
     cluster: str
 
 
 class LatencyObservation(NamedTuple):
-    """Measurements of the window. `records`: number of records that arrived; `counts`: histogram of their
-    latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: number of partitions in which the
-    age of waiting records is unknown."""
+    """Measurements of the window.
+
+    `records`: number of records that arrived. `counts`: histogram of their latencies. `lag_ms`: current age
+    of the oldest waiting record. `unaged`: number of partitions in which this age is unknown.
+    """
 
     records: int
     counts: Sequence[int]
@@ -58,17 +60,21 @@ class LatencyObservation(NamedTuple):
 
 
 Observations = Mapping[Source, Mapping[str, LatencyObservation]]
-"""Observations by source and topic. If all topics of a source belong to one datastream, its only entry is
-`EVERY_TOPIC`."""
+"""Observations by source and topic.
+
+If all topics of a source belong to one datastream, its only topic is `EVERY_TOPIC`.
+"""
 
 
 @dataclass(frozen=True)
 class ObjectiveSubject:
-    """A datastream with an objective in the short form, with `objectives`, or with both. `halted`: reason why
-    part of the datastream is not copied; empty if all of it is copied. `remark`: further information from the
-    service, such as a quota that throttles the datastream. `paused`: topics with partitions paused by an
-    operator. `mode`: whether the monitor acts on a breach; None to use the mode in the settings. `is_alone`:
-    whether its group contains no other datastream."""
+    """A datastream with its objectives.
+
+    `halted`: reason why a part of the datastream is not copied, or an empty string. `remark`: information
+    from the service, such as a throttling quota. `paused`: topics with partitions that an operator paused.
+    `mode`: reaction to a breach, None for the mode in the settings. `is_alone`: its group contains no other
+    datastream.
+    """
 
     objective: LatencyObjective | None
     source: Source
@@ -83,11 +89,13 @@ class ObjectiveSubject:
 
 @dataclass(frozen=True, slots=True)
 class LatencyVerdict:
-    """Result of an evaluation. `observed_ms`: measured percentile; None if there were no records. `sentence`:
-    reason for the status. `is_halted`: whether part of the datastream is not copied, so that a rebalance
-    cannot help even if the status is BREACHED. `budgets`: error budget of each of
-    `ObjectiveSubject.objectives`; budgets do not affect the status. `limit_ms`: limit of the evaluated
-    objective. `cause`: cause of the breach, if determined."""
+    """Result of an evaluation.
+
+    `observed_ms`: measured percentile, None without records. `sentence`: reason for the status. `is_halted`:
+    a part of the datastream is not copied, so that a rebalance cannot help even if the status is BREACHED.
+    `budgets`: error budget of each objective; they do not affect the status. `limit_ms`: limit of the
+    evaluated objective. `cause`: cause of the breach, if determined.
+    """
 
     standing: ObjectiveStatus
     observed_ms: float | None
@@ -112,7 +120,7 @@ class LatencyVerdict:
 
 
 def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyObservation | None:
-    """Return the measurements of the datastream's topics; None if there are no measurements."""
+    """Return the measurements of the datastream's topics, or None."""
     topics = observations.get(subject.source, {})
     if (every := topics.get(EVERY_TOPIC)) is not None:
         return every
@@ -156,7 +164,9 @@ def judge(
     observation: LatencyObservation | None,
     objective: LatencyObjective | None = None,
 ) -> LatencyVerdict:
-    """Apply the rules in order to `objective`, or to the objective in the short form if `objective` is None.
+    """Apply the rules in order to an objective.
+
+    `objective`: None for the objective in the short form.
 
     `objectives.verdicts` evaluates all objectives.
     """

@@ -1,5 +1,7 @@
-"""Monitor within an instance. The monitor runs while the instance is leader, so that exactly one monitor is
-active."""
+"""Monitor within an instance.
+
+The monitor runs while the instance is the leader, so that exactly one monitor is active.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 PART: Final = "monitor"
-"""Part of `/v1/health` on every instance whose monitor is enabled. Separate monitor processes exit if an
-instance reports this part."""
+"""Component of `/v1/health` on every instance with an enabled monitor.
+
+Separate monitor processes exit if an instance reports it.
+"""
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
-"""Delay before a monitor is started again after it failed to start or ended with an error."""
+"""Seconds before a monitor is started again after it failed."""
 
 
 class RunningMonitor(Protocol):
@@ -30,7 +34,7 @@ class RunningMonitor(Protocol):
 
     @property
     def failure(self) -> BaseException | None:
-        """Error that ended the monitor; None while it runs."""
+        """Error that ended the monitor, or None while it runs."""
         ...
 
     @property
@@ -44,10 +48,10 @@ class RunningMonitor(Protocol):
 
 
 class LeaderMonitor(BackgroundThread):
-    """Starts a monitor when the instance becomes leader, and stops it when the instance is no longer leader.
+    """Starts a monitor when the instance becomes leader, and stops it after losing leadership.
 
-    `start_monitor` builds and starts a monitor; it is called again later if it raises. Failures of the
-    monitor are reported in the health of the instance and do not stop the instance.
+    `start_monitor`: builds and starts a monitor; called again later if it raises. Failures of the monitor are
+    reported in health, and do not stop the instance.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Observations computed from measurements of Pinot or the metrics topic. Pure.
+"""Computes observations from measurements in Pinot or the metrics topic. Pure.
 
-The age of waiting records is unknown while the source of a lane does not respond, and until the lane has
-fetched a waiting record. A lane with waiting records reports in each interval. If the lane stops reporting,
-the age of its records is unknown.
+The age of waiting records is unknown while the source of a lane does not respond, before the lane has fetched
+a waiting record, and if the lane stops reporting.
 """
 
 from __future__ import annotations
@@ -37,9 +36,10 @@ class PartitionLag:
 
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
-    """Return an observation for each row of `arrived`: group, source cluster, topic, records, and the counts
-    of a histogram. A lag is added to the observation of its topic, or to `EVERY_TOPIC` if `arrived` sums all
-    topics of its source.
+    """Return an observation for each row of `arrived`.
+
+    A row contains group, source cluster, topic, number of records, and the counts of a histogram. A lag is
+    added to the observation of its topic, or to `EVERY_TOPIC` if the row sums all topics of the source.
 
     The code is optimised for thousands of rows and few lags.
     """

@@ -18,9 +18,12 @@ from monitor.objectives.late_times import LateTopics
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance. `loads_known`: whether the loads of partitions are known. A preview
-    with unknown loads and no moves does not prove that a rebalance is useless. `effect`: None if the service
-    does not report the effect. `past`: past breaches of the datastream; empty if they cannot be read."""
+    """Predicted result of a rebalance.
+
+    `loads_known`: the loads of partitions are known. If False, a preview without moves does not prove that a
+    rebalance is useless. `effect`: None if the service does not report it. `past`: past breaches of the
+    datastream, empty if they cannot be read.
+    """
 
     sentence: str
     moves: int
@@ -31,15 +34,18 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class LeaseHold:
-    """Owner of the lease, and the state to check before acting. `other`: the other monitor that has the
-    lease; empty if this monitor has it. `record`: None if the service has a version without leases."""
+    """Holder of the lease, and the state to check before acting.
+
+    `other`: the other monitor that holds the lease, or an empty string. `record`: None if the service has a
+    version without leases.
+    """
 
     other: str
     record: ActionRecord | None
 
 
 class InstanceClient(Protocol):
-    """REST client of one instance. Bodies are Python values, responses are parsed JSON."""
+    """REST client of one instance. Request bodies are Python values, responses are parsed JSON."""
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Return a resource. Raises Unreachable, HeadraceError."""
@@ -70,13 +76,15 @@ class Service(Protocol):
         ...
 
     def has_own_monitor(self) -> bool:
-        """Return whether an instance runs a monitor, in which case other monitors must not act. Raises
+        """Return whether an instance runs a monitor, so that other monitors must not act. Raises
         Unreachable."""
         ...
 
     def hold(self) -> LeaseHold:
-        """Acquire or renew the lease of the active monitor; called at each evaluation. Raises Unreachable,
-        HeadraceError."""
+        """Acquire or renew the lease of the active monitor. Called in each evaluation.
+
+        Raises Unreachable, HeadraceError.
+        """
         ...
 
     def release(self) -> None:
@@ -85,8 +93,10 @@ class Service(Protocol):
         ...
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
-        """Return the instances' reports on the datastream's lanes, and the instances that did not respond.
-        Raises Unreachable, HeadraceError."""
+        """Return the reports of instances on the datastream's lanes, and instances that did not respond.
+
+        Raises Unreachable, HeadraceError.
+        """
         ...
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
@@ -104,7 +114,7 @@ class Measurements(Protocol):
 
     @property
     def remark(self) -> str:
-        """Reason why a fallback source is used; empty if the usual source is used."""
+        """Reason why a fallback source is used, or an empty string."""
         ...
 
     def observe(
@@ -112,14 +122,15 @@ class Measurements(Protocol):
     ) -> Observations:
         """Return the measurements of the window.
 
-        Ages up to `least_ms` may be reported as 0, so that less data is read while most records are in time.
-        A source in `together` may be reported as one sum over all topics (`EVERY_TOPIC`). Raises Unreachable,
-        AnalyticsError."""
+        Ages up to `least_ms` may be reported as 0, so that less data is read. A source in `together` may be
+        reported as one sum over all topics (`EVERY_TOPIC`). Raises Unreachable, AnalyticsError.
+        """
         ...
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records that were reported after `since_ms` (epoch ms), by topic of the sources.
+        """Return the late records that were reported after a time, by source and topic.
 
-        Records with a latency of at most `least_ms` are ignored. Return None if only short windows can be
-        read. Raises Unreachable, AnalyticsError."""
+        `since_ms`: epoch ms. Records with a latency of at most `least_ms` are ignored. Returns None if only
+        short windows can be read. Raises Unreachable, AnalyticsError.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Requests for rebalances within the limits of the policy. Each outcome includes its reason as a sentence."""
+"""Requests rebalances within the limits of the policy. Each result includes its reason as a sentence."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestOutcome(Enum):
-    """Outcome of `Rebalancing.help`."""
+    """Result of `Rebalancing.help`."""
 
     ACTED = "acted"
-    """A decision was made: the rebalance was requested, was only reported (mode `observe`), or is not
-    worthwhile. The next attempt follows after the cool-down."""
+    """A decision was made. The next attempt follows after the cool-down.
+
+    The rebalance was requested, was only reported (mode `observe`), or is not worthwhile.
+    """
     NOT_NOW = "not now"
     """A rebalance is currently not permitted. The next attempt follows in the next evaluation."""
 
 
 class RequestResult(NamedTuple):
-    """Outcome with its reason. The sentence stays the same as long as the reason stays the same."""
+    """Result with its reason. The sentence is the same while the reason is the same."""
 
     done: RequestOutcome
     sentence: str
     worth: PredictedSaving | None = None
     """Prediction for a requested rebalance."""
     states_cause: bool = False
-    """Whether the report should include the cause of the breach."""
+    """True if the report should include the cause of the breach."""
 
 
 class Rebalancing:
@@ -53,8 +55,10 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Replace the record of recent rebalances with the record of the service. `record`: None if the
-        service has no shared record; then only rebalances by this monitor count."""
+        """Replace the record of recent rebalances by that of the service.
+
+        `record`: None if the service has no shared record. Only rebalances by this monitor then count.
+        """
         if record is not None:
             self._record = record
 
@@ -66,8 +70,9 @@ class Rebalancing:
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:
         """Request a rebalance if the policy and a dry run allow it.
 
-        `mode`: mode of the datastream; `why`: reason to store with the request; `open_seconds`: duration of
-        the breach so far. Raises HeadraceError."""
+        `mode`: mode of the datastream. `why`: reason to store with the request. `open_seconds`: duration of
+        the breach so far. Raises HeadraceError.
+        """
         record = replace(self._record, waiting=self._record.waiting or self._last_rebalanced)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
         if against:

@@ -1,8 +1,8 @@
 """Running sums over the rows of the metrics topic, for windows that end now. Pure.
 
 Histograms are kept per topic and second for two minutes, and per topic and minute for longer windows. Lags
-are kept per partition, the longest wait per topic and ten seconds, and late records per topic and second.
-Memory depends on the number of topics and partitions, not on the number of rows.
+are kept per partition, longest waits per topic and ten seconds, and late records per topic and second. Memory
+depends on the number of topics and partitions, not on the number of rows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from monitor.objectives.past import TopicLatencySums
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
 _LONGEST_FINE_MS: Final = 120_000
-"""Longest window that is summed from seconds. Longer windows are summed from minutes and start up to one
-minute early."""
+"""Longest window in ms that is summed from seconds. Longer windows are summed from minutes, and start up to
+one minute early."""
 
 _TOPIC: Final = itemgetter("datastream", "source_cluster", "topic")
 _NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
@@ -42,8 +42,10 @@ _LagReport = tuple[int, int, int, int]
 
 
 def columns_read() -> dict[str, Any]:
-    """Return the Avro schema of rows, cut off after the last column that this module uses, so that further
-    columns are not decoded."""
+    """Return the Avro schema of rows, up to the last column that this module uses.
+
+    Later columns are not decoded.
+    """
     schema = avro_schema(MirrorMetric)
     names = [field["name"] for field in schema["fields"]]
     last = max(map(names.index, (*HISTOGRAM_COLUMNS, "kafka_partition", "lag_ms", "lag_records")))
@@ -63,8 +65,10 @@ class _TimeSlots:
     def forget(
         self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
     ) -> None:
-        """Pass the slots before `before_ms` to `past`, then drop these slots and the slots after `after_ms`.
-        Merge the rows of each remaining slot."""
+        """Pass the slots before `before_ms` to `past`, and drop them.
+
+        Slots after `after_ms` are dropped, too. The rows of each remaining slot are merged.
+        """
         for topic, slots in list(self._by_topic.items()):
             for number, rows in list(slots.items()):
                 if number * self._length > after_ms:
@@ -92,8 +96,8 @@ class _TimeSlots:
 
 
 class _Waits:
-    """Longest wait of each topic in each slot of ten seconds, if above `least_ms`, and the report interval
-    (both in milliseconds)."""
+    """Longest wait of each topic in each slot of ten seconds, if above `least_ms`, and the report interval in
+    ms."""
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
@@ -123,8 +127,11 @@ class _Waits:
 
 
 class _LateRecords:
-    """Late records of each topic, by second of the report: timestamp of the oldest late record, and end of
-    its wait. `least_ms`: age above which a record counts as late; infinite to record nothing."""
+    """Late records of each topic, by second of the report.
+
+    Contains the timestamp of the oldest late record, and the end of its wait. `least_ms`: age above which a
+    record is late; infinity to record nothing.
+    """
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
@@ -132,14 +139,16 @@ class _LateRecords:
         """First histogram bucket that may contain late records."""
         self._by_topic: defaultdict[_Topic, dict[int, LateSpan]] = defaultdict(dict)
         self._newest: dict[tuple[_Topic, int], tuple[int, int]] = {}
-        """Time of the last report with late records, and the highest age in that report, by partition."""
+        """Time of the last report with late records, and the maximum age in it, by partition."""
 
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report. `before`: the previous report of the partition. The oldest waiting record in `before`
-        limits the age of the records that have arrived since, usually more tightly than the histogram bucket
-        does."""
+        """Add a report.
+
+        `before`: previous report of the partition. The oldest waiting record limits the age of the records
+        that have arrived since, usually more exactly than the histogram bucket.
+        """
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag
@@ -172,8 +181,10 @@ class _LateRecords:
                 del self._by_topic[topic]
 
     def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
-        """Return, by topic, the highest age in partitions that may still have late records (see `is_recent`).
-        `lags`: last report of each partition."""
+        """Return the maximum age in partitions that may still have late records (see `is_recent`), by topic.
+
+        `lags`: last report of each partition.
+        """
         found: dict[_Topic, int] = {}
         for place, (time_ms, age_ms) in self._newest.items():
             newest = lags.get(place)
@@ -190,14 +201,15 @@ class _LateRecords:
 
 
 def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
-    """Return the numbers of the time slots that begin within the piece, so that two pieces never share a
-    slot."""
+    """Return the numbers of the time slots that start within the piece.
+
+    Two pieces never share a slot.
+    """
     return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Yield the data of the requested time slots; skip slots without data. Iterates over the shorter of the
-    two collections."""
+    """Yield the data of the requested time slots. Slots without data are skipped."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (slot for number, slot in slots.items() if number in wanted)
@@ -208,8 +220,11 @@ def _sum(rows: _Rows) -> Sequence[int]:
 
 
 class RecentRows:
-    """Sums of the rows of the metrics topic, which callers decode with the schema of `columns_read`.
-    `least_ms`: age above which waits and late records are kept with their times; infinite to keep none."""
+    """Sums of the rows of the metrics topic.
+
+    Callers decode the rows with the schema of `columns_read`. `least_ms`: age above which waits and late
+    records are kept with their times; infinity to keep none.
+    """
 
     def __init__(self, least_ms: float = math.inf) -> None:
         self._waits = _Waits(least_ms)
@@ -220,8 +235,7 @@ class RecentRows:
         self._late = _LateRecords(least_ms)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row. The lag of a partition is taken from its latest row by time, in whatever order the rows
-        are added.
+        """Add a row. The lag of a partition is that of its latest row by time.
 
         Raises CorruptData if a count is negative.
         """
@@ -237,7 +251,7 @@ class RecentRows:
         self._waits.add(topic, lag[0], lag[2], lag[3])
 
     def forget(self, now_ms: int, longest_ms: int) -> None:
-        """Drop rows that are more than the longest window (`longest_ms`) in the past or in the future."""
+        """Drop rows that are more than `longest_ms` in the past or in the future."""
         since, until = now_ms - longest_ms, now_ms + longest_ms
         is_long = longest_ms > _LONGEST_FINE_MS
         past = self._coarse.add if is_long else None

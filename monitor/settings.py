@@ -16,8 +16,10 @@ from monitor.usage.settings import UsageSettings
 
 
 class MeasurementPlace(StrEnum):
-    """Source of measurements: Pinot, the topic that instances write to (which does not require Pinot), or
-    Pinot with the topic as fallback while Pinot does not respond."""
+    """Source of measurements.
+
+    `pinot`, the topic to which instances write (without Pinot), or Pinot with the topic as fallback.
+    """
 
     EITHER = "either"
     PINOT = "pinot"
@@ -28,16 +30,16 @@ class MonitorSettings(Settings):
     """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """Whether to run the monitor in the instance that is leader. If the leader runs the monitor, `headrace
+    """True if to run the monitor in the instance that is leader. If the leader runs the monitor, `headrace
     monitor` exits immediately."""
     act: bool = True
-    """Whether the monitor may request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
+    """True if the monitor may request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
     restart."""
     mode: Mode = Mode.ACT
     """Reaction to a breach that a rebalance can fix: `act` requests the rebalance, `observe` only reports it.
-    The `monitor` option of a datastream takes precedence."""
+    The option `monitor` of a datastream takes precedence."""
     service: str = ""
-    """`host:port` of the REST interface of an instance; if empty, derived from `api`."""
+    """`host:port` of the REST interface of an instance. If empty, the address in `api`."""
     measurements: MeasurementPlace = MeasurementPlace.EITHER
     """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either` (Pinot,
     or the topic while Pinot does not respond)."""
@@ -50,8 +52,8 @@ class MonitorSettings(Settings):
     close_after: int = Field(default=3, ge=1)
     """Minimum number of consecutive good verdicts before an incident closes."""
     close_seconds: Seconds = 600.0
-    """Minimum time of uninterrupted good verdicts before an incident closes, which prevents many short
-    incidents of a datastream whose latency is close to its objective."""
+    """Minimum time of uninterrupted good verdicts before an incident closes. Prevents many short incidents of
+    a datastream whose latency is close to its objective."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)
@@ -64,22 +66,22 @@ class MonitorSettings(Settings):
     burn_rates: list[Annotated[str, read_by(read_rule)]] = Field(
         default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"]
     )
-    """Rules for burn-rate alerts. A rule names a burn rate and one or two windows; the alert requires the
-    rate in each window. At a rate of 1, an error budget lasts for exactly its period."""
+    """Rules for burn-rate alerts. A rule has a burn rate, and one or two windows in which the budget must
+    burn at this rate. At a rate of 1, an error budget lasts for exactly its period."""
     minimum_records: int = Field(default=100, ge=1)
     """Minimum number of records in a window of an error budget. In a window with fewer records, the share of
     late records is ignored."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the monitor's Prometheus metrics; 0 disables the port."""
     metrics_host: str = "127.0.0.1"
-    """Address to bind `metrics_port` to; any address other than loopback is reachable from the network."""
+    """Address to bind `metrics_port` to. Any address other than loopback is reachable from the network."""
     incidents_topic: str = "headrace-incidents"
-    """Compacted topic of incidents on `mirror.metrics_cluster`; if empty, incidents are lost when the monitor
-    ends."""
+    """Compacted topic for incidents on `mirror.metrics_cluster`. If empty, incidents are lost when the
+    monitor ends."""
     incidents_days: int = Field(default=90, ge=1)
-    """Retention of an incident in the topic after its last change; set when the topic is created."""
+    """Retention of an incident in the topic after its last change. Set when the topic is created."""
     incident_rows_topic: str = "headrace-incident-rows"
-    """Topic of the rows of Pinot's table `incidents`; if empty, no rows are written."""
+    """Topic for the rows of Pinot's table `incidents`. If empty, no rows are written."""
     alerts: AlertSettings = AlertSettings()
     usage: UsageSettings = UsageSettings()
 

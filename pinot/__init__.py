@@ -1,5 +1,5 @@
-"""Tables of measurements in Apache Pinot: their definitions, their deployment, and all queries.
+"""Defines, deploys and queries the tables of measurements in Apache Pinot.
 
-Imports mirror's model, ports, options and errors; only `client.py` uses pinotdb. Read `tables.py` (the single
-source of names), then `queries.py`.
+Imports mirror's model, ports, options and errors; only `client.py` uses pinotdb. Start with `tables.py`,
+which defines all names, then `queries.py`.
 """

@@ -1,4 +1,4 @@
-"""Named queries: the queries of `queries.py` and `partitions/`, callable by name with text parameters.
+"""Named queries: functions of `queries.py` and `partitions/` that can be called with text parameters.
 
 `headrace pinot query` and dashboards call these queries; the catalogue also lists the available queries.
 """
@@ -37,7 +37,7 @@ _PROPERTIES: Final = ("p50_ms", "p99_ms")
 
 @dataclass(frozen=True)
 class Question:
-    """One named query: its summary, and its parameters besides the time range."""
+    """A named query: its summary, and its parameters except the time range."""
 
     name: str
     summary: str
@@ -89,7 +89,7 @@ def ask(
 
 
 def _value(name: str, text: str, hint: Any) -> Any:
-    """Convert a text to the hinted type; commas separate the items of a sequence."""
+    """Convert a text to the type of a parameter; commas separate the items of a sequence."""
     if get_origin(hint) is UnionType:
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if get_origin(hint) is Sequence:

@@ -1,8 +1,8 @@
-"""Client of a Pinot broker: the only user of pinotdb.
+"""Client of a Pinot broker; the only module that uses pinotdb.
 
-Pinot reports failures in responses with status 200, may return rows of only some servers, and truncates
-results: without LIMIT to 10 rows, and grouped results at its own limit. `PinotClient` treats all of these
-responses as errors, so a call either returns a complete result or raises.
+Pinot reports failures in responses with status 200, and may return the rows of only some servers. Pinot also
+truncates results: without LIMIT to 10 rows, and grouped results at its own limit. `PinotClient` treats all of
+these responses as errors, so a call either returns a complete result or raises.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Row: TypeAlias = list[Any]
 _SOON: Final = wait_random_exponential(multiplier=0.1, max=2.0)
 _NO_SUCH_TABLE: Final = frozenset({190})
 _TOO_LATE: Final = frozenset({240, 250, 400, 427})
-"""Error codes of Pinot; see QueryException in pinot-common."""
+"""Error codes of Pinot for queries that took too long; see QueryException in pinot-common."""
 _LONGEST_TEXT: Final = 10_000
-"""Maximum length of a parameter in characters; regular expressions are the longest."""
+"""Maximum length of a parameter in characters; regular expressions are the longest parameters."""
 _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached", "maxRowsInDistinctReached")
 
 
@@ -46,7 +46,7 @@ class QueryResult:
 
 
 class PinotClient:
-    """Client of one broker. Thread-safe; `close` releases the connections."""
+    """Client of one broker. Thread-safe; `close` closes the connections."""
 
     def __init__(self, settings: PinotSettings) -> None:
         self.settings = settings
@@ -69,7 +69,7 @@ class PinotClient:
         self._http.close()
 
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> QueryResult:
-        """Run a query until its result is complete, at most `attempts` times.
+        """Run a query and return its complete result, after at most `attempts` attempts.
 
         `sql` names its parameters as `%(name)s` and includes a LIMIT. Raises Unreachable, TimedOut,
         AnalyticsError (for an error or an incomplete result), AnswerTooLarge, NotFound (no such table).
@@ -103,10 +103,10 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def _check(sql: str, parameters: Mapping[str, Value]) -> None:
-    """Validate query and parameters, because pinotdb leaves a star unquoted and mishandles empty lists and
-    None.
+    """Validate a query and its parameters.
 
-    pinotdb would write an empty list as `in ()`, and None as the name of a column.
+    pinotdb does not quote a star. pinotdb would write an empty list as `in ()`, and None as the name of a
+    column.
     """
     if " limit " not in sql.lower():
         raise AssertionError("query without LIMIT: Pinot would truncate the result to 10 rows")
@@ -122,7 +122,7 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
 
 
 def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str) -> Mapping[str, Any]:
-    """Run one query and return the raw response; errors of pinotdb and httpx are translated."""
+    """Run one query and return the raw response; translate errors of pinotdb and httpx."""
     try:
         with translated(f"broker {broker}"):
             cursor.execute(sql, parameters)

@@ -21,8 +21,7 @@ MOST_GROUPS: Final = 1_000_000
 """Limit of queries grouped by partition."""
 
 _SILENT_MS: Final = 4_000
-"""Time, in addition to two intervals, after which a lane with waiting records that has not reported counts as
-silent."""
+"""Time in addition to two report intervals, after which a lane with waiting records counts as silent."""
 _HAVING_NEWS: Final = (
     "having lastwithtime(lag_ms, time_ms, 'long') > %(least)s "
     f"or lastwithtime(lag_ms, time_ms, 'long') = {UNKNOWN} "
@@ -34,10 +33,10 @@ _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """Latency of records. A query groups by datastream, by task or by partition; the names below that level
-    are empty.
+    """Latency of the records of a datastream, a task or a partition.
 
-    `counts` is the histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` are computed from it.
+    If a query groups by datastream or by task, the names of the lower levels are empty. `counts` is the
+    histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` are computed from it.
     """
 
     datastream: str
@@ -121,8 +120,10 @@ def _known(value: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LagRow(LaneInterval):
-    """Latest lag of one partition, the interval at whose end it was measured, and the number of records that
-    were copied in the range of the query. `lag_ms` is None if unknown."""
+    """Latest lag of one partition and the records copied in the range of the query.
+
+    Also contains the interval at whose end the lag was measured. `lag_ms` is None if unknown.
+    """
 
     lag_records: int
     lag_ms: int | None
@@ -133,7 +134,7 @@ class LagRow(LaneInterval):
 def lag_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None, least_ms: int | None = None
 ) -> list[LagRow]:
-    """Return the lag of each partition that reported in the range, most records first.
+    """Return the lag of each partition that reported in the range, highest record count first.
 
     `least_ms`: return only partitions with records that have waited for longer than this, and partitions with
     waiting records that have not reported recently.
@@ -258,8 +259,10 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Return rates of partitions whose lag was known and below a limit, and which therefore copied as much as
-    arrived."""
+    """Return the rates of partitions that copied as many records as arrived.
+
+    The lag of these partitions was known and below a limit.
+    """
     if not topics:
         return []
     answer = client.ask(

@@ -1,4 +1,4 @@
-"""Documents from table definitions: Pinot's schema and table, and the Avro schema.
+"""Converts table definitions to Pinot's schema and table, and to the Avro schema.
 
 Pinot 0.11 and 1.x accept the JSON: streams under `ingestionConfig`, no `schemaName`, no comparison column
 (every version defaults to the time column), rows and time as flush limits.
@@ -15,7 +15,7 @@ from mirror.model.rows import Column, ColumnType
 from pinot.tables import UNKNOWN, Table
 
 KAFKA_20: Final = "org.apache.pinot.plugin.stream.kafka20.KafkaConsumerFactory"
-"""Class name that exists from 0.11 to 1.5, in later versions as an alias of the current class."""
+"""Class name in Pinot 0.11 to 1.5; in later versions an alias of the current class."""
 
 _AVRO_DECODER: Final = "org.apache.pinot.plugin.inputformat.avro.SimpleAvroMessageDecoder"
 _LONG_TEXT: Final = 262_144

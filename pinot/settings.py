@@ -28,14 +28,14 @@ class PinotSettings(Settings):
     timeout_seconds: Seconds = 10.0
     """Timeout of one query, also set at the broker."""
     largest_answer_bytes: int = Field(default=67_108_864, ge=65_536)
-    """Maximum size of a response after decompression; a larger response is an error."""
+    """Maximum size of a response after decompression; a larger response causes an error."""
     attempts: int = Field(default=3, ge=1)
-    """Maximum number of attempts per query, if the server does not respond or the result is incomplete."""
+    """Maximum number of attempts per query if the server does not respond or the result is incomplete."""
     stream_cluster: str = "destination"
     """Kafka cluster from which the tables ingest."""
     stream_bootstrap_servers: str = ""
-    """Bootstrap servers of the cluster at the addresses that Pinot uses, if these differ (for example in
-    containers)."""
+    """Bootstrap servers at the addresses that Pinot uses, if these differ from `stream_cluster` (for example
+    in containers)."""
     secrets_by_reference: bool = False
     """Store names of environment variables in the tables instead of the secrets of `stream_cluster`. Set the
     variables that the cluster requires on Pinot's controllers and servers: `HEADRACE_SASL_JAAS_CONFIG`,

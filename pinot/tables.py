@@ -1,9 +1,8 @@
-"""All Pinot tables of Headrace: names, columns, keys, retention. Names of tables and columns are defined only
-in this module.
+"""All Pinot tables of Headrace: names, columns, keys and retention.
 
-Columns of tables that the mirror writes come from its record classes; the classes of tables that other
-packages write (`PartitionMetric` …) are declared here, where writer and reader meet. `schemas.py` converts a
-definition to Pinot's JSON and to the Avro schema of its topic.
+Only this module defines names of tables and columns. Columns of tables that the mirror writes come from its
+record classes. Tables that other packages write (`PartitionMetric` …) are declared here. `schemas.py`
+converts a definition to Pinot's JSON and to the Avro schema of its topic.
 """
 
 from __future__ import annotations
@@ -18,9 +17,11 @@ from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementE
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
-"""Value that Pinot stores for a null number. Rows also contain the value UNKNOWN in `bytes_out` if that rate
-is unknown, because the column was published as not nullable and its Avro type cannot change. No real value in
-these tables is negative."""
+"""Number that Pinot stores for null.
+
+Rows also contain UNKNOWN in `bytes_out` if that rate is unknown, because the column was published as not
+nullable and its Avro type cannot change. No real value in these tables is negative.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class SampledPartition:
 
 @dataclass(frozen=True, slots=True)
 class LogGrowth:
-    """Growth of a partition's log by `growth_bytes` over `growth_ms`; both are 0 if unknown."""
+    """Growth of a partition's log in bytes, and the time of the growth (ms); both are 0 if unknown."""
 
     growth_bytes: float
     growth_ms: int
@@ -93,7 +94,7 @@ class PartitionMetricHourly:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """An incident as of `changed_ms`.
+    """State of an incident at `changed_ms`.
 
     Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
     alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that the
@@ -131,7 +132,7 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True)
 class Table:
-    """One realtime table.
+    """A realtime table.
 
     `key` must be a function of the Kafka message key, so that equal keys are in one partition. `inverted`:
     columns that queries filter on. `long`: texts of more than 512 characters.

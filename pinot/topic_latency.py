@@ -1,8 +1,8 @@
-"""Latency of the records of each topic: queries of the monitor over thousands of topics.
+"""Queries the latency of each topic for the monitor, over thousands of topics.
 
-`arrived` and `lateness` run several times a minute, so they return rows or columns of numbers as received
-from Pinot, without an object per topic. If one number for all topics of a datastream is enough, Pinot sums
-them: the result then has one row for each datastream instead of one row for each topic.
+`arrived` and `lateness` run several times a minute. Both functions therefore return rows or columns of
+numbers as received from Pinot, without an object per topic. If one number for all topics of a datastream is
+enough, Pinot sums them: the result then has one row for each datastream instead of one row for each topic.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _MOST_AGES: Final = 20
 _SECOND_MS: Final = 1_000
 _MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
-"""Maximum number of groups named in a query; for more groups, the query covers all groups."""
+"""Maximum number of groups named in a query.
+
+A query for more groups covers all groups.
+"""
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
@@ -39,8 +42,8 @@ def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> li
     """Return one row for each topic with rows in the range.
 
     Columns: datastream (the group), source cluster, topic, records copied, and the `LATENCY_BUCKETS` counts
-    of its histogram. Numbers are as summed by Pinot. Each place in `together` has one row, with `EVERY_TOPIC`
-    as the topic. Raises the errors of `PinotClient.ask`.
+    of its histogram, all summed by Pinot. Each element of `together` has one row, with `EVERY_TOPIC` as the
+    topic. Raises the errors of `PinotClient.ask`.
     """
     return _sums(client, f"sum(records_copied), {_HISTOGRAM}", when, together)
 
@@ -86,7 +89,7 @@ def _grouped(
 
 @dataclass(frozen=True, slots=True)
 class LateColumns:
-    """Places as columns of equal length.
+    """Late records of topics, as columns of equal length.
 
     The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above the bucket of the
     age; `within`: records in the bucket of the age.
@@ -102,9 +105,9 @@ class LateColumns:
 def lateness(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int], together: Together = ()
 ) -> LateColumns:
-    """Return the lateness of each topic with rows in the range; one row per place of `together`.
+    """Return the late records of each topic with rows in the range.
 
-    Raises the errors of `PinotClient.ask`.
+    Each element of `together` has one row. Raises the errors of `PinotClient.ask`.
     """
     parts = list(_parts(ages_ms))
     sums = ", ".join(f"sum({' + '.join(HISTOGRAM_COLUMNS[at] for at in part)})" for part in parts)
@@ -126,7 +129,7 @@ def lateness(
 def stale_by_topic(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int]
 ) -> Mapping[int, Mapping[Place, float]]:
-    """Return, by age in ms, the seconds for which records of a topic waited for longer than that.
+    """Return the seconds for which a topic's records waited longer than an age, by age in ms.
 
     Rounded to ten seconds, or to the interval of the measurements if that is longer. Pinot returns no rows
     for topics without waiting records of that age. Raises the errors of `PinotClient.ask`.
@@ -187,9 +190,11 @@ PartitionPlace: TypeAlias = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class LateSecond:
-    """Reports of late records of a partition in one second. `time_ms`: time of the last report; `age_ms`:
-    upper bound of the age of the oldest record that arrived or waited; `waited_ms`: the same bound for
-    records that were certainly late."""
+    """Late records of a partition within one second.
+
+    `time_ms`: time of the last report; `age_ms`: upper bound of the age of the oldest record that arrived or
+    waited; `waited_ms`: the same bound for records that were certainly late.
+    """
 
     place: PartitionPlace
     time_ms: int
@@ -213,8 +218,10 @@ class LateReports(NamedTuple):
 
 @checked_rows
 def late_reports(client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int) -> LateReports:
-    """Return the seconds in which partitions of the groups reported records that may be older than
-    `least_ms`. Raises the errors of `PinotClient.ask`."""
+    """Return the seconds in which partitions may have reported records older than `least_ms`.
+
+    Only partitions of the groups are included. Raises the errors of `PinotClient.ask`.
+    """
     if not groups:
         return LateReports([], {})
     own = latency_bucket(least_ms)

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a Pinot server, bounded in size and in total time.
+"""HTTP requests to a Pinot server with limits on size and total time.
 
 httpx applies its timeouts to each read, so a server that sends a byte now and then never times out. A
 compressed response can also expand to thousands of times its size. The transport therefore limits the total

@@ -12,7 +12,10 @@ from mirror.errors import TimedOut, Unreachable
 
 @contextmanager
 def translated(server: str) -> Iterator[None]:
-    """Raise TimedOut and Unreachable for httpx errors; `server`: for example `broker localhost:8099`."""
+    """Raise TimedOut and Unreachable instead of httpx errors.
+
+    `server`: for example `broker localhost:8099`.
+    """
     try:
         yield
     except httpx.TimeoutException as error:

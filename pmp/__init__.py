@@ -1,5 +1,6 @@
-"""The Partition Metrics Provider: reads samples of many clusters and provides the load of each partition.
+"""The Partition Metrics Provider: provides the load of each partition from samples of many clusters.
 
-Imports mirror and pinot; only the job imports pyspark. Read `samples/` (the format), `job/` (samples to
-Avro), then `loads/` (loads for the leader's plans). `sampler.py` measures clusters without Cruise Control.
+Imports mirror and pinot; only the job imports pyspark. Start with `samples/` (the format), then `job/`
+(samples to Avro) and `loads/` (loads for the leader's plans). `sampler.py` measures clusters without Cruise
+Control.
 """

@@ -26,7 +26,7 @@ class SampleSink(Protocol):
     """Destination of samples."""
 
     def write(self, samples: Sequence[Sample]) -> None:
-        """Write samples; returns when all are stored. Raises Unreachable, Refused."""
+        """Write samples and return when all are stored. Raises Unreachable, Refused."""
         ...
 
     def close(self) -> None:
@@ -38,7 +38,7 @@ class HourSink(Protocol):
     """Destination of hourly rollups."""
 
     def write(self, rows: Iterable[PartitionMetricHourly]) -> None:
-        """Write rollups; returns when all are stored. Raises Unreachable, Refused."""
+        """Write rollups and return when all are stored. Raises Unreachable, Refused."""
         ...
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Hourly rollups of all partitions, for forecasts and what-if analyses; kept for weeks.
+"""Rolls up the samples of all partitions by hour, for forecasts and what-if analyses.
 
-An hour is rolled up whenever Pinot has more samples than its rollup counts: the current hour, an hour with
-late samples, or an hour whose rollup was interrupted. The rollup therefore needs no state between runs. A
-repeated row replaces the first row, because both have the same key. If an hour has fewer samples than its
-rollup, retention has deleted samples, and the rollup is kept.
+Rollups are kept for weeks. An hour is rolled up whenever Pinot has more samples than its rollup counts: the
+current hour, an hour with late samples, or an hour whose rollup was interrupted. The rollup therefore needs
+no state between runs. A repeated row replaces the first row, because both have the same key. If an hour has
+fewer samples than its rollup, retention has deleted samples, and the rollup is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Rollup(RoundService):
         self.rows_written = 0
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop after the current page; waits up to the deadline. Safe to call twice."""
+        """Stop after the current page, but wait at most until the deadline. Safe to call twice."""
         super().stop(deadline_seconds)
         self._sink.close()
 

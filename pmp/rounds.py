@@ -21,9 +21,11 @@ class ThreadService(BackgroundThread):
 
 
 class RoundService(ThreadService):
-    """Calls `_work` at once and then at every interval. An error that `_ends` accepts ends the thread; after
-    other errors of Headrace, the next round tries again. `last_problem`: error of the last round; empty if it
-    succeeded."""
+    """Calls `_work` at once and then at every interval.
+
+    An error that `_ends` accepts ends the thread. After other errors of Headrace, the next call tries again.
+    `last_problem`: error of the last call; empty if it succeeded.
+    """
 
     def __init__(self, name: str, interval_seconds: float) -> None:
         super().__init__(name)
@@ -33,15 +35,15 @@ class RoundService(ThreadService):
 
     @property
     def healthy(self) -> bool:
-        """True if the thread runs and its last round succeeded."""
+        """True if the thread runs and the last call of `_work` succeeded."""
         return self.is_running() and not self.last_problem
 
     @abstractmethod
     def _work(self) -> None:
-        """Do the work of one round. Raises HeadraceError."""
+        """Do the work of one interval. Raises HeadraceError."""
 
     def _ends(self, error: HeadraceError) -> bool:
-        """Return whether an error of a round ends the service."""
+        """Return whether an error of `_work` ends the service."""
         return not error.retriable
 
     def _run(self) -> None:

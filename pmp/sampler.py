@@ -37,11 +37,11 @@ class Sampler(RoundService):
 
     @property
     def remembers(self) -> bool:
-        """True if there is a measurement with which the next one can be compared."""
+        """True if there is a previous measurement to compare with."""
         return self._before is not None
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop measuring; waits up to the deadline for the current round. Safe to call twice."""
+        """Stop after the current measurement, but wait at most until the deadline. Safe to call twice."""
         super().stop(deadline_seconds)
         self._probe.close()
         self._sink.close()

@@ -73,12 +73,11 @@ class JobSettings(Settings):
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Number of Python tasks per batch and cluster; must not exceed `buckets`. This number cannot be changed
-    after the first run with a checkpoint folder."""
+    """Number of Python tasks per batch and cluster; must not exceed `buckets`. You cannot change it after the
+    first run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
     """Number of parts into which the partition state of a cluster is divided. More parts allow more tasks to
-    share the work. The number cannot be changed after the first run with a checkpoint folder: any other
-    number is rejected."""
+    share the work. You cannot change it after the first run with a checkpoint folder."""
     shards: int = Field(default=1, ge=1)
     """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)
@@ -95,7 +94,10 @@ class JobSettings(Settings):
 
     @property
     def written_log(self) -> str:
-        """File of Spark's own log; empty if Spark logs elsewhere, as under spark-submit."""
+        """File of Spark's own log; empty if Spark logs elsewhere.
+
+        Under spark-submit, Spark logs elsewhere.
+        """
         return self.spark_log if self.master else ""
 
     @model_validator(mode="after")
@@ -113,7 +115,7 @@ class RollupSettings(Settings):
     enabled: bool = True
     """Maintain the rollups; if false, the table `partitionMetricsHourly` is not updated."""
     interval_seconds: Seconds = 300.0
-    """Interval at which hours with new samples are rolled up, including the current hour."""
+    """Interval at which hours with new samples are rolled up. The current hour is included."""
     horizon_hours: int = Field(default=48, ge=1)
     """Age up to which hours are checked for late samples. The age must be less than the retention of
     `partitionMetrics`."""
@@ -134,7 +136,7 @@ class ProviderSettings(Settings):
     window_seconds: Seconds = 3600.0
     """Window over which loads are computed."""
     statistic: Statistic = Statistic.P95
-    """Statistic of the rates within the window, used as the load of a partition."""
+    """Statistic of the rates within the window that is used as the load of a partition."""
     default_bytes_per_second: float | None = Field(default=None, ge=0, le=HIGHEST_RATE)
     """Load of a partition whose topic has no measurements. If 0 or unset, `assigner.unknown.bytes_per_second`
     is used."""
@@ -150,7 +152,7 @@ class ProviderSettings(Settings):
     """Maximum age of earlier average loads that may be used for a topic without recent samples."""
     kept_up_seconds: Seconds = 60.0
     """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
-    replaces the average if the lag of the partition is at most this many seconds."""
+    replaces the average if the partition's lag is at most this many seconds."""
     cache_folder: str = ""
     """Folder that keeps the last known loads across restarts. If empty, the last known loads are kept in
     memory only."""

@@ -1,4 +1,4 @@
-"""Authentication of each request before its body is read, authorization for its endpoint, and rate limits.
+"""Authenticates each request before its body is read, authorizes it, and limits rates.
 
 Rates are limited per caller, by a token bucket that holds at most `burst` calls and refills at `per_second`.
 Therefore at most `burst + per_second * t` calls pass in any `t` seconds; rejected calls do not count.
@@ -27,7 +27,7 @@ from mirror.control.caller import Caller, RequestedChange
 from mirror.errors import Forbidden, HeadraceError, NotAuthenticated, TooOften
 
 SUBJECT: Final = "headrace.certificate_subject"
-"""Key in the state of an ASGI scope: subject of the client certificate, if the listener has verified it."""
+"""Key in the state of an ASGI scope: subject of the client certificate that the listener verified."""
 LISTENER: Final = "headrace.listener"
 """Key in the state of an ASGI scope: listener that accepted the connection; missing for the main listener."""
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="headrace"'}
@@ -47,8 +47,10 @@ class TokenIssuer(Protocol):
     """Verifies tokens issued by another service."""
 
     def principal_of(self, token: str) -> Principal:
-        """Return the principal of a token. Raises NotAuthenticated; Unreachable if the keys are
-        unavailable."""
+        """Return the principal of a token.
+
+        Raises NotAuthenticated, and Unreachable if the keys are unavailable.
+        """
         ...
 
 
@@ -69,8 +71,11 @@ class Bucket:
 
 
 def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
-    """Return the bucket after a call, and 0; or, if the call is rejected, the bucket without deduction and
-    the seconds until a call would pass. `bucket` None means that this is the first call."""
+    """Return the bucket after a call, and the seconds to wait before the call can pass.
+
+    The seconds are 0 if the call passes. If the call is rejected, the bucket is returned without deduction.
+    `bucket`: None for the first call.
+    """
     if bucket is None:
         bucket = Bucket(rate.burst, now)
     passed = max(0.0, now - bucket.at)
@@ -82,8 +87,10 @@ def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
 
 
 _MOST_CALLERS: Final = 10_000
-"""Maximum number of callers whose buckets are kept. A caller whose bucket was dropped starts with a full
-bucket."""
+"""Maximum number of callers whose buckets are kept.
+
+A caller whose bucket was dropped starts with a full bucket.
+"""
 
 
 class Throttle:
@@ -114,9 +121,12 @@ class Throttle:
 
 @dataclass(frozen=True)
 class AccessMethods:
-    """Methods of authentication. Without tokens, issuer and certificates, authentication is off.
-    `certificates`: principals by certificate subject. `listeners`: principals by listener, for listeners
-    whose clients send no credentials. `open_to_all`: actions that need no credentials."""
+    """Methods of authentication.
+
+    Without tokens, issuer and certificates, authentication is off. `certificates`: principals by certificate
+    subject. `listeners`: principals by listener, for listeners whose clients send no credentials.
+    `open_to_all`: actions that need no credentials.
+    """
 
     tokens: TokenFile | None = None
     issuer: TokenIssuer | None = None
@@ -138,8 +148,10 @@ class AccessMethods:
         return self.tokens is None or self.tokens.is_readable
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
-        """Return the principal of a request; None if the request has no credentials. Raises NotAuthenticated,
-        Unreachable."""
+        """Return the principal of a request; None if the request has no credentials.
+
+        Raises NotAuthenticated, Unreachable.
+        """
         if state.get(LISTENER) in self.listeners:
             return self.listeners[state[LISTENER]]
         if not self.is_asked:
@@ -159,8 +171,10 @@ class AccessMethods:
 
 
 class Gate:
-    """ASGI middleware that determines the caller of each request, or rejects it with `refuse` before reading
-    its body."""
+    """ASGI middleware that authenticates each request before its body is read.
+
+    `refuse` creates the response to a rejected request.
+    """
 
     def __init__(
         self,
@@ -215,8 +229,11 @@ def _is_of_an_instance(headers: Headers) -> bool:
 
 
 def _is_of_the_pages(path: str, headers: Headers) -> bool:
-    """Return whether a request is for a file of the web pages. The files are public, because browsers send no
-    credentials when they open a page. The opened pages call /v1 with the rights of the user."""
+    """Return whether a request is for a file of the web pages.
+
+    The files are public, because browsers send no credentials when they open a page. The opened pages call
+    /v1 with the rights of the user.
+    """
     is_door = path == "/" and "text/html" in headers.get("accept", "")
     return is_door or path == PAGES_PATH.rstrip("/") or path.startswith(PAGES_PATH)
 
@@ -242,8 +259,11 @@ CLOSED: Final = Caller("nobody", rights=NoRights())
 
 
 async def endpoint_is_for_caller(request: Request) -> None:
-    """Check whether the caller may use the endpoint; every endpoint has this dependency. Raises Forbidden
-    (also for endpoints that are not in the table), NotAuthenticated, BodyNotJson."""
+    """Check whether the caller may use the endpoint.
+
+    Every endpoint has this dependency. Raises Forbidden (also for endpoints that are not in the table),
+    NotAuthenticated, BodyNotJson.
+    """
     method = "GET" if request.method == "HEAD" else request.method
     key = method, request.scope["route"].path
     if key not in NEEDS:
@@ -269,8 +289,11 @@ def principal_of(request: Request) -> Principal:
 
 
 def quota_holders_of(request: Request) -> frozenset[str]:
-    """Return the names whose limits apply to a request: its principal, and the owners for which the principal
-    may act. Empty without authentication, and for requests of other instances."""
+    """Return the names whose limits apply to a request.
+
+    The names are those of its principal, and of the owners for which the principal may act. The result is
+    empty without authentication, and for requests of other instances.
+    """
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:
         return frozenset()
@@ -278,9 +301,11 @@ def quota_holders_of(request: Request) -> frozenset[str]:
 
 
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:
-    """Return a function that checks, during long-lived responses, whether the credentials of a request still
-    permit an action. The check also fails if the credentials cannot be verified right now; then the client
-    reconnects and receives the reason."""
+    """Return a function that checks whether the credentials of a request still permit an action.
+
+    Long-lived responses call it repeatedly. The check also fails if the credentials cannot be verified right
+    now; then the client reconnects and receives the reason.
+    """
     access: AccessMethods = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]
 

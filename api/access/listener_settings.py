@@ -27,9 +27,9 @@ class TlsSettings(Settings):
     """Certificate authorities (PEM) for client certificates. If empty, no client certificates are
     requested."""
     client_certificates: Literal["optional", "required"] = "optional"
-    """Whether a client certificate is optional or required."""
+    """True if a client certificate is optional or required."""
     instances_ca_file: str = ""
-    """Certificate authorities (PEM) for the other instances; empty: system defaults."""
+    """Certificate authorities (PEM) used to verify the other instances; empty: system defaults."""
 
     @model_validator(mode="after")
     def _consistent(self) -> TlsSettings:
@@ -67,8 +67,10 @@ class CertificateSettings(PrincipalSettings):
 
 
 class OidcSettings(Settings):
-    """Authentication with JSON Web Tokens of an OpenID Connect provider, signed with RS256 or ES256. Off
-    without `issuer`."""
+    """Authentication with JSON Web Tokens of an OpenID Connect provider (RS256 or ES256).
+
+    Off without `issuer`.
+    """
 
     issuer: str = ""
     """Exact value of the claim `iss`."""
@@ -79,7 +81,7 @@ class OidcSettings(Settings):
     keys_file: str = ""
     """File with the provider's keys, instead of `keys_url`."""
     keys_ca_file: str = ""
-    """Certificate authorities (PEM) for `keys_url`; empty: system defaults."""
+    """Certificate authorities (PEM) used to verify `keys_url`; empty: system defaults."""
     keys_seconds: float = Field(default=3_600, ge=60, le=86_400)
     """Maximum age of the provider's keys. Headrace reloads the keys after a tenth of this time, and when a
     token has an unknown key."""
@@ -140,7 +142,7 @@ class AccessSettings(Settings):
 
 
 class LimitSettings(Settings):
-    """Limits for callers of the REST interface of an instance, so that no caller can exhaust it."""
+    """Limits for callers of the REST interface, so that no caller can overload an instance."""
 
     calls_per_second: float = Field(default=100.0, ge=0, le=1_000_000)
     """Sustained calls per second of one principal; 0: unlimited. Calls of `/health`, `/v1/health`,

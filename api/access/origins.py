@@ -1,4 +1,4 @@
-"""Protection against requests that pages of other sites make through a browser. Pure.
+"""Rejects requests that pages of other sites make through a browser. Pure.
 
 If a page's host name was rebound to this machine (DNS rebinding), the browser sends that name as `Host`. If
 another page makes a browser send a change to this service (CSRF), the browser sends the host of that page as
@@ -29,8 +29,10 @@ _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{
 _LOCAL: Final = "localhost"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _OF_FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""Content types that a page may send to any site without a preflight (Fetch, "CORS-safelisted
-request-header")."""
+"""Content types that a page may send to any site without a preflight.
+
+See "CORS-safelisted request-header" in the Fetch standard.
+"""
 _OWN_PATHS: Final = "/v1/"
 _SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: application/json"
 
@@ -42,8 +44,10 @@ class BodyNotJson(InvalidRequest):
 def check_origin(
     method: str, headers: Mapping[str, str], hosts: frozenset[str], origins: frozenset[str]
 ) -> None:
-    """Raise Forbidden for an unknown host, or for a change that a page of another site has sent. `hosts`:
-    names of this service; `origins`: pages of other sites that may make changes."""
+    """Raise Forbidden for an unknown host, or for a change from a page of another site.
+
+    `hosts`: names of this service; `origins`: pages of other sites that may make changes.
+    """
     host = headers.get("host", "")
     if host and not is_host(host, hosts):
         raise Forbidden(
@@ -65,9 +69,11 @@ def check_origin(
 
 
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
-    """Raise BodyNotJson for requests that a page could send without a preflight: bodies with the content type
-    of a form, and a POST without a body to /v1. Brooklin's clients send actions without a body, so they are
-    allowed on Brooklin's paths."""
+    """Raise BodyNotJson for requests that a page could send without a preflight.
+
+    Such requests have the content type of a form, or are a POST without a body to /v1. Brooklin's clients
+    send actions without a body, so they are allowed on Brooklin's paths.
+    """
     if method in _READING:
         return
     given = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -79,7 +85,10 @@ def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
 
 
 def is_host(host: str, names: frozenset[str]) -> bool:
-    """Return whether a Host header, with or without port, is an IP address or one of the names."""
+    """Return whether a Host header is an IP address or one of the names.
+
+    The header may contain a port.
+    """
     found = _HOST.fullmatch(host)
     if found is None:
         return False
@@ -105,8 +114,10 @@ def _host_of(origin: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable only from this machine. Host names other than localhost do not
-    count: they may resolve to another address later."""
+    """Return whether an address is reachable only from this machine.
+
+    Host names other than localhost do not count: they may resolve to another address later.
+    """
     if host == _LOCAL:
         return True
     try:

@@ -33,8 +33,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Authenticated identity. `owners`: for the role owner, the values of `metadata.owner` whose datastreams
-    the principal may change."""
+    """Authenticated identity.
+
+    `owners`: for the role owner, the values of `metadata.owner` whose datastreams the principal may change.
+    """
 
     name: str
     role: Role
@@ -80,9 +82,11 @@ _NO_OWNER: Final = ""
 
 
 def reason_against(principal: Principal, action: Action, owners: frozenset[str] | None = None) -> str:
-    """Return the reason why an action is forbidden, or an empty text. `owners`: owners of all affected
-    datastreams, with an empty text for an unknown owner. None means that the datastreams are not known yet,
-    so that only the role is checked."""
+    """Return the reason why an action is forbidden, or an empty text.
+
+    `owners`: owners of all affected datastreams, with an empty text for an unknown owner. None means that the
+    datastreams are not known yet, so that only the role is checked.
+    """
     least, everywhere = _LEAST[action], _EVERYWHERE[action]
     if _RANK[principal.role] >= _RANK[everywhere]:
         return ""
@@ -113,7 +117,7 @@ class PrincipalRights:
 
 
 def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
-    """Return the actions that a change requires, each with the owners of the affected datastreams."""
+    """Return the actions that a change requires, each with the owners of the datastreams."""
     sides = [definition for definition in (change.before, change.after) if definition is not None]
     owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
     needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.group_members)))]
@@ -137,8 +141,7 @@ def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
 
 
 def _selects_internal(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change selects internal topics (of Kafka and its tools) that were not selected
-    before."""
+    """Return whether a change newly selects internal topics (of Kafka and its tools)."""
     if not after.selection.internal:
         return False
     return before is None or before.selection != after.selection

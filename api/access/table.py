@@ -1,8 +1,8 @@
-"""Table of all endpoints and the action that each requires. Endpoints that are not in the table reject every
-request.
+"""All endpoints and the action that each requires.
 
-The owner of a datastream is checked when the datastream is read for a change (`mirror.control.caller`).
-`tests/unit/api/test_access_table.py` compares this table with the endpoints of the application.
+Endpoints that are not in the table reject every request. The owner of a datastream is checked when the
+datastream is read for a change (`mirror.control.caller`). `tests/unit/api/test_access_table.py` compares this
+table with the endpoints of the application.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens of callers: a file that contains only their hashes and is reloaded when it changes.
+"""Stores the hashes of tokens in a file, and reloads the file when it changes.
 
 A token is `hr_<id>_<secret>` with 256 random bits, so a plain SHA-256 cannot be reversed. Each line of the
 file is one token as a JSON object. An unreadable file admits no token. Commands that edit the file replace
@@ -38,8 +38,10 @@ _ID: Final = re.compile(r"[0-9a-f]{8}")
 _MOST_OWNERS: Final = 1_000
 _WRITABLE_BY_OTHERS: Final = 0o022
 _NOBODYS: Final = "0" * 64
-"""Hash to compare with if no token has the given id, so that the check takes as long as for an existing
-id."""
+"""Hash to compare with if the id of a token is unknown.
+
+The check therefore takes as long as for an existing id.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,11 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
-    """Raise InvalidRequest for a new principal's name that is reserved, starts with the prefix of OpenID
-    Connect principals, or can be mistaken for another name."""
+    """Raise InvalidRequest if the name of a new principal is not allowed.
+
+    A name is not allowed if it is reserved, starts with the prefix of OpenID Connect principals, or can be
+    mistaken for another name.
+    """
     check_look(name, "a principal")
     folded = name.casefold()
     if folded in RESERVED or folded.startswith(prefix.casefold()):
@@ -143,8 +148,11 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """A token file, reloaded when it has changed. Thread-safe. `report` is called with the reason when the
-    file becomes unreadable, and with an empty text when it is readable again."""
+    """A token file, reloaded when it has changed. Thread-safe.
+
+    `report` is called with the reason when the file becomes unreadable, and with an empty text when it is
+    readable again.
+    """
 
     def __init__(self, path: Path, clock: Clock, report: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
@@ -217,7 +225,10 @@ def _hash(secret: str) -> str:
 
 
 def add_entry(path: Path, entry: TokenEntry) -> None:
-    """Append a token; create a missing file, readable only by its owner. Raises ConfigError."""
+    """Append a token; create the file if it is missing. Raises ConfigError.
+
+    A new file is readable only by its owner.
+    """
     _edit(path, lambda lines: [*lines, entry.line()])
 
 
@@ -248,7 +259,7 @@ def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a lock, so that no other command edits token files in this folder."""
+    """Hold a lock that prevents other commands from editing token files in this folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

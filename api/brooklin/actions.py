@@ -23,7 +23,7 @@ from mirror.model.topics import TopicPartition
 STATUS_ACTIONS: Final = frozenset({"pause", "resume", "stop"})
 PAUSE_ACTIONS: Final = {"pauseSourcePartitions": True, "resumeSourcePartitions": False}
 REST: Final = "Brooklin's REST"
-"""Requester that is recorded for actions on Brooklin's interface, because these requests do not name one."""
+"""Requester recorded for actions on Brooklin's interface, whose requests contain no name."""
 _STOP_SECONDS: Final = 90.0
 """Brooklin's timeout for a stop."""
 _LOOK_SECONDS: Final = 0.2
@@ -37,8 +37,10 @@ _WRONG_STATE: Final = {
 async def change_status(
     name: DatastreamName, action: str, given: Mapping[str, Any], services: Services
 ) -> None:
-    """Pause, resume or stop a datastream; `force` includes all datastreams that share tasks with it. A stop
-    returns when the datastream has stopped. Raises BrooklinRefusal, RoutingRefusal."""
+    """Pause, resume or stop a datastream. Raises BrooklinRefusal, RoutingRefusal.
+
+    `force` includes all datastreams that share tasks with it. A stop returns when the datastream has stopped.
+    """
     force = given.get("force", False)
     if not isinstance(force, bool):
         raise RoutingRefusal("Parameter 'force' must be true or false")
@@ -123,8 +125,11 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
 
 
 def _existing_partitions(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
-    """Resolve `*` to the current partitions of a topic, as Brooklin does. While the source does not respond,
-    `*` means all partitions, including those added later, because pausing must not depend on the source."""
+    """Return the current partitions of a topic for `*`, as Brooklin does.
+
+    While the source does not respond, `*` means all partitions, including those added later, because pausing
+    must not depend on the source.
+    """
     counts = services.topics(datastream.source)
     if counts is None:
         return wanted

@@ -1,4 +1,4 @@
-"""/health and /diag, compatible with Brooklin's clients: connectors, tasks and lanes of an instance."""
+"""/health and /diag for Brooklin's clients: connectors, tasks and lanes of an instance."""
 
 from __future__ import annotations
 
@@ -56,8 +56,10 @@ def connectors_of(
 
 
 def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
-    """Return ERROR with the reason if a lane is paused or waiting; no status if no lane has started
-    copying."""
+    """Return ERROR with the reason if a lane is paused or waiting.
+
+    The result has no status if no lane has started copying.
+    """
     partitions = {"partitions": f"[{', '.join(str(lane.spec.key.partition) for lane in lanes)}]"}
     still = [lane for lane in lanes if lane.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
     if still:
@@ -70,12 +72,17 @@ def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
 
 _UNKNOWN_LAG: Final = -1
 _MOST_GROUPS: Final = 20
-"""Maximum number of groups whose stored progress one request reads, because each group needs connections."""
+"""Maximum number of groups whose stored progress one request reads.
+
+Each group needs connections.
+"""
 
 
 def status_element(scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return a ServerComponentHealth, whose `status` is a JSON string. Errors are also returned as an
-    element."""
+    """Return a ServerComponentHealth, whose `status` is a JSON string.
+
+    Errors are also returned as a ServerComponentHealth.
+    """
     try:
         status = json.dumps(_content(scope, content, services), separators=(",", ":"), ensure_ascii=False)
     except HeadraceError as error:
@@ -180,8 +187,10 @@ def _consumer_offsets(
 
 
 def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
-    """Return the offsets of a datastream. `committedOffsets`: last stored resume offsets; all earlier records
-    are at the destination."""
+    """Return the stored offsets of a datastream.
+
+    `committedOffsets`: last stored checkpoints; all earlier records are at the destination.
+    """
     lanes, stored = _lanes_of(datastream, services), _stored(datastream, services)
     next_offsets = {
         partition: progress.next_offset

@@ -59,8 +59,10 @@ _REASON: Final = PAUSED_PARTITIONS
 
 
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
-    """Parse the definition sent by a client, and drop metadata that the service itself derives. Raises
-    InvalidRequest, for example for unsupported metadata."""
+    """Parse a definition, and drop metadata that the service itself derives.
+
+    Raises InvalidRequest, for example for unsupported metadata.
+    """
     terms = RestliConfiguration(
         services.cluster_of_address,
         services.default_destination,
@@ -88,17 +90,22 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata without the keys that `api.restli` adds to responses, so that clients do not store
-    these keys when they write back a definition."""
+    """Return the metadata without the keys that `api.restli` adds to responses.
+
+    Clients would otherwise store these keys when they write back a definition.
+    """
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}
 
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
-    """Return the idempotency record of a creation. Brooklin's client assigns an id to each creation, and
-    sends the same id when it retries. The name is part of the key: if a client reads a definition and creates
-    it under another name, the new definition contains the id of the original."""
+    """Return the idempotency record of a creation.
+
+    Brooklin's client assigns an id to each creation, and sends the same id when it retries. The name is part
+    of the key: if a client reads a definition and creates it under another name, the new definition contains
+    the id of the original.
+    """
     identity = datastream.metadata.get(UUID, "")
     if not identity:
         return None
@@ -208,8 +215,10 @@ def update(name: str, document: DocumentDep, services: ServicesDep) -> Response:
 
 @router.put("/datastream")
 def batch_update(document: DocumentDep, services: ServicesDep, request: Request) -> dict[str, Any]:
-    """Replace the definitions of all datastreams of one group. All definitions are checked before any of them
-    is written."""
+    """Replace the definitions of all datastreams of one group.
+
+    All definitions are checked before any of them is written.
+    """
     keys = batch_keys(request.url.query, protocol_of(request.headers).text)
     entities = document.get("entities")
     if not isinstance(entities, dict) or set(entities) != set(keys):

@@ -10,15 +10,17 @@ from typing import Final
 from mirror.errors import InvalidRequest
 
 BROOKLINS_POSITIONS: Final = "system.start.position"
-"""Brooklin's key of start positions, read when a datastream is created through its interface."""
+"""Brooklin's metadata key for start positions; read when a datastream is created."""
 _EVENT: Final = "system.event.metadata"
-"""Prefix of metadata keys that share one rule."""
+"""Prefix of metadata keys to which one rule applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Advice on an unsupported key, and the values of the key that are accepted because they request what
-    Headrace always does."""
+    """Advice on an unsupported key, and the values of the key that are accepted.
+
+    Accepted values request what Headrace always does.
+    """
 
     advice: str
     fine: frozenset[str] = frozenset({"", "false"})

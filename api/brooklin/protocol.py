@@ -1,6 +1,8 @@
 """Rules for every Rest.li request: protocol versions, headers, names in paths, collections, and errors.
+
 Errors are in Rest.li's format and have Brooklin's messages, because clients evaluate the status, and some
-also the message."""
+also the message.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,10 @@ class BrooklinRefusal(HeadraceError):
 
 @contextmanager
 def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str = "") -> Iterator[None]:
-    """Convert errors of the kinds in `words` to BrooklinRefusal with the given messages; the status does not
-    change. `cause`: text that replaces the message of the original error."""
+    """Replace errors of the kinds in `words` by BrooklinRefusal with the corresponding message.
+
+    The status does not change. `cause`: text that replaces the message of the original error.
+    """
     try:
         yield
     except HeadraceError as error:
@@ -105,15 +109,19 @@ _KEPT_IN_PATHS: Final = "=&+$@!*~"
 
 @dataclass(frozen=True, slots=True)
 class RestliProtocol:
-    """Protocol version of a request. A request without a version, such as one sent with curl, has version
-    1.0.0."""
+    """Protocol version of a request.
+
+    A request without a version, such as one sent with curl, has version 1.0.0.
+    """
 
     text: str
 
     @property
     def spoken(self) -> str:
-        """Version of the response: the version of the request if supported, otherwise the newest supported
-        version."""
+        """Version of the response.
+
+        The response has the version of the request if supported, otherwise the newest supported version.
+        """
         return self.text if self.is_supported else "2.0.0"
 
     @property
@@ -142,7 +150,7 @@ class RestliProtocol:
 
 
 def protocol_of(headers: Mapping[str, str]) -> RestliProtocol:
-    """Return the version given in the headers of a request."""
+    """Return the protocol version from the headers of a request."""
     return RestliProtocol(headers.get(VERSION, "1.0.0"))
 
 
@@ -191,8 +199,10 @@ def unknown(method: str, kind: str, target: str) -> RoutingRefusal:
 
 
 class SpokenVersions:
-    """ASGI middleware that rejects unsupported requests with `refuse` and adds the version to responses.
-    Requests to other paths are passed on unchanged."""
+    """ASGI middleware that rejects unsupported protocol versions and adds the version to responses.
+
+    Requests to other paths are passed on unchanged.
+    """
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
         self._app = app
@@ -220,8 +230,11 @@ class SpokenVersions:
 
 
 class BrooklinSurface:
-    """ASGI application of the listener for Brooklin clients. The application passes on requests to Brooklin's
-    paths, marked with this listener, and returns 404 for other paths."""
+    """ASGI application of the listener for Brooklin clients.
+
+    The application passes on requests to Brooklin's paths, marked with this listener, and returns 404 for
+    other paths.
+    """
 
     def __init__(self, app: ASGIApp, listener: str) -> None:
         self._app = app
@@ -240,7 +253,10 @@ class BrooklinSurface:
 
 
 _USUAL_COUNT: Final = 10
-"""Count that Rest.li reports for a request without a count, although Brooklin then returns all elements."""
+"""Count that Rest.li reports for a request without a count.
+
+Brooklin returns all elements in this case.
+"""
 _DEEPEST: Final = 20
 Mask = dict[str, "Mask | None"]
 """Requested fields, each with the requested fields inside it; None means all fields."""
@@ -268,8 +284,10 @@ class CollectionPage:
 def collection(
     elements: Sequence[Any], page: CollectionPage, path: str, query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the response for one page of elements. If the page is full, the response links to the next
-    page."""
+    """Return the response for one page of elements.
+
+    If the page is full, the response links to the next page.
+    """
     count = _USUAL_COUNT if page.count is None else page.count
     paging: dict[str, Any] = {"start": page.start, "count": count}
     if count:
@@ -312,7 +330,7 @@ def _link(rel: str, start: int, count: int, path: str, query: Mapping[str, str])
 
 
 def _mask(text: str, depth: int) -> tuple[Mask, str]:
-    """Parse names up to the end or a closing bracket, and return them with the remaining text."""
+    """Parse field names up to the end or a closing bracket; also return the remaining text."""
     found: Mask = {}
     while depth <= _DEEPEST:
         end = next((at for at, character in enumerate(text) if character in ",:()"), len(text))

@@ -1,5 +1,4 @@
-"""Brooklin's wire format of a datastream (Rest.li): conversion of JSON to and from `Datastream`, and updates.
-Pure.
+"""Converts Brooklin's JSON of a datastream (Rest.li) to and from `Datastream`. Pure.
 
 Brooklin's server adds metadata when it creates a datastream. Headrace adds the same metadata when it shows a
 datastream, because it follows from the definition. Format: the source is `kafka://host:port[,…]/<regex>`,
@@ -198,8 +197,10 @@ def _template(datastream: Datastream) -> str:
 
 
 def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
-    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it. The
-    result has no status, because none of Brooklin's statuses applies."""
+    """Return the fields of an unreadable definition that a client needs to list and delete it.
+
+    The result has no status, because none of Brooklin's statuses applies.
+    """
     return {
         "name": damaged.name,
         "connectorName": OUR_CONNECTOR,
@@ -209,15 +210,20 @@ def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
 
 
 def _pattern(selection: TopicSelection) -> str:
-    """Return the selection as one expression, because Brooklin has no exclusions: excluded topics become a
-    negative look-ahead."""
+    """Return the selection of topics as one regular expression.
+
+    Brooklin has no exclusions: excluded topics become a negative look-ahead.
+    """
     if not selection.exclude:
         return selection.include
     return joined_look_ahead(selection.include, selection.exclude)
 
 
 def plain(value: object) -> str:
-    """Return a value as Brooklin shows it; quote and truncate it if it is long or has special characters."""
+    """Return a value as Brooklin shows it.
+
+    Long values and values with special characters are quoted and truncated.
+    """
     is_harmless = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
     return str(value) if is_harmless else shown(value)
 
@@ -326,8 +332,11 @@ def _pause_keys(datastream: Datastream) -> dict[str, str]:
 
 
 def batch_keys(query: str, version: str) -> tuple[str, ...]:
-    """Return the keys of a batch request from its raw query: `ids=List(a,b)` in protocol 2, where brackets
-    and commas within a key are percent-encoded; `ids=a&ids=b` in older protocols. Raises InvalidRequest."""
+    """Return the keys of a batch request from its raw query. Raises InvalidRequest.
+
+    Protocol 2 uses `ids=List(a,b)`, where brackets and commas within a key are percent-encoded. Older
+    protocols use `ids=a&ids=b`.
+    """
     found = [pair.removeprefix(_IDS) for pair in query.split("&") if pair.startswith(_IDS)]
     if version.startswith("2"):
         begin, end = _LIST
@@ -349,9 +358,11 @@ def datastream_changed_by(
     cluster_of_address: Callable[[str], ClusterRef],
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> Datastream:
-    """Return the current definition updated from a Brooklin client's request, which contains the whole
-    definition. Properties that Brooklin's interface does not show (the objective, the selection of internal
-    topics) are kept. Raises InvalidRequest, RefusedFields."""
+    """Return the current definition updated from the request of a Brooklin client.
+
+    The request contains the whole definition. Properties that Brooklin's interface does not show (the
+    objective, the selection of internal topics) are kept. Raises InvalidRequest, RefusedFields.
+    """
     known = datastream_to_restli(present, address_of_cluster)
     failed = f"Failed to update {present.name}"
     if document.get("name") != present.name:
@@ -384,8 +395,11 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """Return the metadata to store: without keys that Brooklin's interface derives from the definition, and
-    with keys that it shows as separate fields."""
+    """Return the metadata to store.
+
+    Keys that Brooklin's interface derives from the definition are removed. Keys that it shows as separate
+    fields are added.
+    """
     limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
     metadata = {}
     for key, value in given.items():
@@ -404,8 +418,11 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """Return the selection that the pattern describes. If the pattern is unchanged, return the current
-    selection, because the pattern combines the expressions of included and excluded topics in one."""
+    """Return the selection of topics that the pattern describes.
+
+    If the pattern is unchanged, return the current selection, because the pattern combines the expressions of
+    included and excluded topics in one.
+    """
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

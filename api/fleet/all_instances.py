@@ -41,8 +41,10 @@ class FleetCalls:
 
 
 class AllInstances:
-    """Queries all instances for one request, on the event loop's thread. `live`: live instances. `only`: if
-    set, the only instance to query."""
+    """Queries all instances for one request, on the event loop's thread.
+
+    `live`: live instances. `only`: if set, the only instance to query.
+    """
 
     def __init__(
         self, services: Services, fleet: Fleet, live: Sequence[LiveInstance], only: str | None = None
@@ -63,8 +65,11 @@ class AllInstances:
         own: Callable[[], _T],
         read: Callable[[Any], _T],
     ) -> Mapping[InstanceName, InstanceResponse[_T]]:
-        """Return the replies of all queried instances in the order of their arrival. `own`: computes the
-        reply of this instance; `query`: query to the other instances; `read`: parses a reply."""
+        """Return the responses of all queried instances in the order of their arrival.
+
+        `own`: computes the response of this instance; `query`: query to the other instances; `read`: parses a
+        response.
+        """
         me = self.services.status.name
         replies = {reply.instance: reply for reply in await self._fleet.ask(self._others, query, read)}
         if me in self._names:
@@ -76,8 +81,11 @@ class AllInstances:
 
 @dataclass(frozen=True, slots=True)
 class LeadersAnswer(Generic[_T]):
-    """Response of the leader. `value` is None if the leader did not respond; `reason` is the cause. `leader`
-    is None if no leader is known."""
+    """Response of the leader.
+
+    `value` is None if the leader did not respond; `reason` is the cause. `leader` is None if no leader is
+    known.
+    """
 
     leader: InstanceName | None
     value: _T | None = None
@@ -102,8 +110,10 @@ async def ask_leader(
     own: Callable[[], _T | None],
     read: Callable[[Any], _T | None],
 ) -> LeadersAnswer[_T]:
-    """Query only the leader; otherwise like `AllInstances.ask`. `own` and `read` return None if the instance
-    is not the leader."""
+    """Query only the leader; otherwise like `AllInstances.ask`.
+
+    `own` and `read` return None if the instance is not the leader.
+    """
     leader = leader_of(services, live)
     if leader is None:
         return LeadersAnswer(None, None, "no leader yet")

@@ -30,14 +30,16 @@ async def _reads(request: Request, response: Response) -> Reads:
 
 
 async def _services(request: Request) -> Services:
-    """Return the services; they make changes with the rights of the caller."""
+    """Return the services with the rights of the caller."""
     services: Services = request.app.state.services
     return replace(services, control=services.control.of(caller_of(request)))
 
 
 async def _slow_calls(request: Request) -> SlowCalls:
-    """Return the slow calls with the limits of the caller's principal and owners. Only the overall limit
-    applies to other instances."""
+    """Return the slow calls with the limits of the caller's principal and owners.
+
+    Only the overall limit applies to other instances.
+    """
     found: SlowCalls = request.app.state.slow_calls
     return found.of(quota_holders_of(request))
 

@@ -1,10 +1,10 @@
-"""Queries other instances for state that only they have: concurrently, with a deadline and a limit on
-parallel queries.
+"""Queries other instances for state that only they have.
 
-A queried instance responds only for itself, so queries never loop. Instances that are dead, frozen, slow or
-incompatible are reported as such. Instances of one service authenticate with a shared secret, which is never
-sent. The signature of a query covers the name of its target, so no other instance accepts the query. The
-signature of a response covers the query, so a different server at the same address is not trusted.
+Queries run concurrently, with a deadline and a limit on parallel queries. A queried instance responds only
+for itself, so queries never loop. Instances that are dead, frozen, slow or incompatible are reported as such.
+Instances of one service authenticate with a shared secret, which is never sent. The signature of a query
+covers the name of its target, so no other instance accepts the query. The signature of a response covers the
+query, so a different server at the same address is not trusted.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ have been replaced."""
 
 
 class FleetCredentials:
-    """Signs and verifies queries and responses. Thread-safe. `read`: returns the stored secret; raises
-    Unreachable, DamagedState."""
+    """Signs and verifies queries and responses. Thread-safe.
+
+    `read`: returns the stored secret; raises Unreachable, DamagedState.
+    """
 
     def __init__(self, read: Callable[[], str], clock: Clock) -> None:
         self._read = read
@@ -56,8 +58,10 @@ class FleetCredentials:
         return f"{SCHEME} {nonce}.{self._signature('question', target, target_path, nonce)}"
 
     def check_question(self, authorization: str, me: InstanceName, target_path: str) -> str:
-        """Verify that a query comes from an instance of this service, and return its nonce. Raises
-        NotAuthorized."""
+        """Verify that a query comes from an instance of this service, and return its nonce.
+
+        Raises NotAuthorized.
+        """
         nonce, _, signature = authorization.removeprefix(f"{SCHEME} ").partition(".")
         if not self._is_right(signature, "question", me, target_path, nonce):
             raise NotAuthorized(
@@ -112,13 +116,16 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of a body."""
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
-"""Request header for responses without compression, so that their size can be limited while they arrive."""
+"""Header of requests for responses without compression.
+
+The size of such responses can be limited while they arrive.
+"""
 _LONGEST_SECONDS: Final = 60.0
-"""Timeout of one step of a request, in addition to the deadline of each query."""
+"""Timeout of one step of a request, in addition to the deadline of each query (seconds)."""
 
 
 class AnswerState(StrEnum):
-    """Outcome of the query to one instance."""
+    """Result of the query to one instance."""
 
     ANSWERED = "answered"
     UNREACHABLE = "unreachable"
@@ -127,8 +134,11 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True)
 class FleetQuery:
-    """Query to other instances. `document`: sent as JSON in the body of a POST. `deadline_seconds`: time to
-    wait for each instance; 0: the default."""
+    """Query to other instances.
+
+    `document`: sent as JSON in the body of a POST. `deadline_seconds`: time to wait for each instance; 0: the
+    default.
+    """
 
     subject: str
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -141,8 +151,11 @@ class FleetQuery:
         return None if self.document is None else json.dumps(self.document).encode()
 
     def url(self, address: str) -> httpx.URL:
-        """Return the URL at an instance. The URL contains the digest of the body, so that the signature of
-        the URL also covers the body, and can be verified before the body is read."""
+        """Return the URL at an instance.
+
+        The URL contains the digest of the body, so that the signature of the URL also covers the body, and
+        can be verified before the body is read.
+        """
         place = address if "://" in address else f"http://{address}"
         digest = {} if self.body is None else {DIGEST: sha256(self.body).hexdigest()}
         return httpx.URL(f"{place}{PATH}/{self.subject}", params={**self.parameters, **digest})
@@ -150,7 +163,10 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance. `value` is None if the instance did not respond; `reason` is the cause."""
+    """Response of one instance.
+
+    `value` is None if the instance did not respond; `reason` is the cause.
+    """
 
     instance: InstanceName
     state: AnswerState
@@ -163,15 +179,19 @@ class _NoAnswer(Exception):
 
 
 def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    """Return the fields of a response that the model has; drop other fields, which an instance of a newer
-    version may send. Raises InvalidRequest."""
+    """Return the fields of a response that the model has. Raises InvalidRequest.
+
+    Other fields, which an instance of a newer version may send, are dropped.
+    """
     found = bounds.mapping("the response", value)
     return {name: value for name, value in found.items() if name in model.model_fields}
 
 
 class Fleet:
-    """Client for queries to other instances, used on the event loop's thread. `transport` is called once, to
-    create the HTTP transport."""
+    """Client for queries to other instances, used on the event loop's thread.
+
+    `transport` is called once, to create the HTTP transport.
+    """
 
     def __init__(
         self,
@@ -192,9 +212,11 @@ class Fleet:
         query: FleetQuery,
         read: Callable[[Any], _T],
     ) -> list[InstanceResponse[_T]]:
-        """Return the replies of the given instances, in the same order. `read` parses the JSON of a response
-        and raises ValueError or HeadraceError. Instances that did not respond to the last query are queried
-        last, so that they do not delay other instances."""
+        """Return the responses of the instances, in the same order.
+
+        `read` parses the JSON of a response and raises ValueError or HeadraceError. Instances that did not
+        respond to the last query are queried last, so that they do not delay other instances.
+        """
         found: dict[int, InstanceResponse[_T]] = {}
 
         async def note(position: int) -> None:

@@ -1,4 +1,4 @@
-"""Read access to the shared state for a response, which reports the age of the state.
+"""Reads the shared state for a response, which reports the age of the state.
 
 While the coordination store responds, a read returns a state with all changes that this instance has
 acknowledged. Changes that other instances have acknowledged are visible after the store's replication delay.
@@ -38,13 +38,16 @@ _T = TypeVar("_T")
 _AWAY: Final = (Unreachable, SessionLost)
 _AT_ONCE: Final = 8
 _LOOK_SECONDS: Final = 0.1
-"""Interval, while waiting for a result, of checks whether the coordination store still responds."""
+"""Interval at which a waiting call checks whether the coordination store still responds (seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedValue(Generic[_T]):
-    """A value read from the coordination store. `as_of_ms`: start of the read; the value includes all earlier
-    writes. `is_now`: the value was read for this request."""
+    """A value read from the coordination store.
+
+    `as_of_ms`: start of the read; the value includes all earlier writes. `is_now`: the value was read for
+    this request.
+    """
 
     value: _T
     as_of_ms: int
@@ -64,8 +67,10 @@ class StateMemory:
         self._parts: dict[str, dict[str, CachedValue[Any]]] = {}
 
     def read(self, kind: str, ask: Callable[[], _T]) -> CachedValue[_T]:
-        """Return the current value or, while the coordination store is down, the cached value. Raises the
-        errors of `ask`, but Unreachable and SessionLost only if no value is cached."""
+        """Return the current value or, while the coordination store is down, the cached value.
+
+        Raises the errors of `ask`, but Unreachable and SessionLost only if no value is cached.
+        """
         as_of_ms = self._clock.now_ms()
         last = self._last.get(kind)
         try:
@@ -86,9 +91,11 @@ class StateMemory:
     def read_part(
         self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
     ) -> CachedValue[_T]:
-        """Return one object of a collection, such as one definition, as `read` returns the collection. `part`
-        finds the object in the cached collection, and raises LookupError if the collection lacks the object,
-        for example because the object is newer."""
+        """Return one object of a collection, such as one definition.
+
+        Works like `read` for the collection. `part` finds the object in the cached collection, and raises
+        LookupError if the collection lacks the object, for example because the object is newer.
+        """
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:
@@ -100,7 +107,10 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache one object of a collection that was read separately or has just been written."""
+        """Cache one object of a collection.
+
+        The object was read separately or has just been written.
+        """
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -120,9 +130,11 @@ class StateMemory:
             return None
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
-        """Return the result of `ask`, executed in another thread because the coordination store may take as
-        long as a session timeout. If a value is cached, stop waiting once the coordination store is known to
-        be down."""
+        """Return the result of `ask`, executed in another thread.
+
+        The coordination store may take as long as a session timeout. If a value is cached, stop waiting once
+        the coordination store is known to be down.
+        """
         if has_another and not self._is_answering():
             raise _unreachable()
         answer: Future[_T] = self._threads.submit(ask)
@@ -147,7 +159,10 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Read access for one request in one thread. `headers`: headers of the response."""
+    """Reads of one request in one thread.
+
+    `headers`: headers of the response.
+    """
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services
@@ -171,7 +186,10 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """Record a definition that was just written, so that no later read returns an older version."""
+        """Record a definition that was just written.
+
+        Later reads then do not return an older version.
+        """
         name, now_ms = stored.datastream.name, self._services.clock.now_ms()
         self._memory.note_part(_DEFINITIONS, name, stored, now_ms)
 
@@ -230,8 +248,10 @@ class Reads:
         return self._taken(seen)
 
     def names_of(self, datastream: str) -> frozenset[str]:
-        """Return the names under which events about a datastream are recorded: its own name, and for planning
-        the name of its group."""
+        """Return the names under which events about a datastream are recorded.
+
+        The events have the name of the datastream or, for planning, the name of its group.
+        """
         return frozenset({datastream, self.group_of(datastream)})
 
     def group_of(self, datastream: str) -> GroupName:

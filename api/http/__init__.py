@@ -1,3 +1,5 @@
-"""Parts of HTTP that every resource uses: errors, headers of changes, limits, event streams, the OpenAPI
-document. Imports `api.access` only. Read `problems.py` and `middleware.py` first.
+"""HTTP functions that every resource uses.
+
+The package contains errors, headers of changes, limits, event streams and the OpenAPI document. Imports
+`api.access` only. Start with `problems.py` and `middleware.py`.
 """

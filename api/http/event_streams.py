@@ -36,14 +36,19 @@ _AGAIN_SECONDS: Final = 2.0
 _PLACE_SECONDS: Final = 15
 
 ReadLog = Callable[[Publications, Watch], Publications]
-"""Function that returns the current content of the log, given its previous content. The watch is called when
-the log changes again."""
+"""Function that returns the current content of the event log.
+
+The argument is the previous content. The watch is called when the log changes again.
+"""
 
 
 class EventFeed:
-    """Feed of the event log. Used on the event loop's thread, except `close`, which is thread-safe. Without
-    listeners, the feed reads nothing and keeps no events. A slow listener does not delay others, because each
-    listener has a position instead of a queue."""
+    """Sends the events of the event log to listeners.
+
+    Used on the event loop's thread, except `close`, which is thread-safe. Without listeners, the feed reads
+    nothing and keeps no events. A slow listener does not delay others, because each listener has a position
+    instead of a queue.
+    """
 
     def __init__(
         self,
@@ -66,9 +71,11 @@ class EventFeed:
 
     @contextlib.contextmanager
     def listening(self, callers: frozenset[str] = frozenset()) -> Iterator[None]:
-        """Reserve a slot for one listener. `callers`: names against whose limits the listener counts. Raises
-        Busy if all slots are taken, TooOften if one of the names has reached its limit, Unreachable after
-        `close`."""
+        """Count one more listener while the block runs.
+
+        `callers`: names against whose limits the listener counts. Raises Busy if the maximum number of
+        listeners is reached, TooOften if one of the names has reached its limit, Unreachable after `close`.
+        """
         if self._is_closed:
             raise Unreachable("this instance is shutting down", advice="connect to another instance")
         if full := self._listeners.full_for(callers):
@@ -93,8 +100,11 @@ class EventFeed:
                 self._reading, self._kept = None, None
 
     async def after(self, position: EventPosition | None) -> AsyncIterator[EventPosition | Following | None]:
-        """Yield the start position first (None means the end of the log), and then new events, one
-        publication at a time, until `close`. Without new events, yield None as a heartbeat."""
+        """Yield the start position, and then new events until `close`.
+
+        The start position None means the end of the log. Events are yielded one publication at a time.
+        Without new events, yield None as a heartbeat.
+        """
         is_reported = False
         while not self._is_closed:
             news, kept = self._news, self._kept
@@ -164,10 +174,12 @@ _GAP: Final = "the events in between are no longer stored"
 
 
 class EventStream(StreamingResponse):
-    """Response to one listener. `only`: names of datastreams or groups whose events are sent; None means all.
-    `is_admitted`: function that returns whether the listener is still authorized. `is_admitted` is called
-    before each message; if the listener is no longer authorized, the stream ends. `callers`: names against
-    whose limits the listener counts.
+    """Response that streams events to one listener.
+
+    `only`: names of datastreams or groups whose events are sent; None means all. `is_admitted`: function that
+    returns whether the listener is still authorized. `is_admitted` is called before each message; if the
+    listener is no longer authorized, the stream ends. `callers`: names against whose limits the listener
+    counts.
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
     `gap` reports missed events. For events excluded by `only`, just the ids are sent, so that a resuming

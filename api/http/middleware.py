@@ -1,4 +1,4 @@
-"""Middleware of all requests: ids, checked bodies, safe headers, and requests cut off by a shutdown."""
+"""Middleware of all requests: ids, body checks, safe headers, and requests cut off by a shutdown."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 
 class RequestIds:
-    """Outermost ASGI middleware that adds `X-Request-ID` to each response: the caller's id if it is a short
-    token, otherwise a new id. Log lines about the request also contain the id, with method and path.
+    """Outermost ASGI middleware, which adds `X-Request-ID` to each response.
 
-    The log context belongs to the task, which serves only this request. The context is not reset at the end,
-    so that errors logged by the server also contain the id.
+    The id is the caller's if it is a short token, otherwise a new id. Log lines about the request also
+    contain the id, with method and path. The log context belongs to the asyncio task of this request. The
+    context is not reset at the end, so that errors logged by the server also contain the id.
     """
 
     def __init__(self, app: ASGIApp, new: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
@@ -64,8 +64,10 @@ def request_id_of(request: Request) -> str:
 
 
 def caller_of(request: Request, given: str) -> str:
-    """Return the name in the request; without a name, the client's address and the request id, which
-    identifies the request in the log."""
+    """Return the name in the request or, without a name, the client's address and the request id.
+
+    The request id identifies the request in the log.
+    """
     if given:
         return given
     origin = request.client.host if request.client is not None else "an unknown address"
@@ -129,17 +131,19 @@ class CutOffCalls:
 _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
-"""Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. The
-check of a larger body therefore runs in a thread, one body at a time, so that other requests are not
-delayed."""
+"""Maximum size of a body that is checked in the event loop (bytes).
+
+The check of a larger body can take 100 ms. The check of a larger body therefore runs in a thread, one body at
+a time, so that other requests are not delayed.
+"""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 
 
 class CheckedBodies:
-    """ASGI middleware that accepts a JSON body only if it arrives in time, has a bounded size and depth, and
-    contains only storable text and numbers.
+    """ASGI middleware that accepts only valid JSON bodies.
 
+    A body must arrive in time, have a bounded size and depth, and contain only storable text and numbers.
     `refuse` creates the response to any other body. The body of a request between instances is read by its
     endpoint, which verifies the signature first.
     """
@@ -171,8 +175,10 @@ class CheckedBodies:
 
 
 async def received(receive: Receive, seconds: float, most: int, label: str) -> bytes | None:
-    """Return a body of at most `most` bytes, or None if the client disconnected. Raises BodyTooLate,
-    BodyTooLarge."""
+    """Return a body of at most `most` bytes, or None if the client disconnected.
+
+    Raises BodyTooLate, BodyTooLarge.
+    """
     parts, size, has_more = list[bytes](), 0, True
     try:
         async with asyncio.timeout(seconds):

@@ -17,7 +17,7 @@ from api.http.problems import OF_CHANGES, OF_MODELS, HeaderName, ProblemDocument
 _SCHEMAS: Final = "#/components/schemas/"
 _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
-"""Paths whose responses are never read from the coordination store."""
+"""Paths whose responses do not depend on the coordination store."""
 _NEVER: Final = "HTTPValidationError"
 """FastAPI's response model for invalid bodies and parameters. FastAPI's status 422 is not used: the response
 is 400 with a problem document."""
@@ -67,7 +67,10 @@ class DocumentedApi(FastAPI):
     """Application that assigns request ids and documents all responses, including errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Wrap the framework's handler of unexpected errors, so that its responses also have request ids."""
+        """Wrap the framework's handler of unexpected errors.
+
+        Responses of this handler then also have request ids.
+        """
         return SafeHeaders(RequestIds(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:
@@ -78,8 +81,10 @@ class DocumentedApi(FastAPI):
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return a short operation id that does not depend on the path, because generated clients use the id as a
-    function name."""
+    """Return a short operation id that does not depend on the path.
+
+    Generated clients use the id as a function name.
+    """
     return "_".join([*map(str, route.tags[:1]), route.name])
 
 
@@ -132,7 +137,10 @@ def _forget_validation(responses: dict[str, Any]) -> None:
 
 
 def _forget_unused(document: dict[str, Any]) -> None:
-    """Remove unreferenced schemas, such as enumerations that are described within their fields."""
+    """Remove unreferenced schemas.
+
+    An example is an enumeration that is described within its field.
+    """
     schemas = document["components"]["schemas"]
     waiting, used = [*_references(document["paths"])], set[str]()
     while waiting:
@@ -145,7 +153,7 @@ def _forget_unused(document: dict[str, Any]) -> None:
 
 
 def _references(part: Any) -> Iterator[str]:
-    """Yield the names of the schemas that a part of the document refers to."""
+    """Yield the names of the schemas to which a part of the document refers."""
     if isinstance(part, dict):
         if isinstance(reference := part.get("$ref"), str):
             yield reference.removeprefix(_SCHEMAS)

@@ -212,8 +212,10 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "timestamp_offset_seconds": (-60.0,),
     "worker_waited": (0.02,),
 }
-"""Values by field, or by schema and field if a name has several meanings. The first value of the field's type
-is used."""
+"""Example values by field, or by schema and field if a name has several meanings.
+
+The first value of the field's type is used.
+"""
 
 
 class Examples:
@@ -243,8 +245,10 @@ class Examples:
         return self._plain(schema, owner, field)
 
     def _first(self, options: list[Any], schema: Mapping[str, Any], owner: str, field: str) -> Any:
-        """Return an example of the first non-null option; null if null is allowed and the other options are
-        plain types."""
+        """Return an example of the first option that is not null.
+
+        If null is allowed and the other options are simple types, return null.
+        """
         real = [option for option in options if option.get("type") != "null"]
         is_described = any("$ref" in option or "enum" in option or "items" in option for option in real)
         if len(real) < len(options) and not is_described:

@@ -109,8 +109,10 @@ def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
 
 
 def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
-    """Convert validation errors of pydantic: the message is the first error, `fields` are the first hundred
-    of the body."""
+    """Convert validation errors of pydantic.
+
+    The message is the first error; `fields` are the first hundred errors of the body.
+    """
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
         errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), _detail(one))
@@ -121,7 +123,7 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
 
 
 def _detail(problem: Mapping[str, Any]) -> str:
-    """Return the text of an error, without the prefix with which pydantic marks errors of our validators."""
+    """Return the text of a validation error without pydantic's prefix."""
     return str(problem["msg"]).removeprefix("Value error, ")
 
 
@@ -199,15 +201,19 @@ class AnswerModel(BaseModel):
 
 
 class StrictModel(BaseModel):
-    """Base of models that reject unknown fields and do not convert types; for example, 1 is not accepted for
-    true."""
+    """Base of models that reject unknown fields and do not convert types.
+
+    For example, 1 is not accepted for true.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class SharedFields(BaseModel):
-    """Base of models whose fields other models inherit. In JSON, the fields that a model itself declares come
-    first."""
+    """Base of models whose fields other models inherit.
+
+    In JSON, the fields that a model itself declares come first.
+    """
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -219,9 +225,11 @@ class SharedFields(BaseModel):
 
 
 class RecordAnswer:
-    """Base of responses that extend a dataclass of the domain. A subclass extends the dataclass and this
-    class, and redeclares only fields whose JSON differs. `DESCRIPTIONS`: descriptions of fields for the
-    OpenAPI document."""
+    """Base of responses that extend a dataclass.
+
+    A subclass extends the dataclass and this class, and redeclares only fields whose JSON differs.
+    `DESCRIPTIONS`: descriptions of fields for the OpenAPI document.
+    """
 
     DESCRIPTIONS: ClassVar[Mapping[str, str]] = {}
 
@@ -235,7 +243,10 @@ class RecordAnswer:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the JSON schema, in which all fields are required because they are always present."""
+        """Return the JSON schema, in which all fields are required.
+
+        The fields are always present.
+        """
         found = handler(schema)
         whole = handler.resolve_ref_schema(found)
         for name, field in whole["properties"].items():
@@ -254,8 +265,10 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 
 
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
-    """Return the schema of an enumeration, which becomes a part of the field's schema instead of a separate
-    type."""
+    """Return the schema of an enumeration as a part of the field's schema.
+
+    Without this, the enumeration would be a separate type.
+    """
     return WithJsonSchema({"enum": [member.value for member in kind], "type": "string"})
 
 
@@ -395,8 +408,10 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _documented(status: HTTPStatus) -> dict[str, Any]:
-    """Return the documentation of one status. FastAPI's `model` is not used, because it would use the media
-    type of successful responses."""
+    """Return the documentation of one status.
+
+    FastAPI's `model` is not used, because it would use the media type of successful responses.
+    """
     schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
     meaning = _MEANINGS[status]
     headers = described("Retry-After") if status in _WAITED_FOR else {}
@@ -413,8 +428,11 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
 
 
 EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
-"""Errors that any call can return: malformed, too large, too frequent or not permitted; a failure of
-the coordination store or another server; or a bug."""
+"""Errors that any call can return.
+
+The errors mean a malformed, too large, too frequent or forbidden request, a failure of the coordination store
+or another server, or a bug.
+"""
 
 OF_CHANGES: Final = problems(415)
 """Further errors that every change can return."""

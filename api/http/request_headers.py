@@ -26,7 +26,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 _ANY: Final = frozenset({"*"})
 _IF_MATCH: Final = "If-Match"
 _TAG: Final = re.compile(r'[ \t,]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)')
-"""Matches an entity tag in a list of tags, including the separators before the tag."""
+"""Matches an entity tag in a list of tags, with the preceding separators."""
 _BLANKS: Final = " \t,"
 _DIGITS: Final = 32
 
@@ -44,8 +44,10 @@ async def _tags_given(
         ),
     ] = None,
 ) -> Tags | None:
-    """Return the tags of all headers of this name, which form one list. Raises InvalidRequest for a malformed
-    list."""
+    """Return the tags of all headers of this name, which form one list.
+
+    Raises InvalidRequest for a malformed list.
+    """
     given = request.headers.getlist(_IF_MATCH)
     return _tags_of(", ".join(given)) if given else None
 
@@ -84,8 +86,10 @@ def etag_of_group(members: Sequence[StoredDatastream]) -> str:
 def named_members(
     control: Control, group: GroupName, tags: Tags | None
 ) -> tuple[StoredDatastream, ...] | None:
-    """Return all datastreams that share tasks if the tag of their current versions is among `tags`; None if
-    any version is accepted. Raises NotFound, DamagedState, StaleVersion."""
+    """Return all datastreams that share tasks; None if any version is accepted.
+
+    The tag of their current versions must be among `tags`. Raises NotFound, DamagedState, StaleVersion.
+    """
     if tags is None or tags == _ANY:
         return None
     found = control.groups.members(group)
@@ -95,8 +99,11 @@ def named_members(
 
 
 def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> StoredDatastream | None:
-    """Return the current version if its tag is among `tags`; None if any version is accepted. A damaged
-    definition has no tag. Raises NotFound, StaleVersion."""
+    """Return the current version of a definition; None if any version is accepted.
+
+    The tag of the current version must be among `tags`. A damaged definition has no tag. Raises NotFound,
+    StaleVersion.
+    """
     if tags is None or tags == _ANY:
         return None
     found = control.look(name)
@@ -111,8 +118,10 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
 def named_among(
     tags: Tags | None, name: DatastreamName, read: Callable[[], StoredDatastream]
 ) -> StoredDatastream | None:
-    """Return the result of `read` if its tag is among `tags`; None if any version is accepted. Raises
-    StaleVersion and the errors of `read`."""
+    """Return the result of `read`; None if any version is accepted.
+
+    The tag of the result must be among `tags`. Raises StaleVersion and the errors of `read`.
+    """
     if tags is None or tags == _ANY:
         return None
     found = read()
@@ -124,8 +133,10 @@ def named_among(
 def version_to_change(
     control: Control, name: DatastreamName, tags: Tags | None
 ) -> tuple[StoredDatastream, bool]:
-    """Return the definition to modify, and whether the change applies to exactly this version. Raises
-    VersionNotGiven, NotFound, DamagedState, StaleVersion."""
+    """Return the definition to modify, and whether the change applies to exactly this version.
+
+    Raises VersionNotGiven, NotFound, DamagedState, StaleVersion.
+    """
     named = named_version(control, name, tags)
     stored = named or control.stored(name)
     if tags is None:

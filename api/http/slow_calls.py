@@ -1,4 +1,4 @@
-"""Calls that query other servers.
+"""Runs calls that query other servers.
 
 Only a few such calls run at a time, in separate threads, so that they do not delay other requests. Each Kafka
 cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
@@ -23,8 +23,10 @@ from mirror.model.identifiers import ClusterRef
 
 
 class CallSlots:
-    """Slots for concurrent calls; not thread-safe. `most`: total limit. `most_each`: limit per name, such as
-    a principal or an owner."""
+    """Limits the number of concurrent calls. Not thread-safe.
+
+    `most`: total limit. `most_each`: limit per name, such as a principal or an owner.
+    """
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most = most
@@ -48,7 +50,7 @@ class CallSlots:
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Occupy a slot that counts against the limits of all given names."""
+        """Count one more call against the limits of all names while the block runs."""
         self._all += 1
         self._each.update(names)
         try:
@@ -66,8 +68,8 @@ for as long as this deadline."""
 
 
 class ClusterInUse(Exception):
-    """Raised while another request to the cluster is in progress. `ended` completes when that request
-    ends."""
+    """Raised while another request to the cluster is in progress. `ended`: future that completes when the
+    other request ends."""
 
     def __init__(self, cluster: ClusterRef, ended: Future[None]) -> None:
         super().__init__(cluster)
@@ -86,9 +88,11 @@ class ClusterTurns:
         self._failures: dict[ClusterRef, tuple[Unreachable, float]] = {}
 
     def ask(self, cluster: ClusterRef, question: Callable[[], _T]) -> _T:
-        """Return the result of `question`, which queries this cluster. Raises the errors of `question`,
-        ClusterInUse while another request is in progress, and Unreachable for `ANSWER_SECONDS` after a
-        request has failed."""
+        """Return the result of `question`, which queries this cluster.
+
+        Raises the errors of `question`, ClusterInUse while another request is in progress, and Unreachable
+        for `ANSWER_SECONDS` after a request has failed.
+        """
         ended = self._begin(cluster)
         try:
             return question()
@@ -141,8 +145,11 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Executes slow calls. Used on the event loop's thread. `most_each`: limit per principal and per owner.
-    `wait_seconds`: time to wait for a cluster that other calls use."""
+    """Runs slow calls on behalf of the event loop's thread.
+
+    `most_each`: limit per principal and per owner. `wait_seconds`: time to wait for a cluster that other
+    calls use.
+    """
 
     def __init__(
         self,
@@ -157,15 +164,19 @@ class SlowCalls:
         self._callers = callers
 
     def of(self, callers: frozenset[str]) -> SlowCalls:
-        """Return an object with the same limits for one caller. `callers`: names against whose limits the
-        caller's calls count."""
+        """Return an object with the same limits for one caller.
+
+        `callers`: names against whose limits the caller's calls count.
+        """
         return SlowCalls(self._most_each, self._wait_seconds, callers, self._slots)
 
     async def run(self, call: Callable[[], _T]) -> _T:
-        """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if this caller has reached its limit of concurrent calls. If a call
-        needs a cluster in use by another call, it is repeated when the other call ends. A waiting call
-        occupies no slot and no thread."""
+        """Run `call` in a thread and return its result.
+
+        Raises the errors of `call`, Busy if `MOST_AT_ONCE` calls are in progress, TooOften if this caller has
+        reached its limit of concurrent calls. If a call needs a cluster in use by another call, it is
+        repeated when the other call ends. A waiting call does not count and needs no thread.
+        """
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:

@@ -36,8 +36,11 @@ _STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name ==
 
 
 class InstanceCollector(Collector):
-    """Sums by datastream and task, so that a scrape does not grow with the number of partitions; `settings`
-    limit the number of partitions that have their own series."""
+    """Sums by datastream and task.
+
+    A scrape therefore does not grow with the number of partitions. `settings` limit the number of partitions
+    that have their own series.
+    """
 
     def __init__(
         self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW
@@ -114,7 +117,7 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
 
 
 def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
-    """Yield the states of loads, and the time of the latest measurement if known."""
+    """Yield the state of the loads, and the time of the latest measurement if known."""
     states = GaugeMetricFamily(
         "headrace_loads",
         "1 for the state of a source cluster's loads, or of its loads from a provider chosen by"
@@ -182,8 +185,10 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
 
 
 def _build_info(release: str, data_planes: Collection[str]) -> Metric:
-    """Return one series per data plane of the workers. There are two series only while workers of two builds
-    are running."""
+    """Return one series per data plane of the workers.
+
+    There are two series only while workers of two builds are running.
+    """
     family = GaugeMetricFamily(
         "headrace_build_info", "always 1; version and data plane are labels", labels=["version", "data_plane"]
     )
@@ -291,8 +296,10 @@ def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None])
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
-    """Yield counters by task, one for each name in `SUMMED`; if a task moves, the counters of its new
-    instance continue."""
+    """Yield counters by task, one for each name in `SUMMED`.
+
+    If a task moves, the counters of its new instance continue.
+    """
     families: dict[str, CounterMetricFamily] = {}
     values = [(task, task.by_name()) for task in sums]
     for field, series in SUMMED.items():
@@ -309,9 +316,11 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """Return the latency histogram by datastream, so that percentiles cover all records of the datastream
-    that this instance copies. The sum of the histogram is the sum of batch latencies, because the sum of
-    record latencies is not measured."""
+    """Return the latency histogram by datastream.
+
+    Percentiles cover all records of the datastream that this instance copies. The sum of the histogram is the
+    sum of batch latencies, because the sum of record latencies is not measured.
+    """
     family = HistogramMetricFamily(
         "headrace_latency_seconds",
         "from a record's timestamp, or its arrival at the source if the timestamp is wrong, to its"
@@ -414,8 +423,10 @@ def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None
 
 
 class CertificateCollector(Collector):
-    """Validity of the certificate files, read at each scrape because the files may be replaced at any
-    time."""
+    """Remaining validity of the certificate files.
+
+    The files are read at each scrape, because they may be replaced at any time.
+    """
 
     def __init__(self, certificates: Callable[[], Iterable[CertificateValidity]], clock: Clock) -> None:
         self._certificates = certificates

@@ -1,5 +1,8 @@
-"""States of partitions, time to catch up and time to loss as Prometheus metrics, uncopied partitions,
-continuous audits, and consumer groups that follow."""
+"""Prometheus metrics about partitions, audits and consumer groups.
+
+The metrics are states of partitions, time to catch up and time to loss, uncopied partitions, continuous
+audits, and consumer groups whose offsets are copied.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 
 def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
-    """Yield metrics by datastream; unknown values have no series. `now`: monotonic seconds."""
+    """Yield metrics by datastream; unknown values have no series.
+
+    `now`: monotonic seconds.
+    """
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}
@@ -83,8 +89,11 @@ def _by_group(name: str, text: str, values: dict[GroupName, float] | Counter[Gro
 def uncopied_metrics(
     uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
-    """Yield metrics of uncopied partitions. Only the leader reports partitions paused by users, without a
-    task, or excluded by rules. Each instance reports its own lanes that have paused themselves."""
+    """Yield metrics of uncopied partitions.
+
+    Only the leader reports partitions paused by users, without a task, or excluded by rules. Each instance
+    reports its own lanes that have paused themselves.
+    """
     by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
         state: {} for state in UncopiedState
     }
@@ -127,8 +136,10 @@ def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metr
 
 
 def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
-    """Yield metrics of datastreams whose uncopied partitions all have a known position, because a partial sum
-    would mislead."""
+    """Yield metrics of datastreams whose uncopied partitions all have a known position.
+
+    A partial sum would mislead.
+    """
     lag = GaugeMetricFamily(
         "headrace_uncopied_lag_records",
         "records waiting at the source in uncopied partitions; reported by the leader",
@@ -198,8 +209,10 @@ class AuditCollector(Collector):
 
 
 class GroupCollector(Collector):
-    """Series of the consumer groups that follow. `current`: statuses known to this instance; empty if this
-    instance does not lead."""
+    """Series of the consumer groups whose offsets are copied.
+
+    `current`: statuses known to this instance; empty if this instance does not lead.
+    """
 
     def __init__(self, current: Callable[[], Statuses], clock: Clock) -> None:
         self._current = current

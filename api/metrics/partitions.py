@@ -1,4 +1,4 @@
-"""Series by partition or topic, for all partitions or for the most important partitions."""
+"""Prometheus series by partition or topic, for all or only the most important partitions."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...
 
 
 class MetricSettings(Settings):
-    """Selection of the partitions that have their own series on `/metrics`. All other series are sums by
-    datastream or task."""
+    """Selection of the partitions that have their own series on `/metrics`.
+
+    All other series are sums by datastream or task.
+    """
 
     every_partition: bool = False
     """Export four series for every partition of this instance."""
@@ -57,8 +59,11 @@ class MetricSettings(Settings):
 
 
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:
-    """Yield metrics by partition; unknown values have no series. Also yields the number of partitions without
-    series, which shows whether a sum over the series is complete."""
+    """Yield metrics by partition; unknown values have no series.
+
+    Also yields the number of partitions without series, which shows whether a sum over the series is
+    complete.
+    """
     chosen = tuple(lanes) if settings.every_partition else _foremost(lanes, settings.top_partitions)
     for name, text, value in _NUMBERS:
         family = GaugeMetricFamily(name, text, labels=_LABELS)
@@ -76,8 +81,10 @@ def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -
 
 
 def timestamp_offsets(lanes: Iterable[LaneStatus], settings: MetricSettings) -> Metric:
-    """Return the largest clock error of each topic with wrong timestamps, only for the topics with the
-    largest errors."""
+    """Return the largest clock error of topics with wrong timestamps.
+
+    Only the topics with the largest errors are included.
+    """
     family = GaugeMetricFamily(
         "headrace_timestamp_offset_seconds",
         "seconds by which timestamps of the topic are ahead of the arrival of its records at the source,"

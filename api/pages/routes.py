@@ -1,5 +1,7 @@
-"""Routes / and /ui/…: the pages for browsers. The files are public; their data comes from /v1 with the user's
-rights."""
+"""Routes / and /ui/…: the web pages.
+
+The files are public; their data comes from /v1 with the user's rights.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ _TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Types of served files; licences and notes in the folder are not served."""
+"""Types of the files that are served.
+
+Licences and notes in the folder are not served.
+"""
 
 
 @dataclass(frozen=True, slots=True)

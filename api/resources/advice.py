@@ -16,32 +16,41 @@ router = APIRouter(prefix="/v1", tags=["plans"])
 
 @dataclass(frozen=True)
 class HourNeedAnswer(HourNeed, RecordAnswer):
-    """Need in the hour that starts at `hour_ms` (epoch ms): `tasks` for the median forecast, `most_tasks` for
-    its upper bound."""
+    """Need in the hour that starts at `hour_ms` (epoch ms).
+
+    `tasks`: for the median forecast. `most_tasks`: for the upper bound of the forecast.
+    """
 
 
 @dataclass(frozen=True)
 class GroupNeedAnswer(GroupNeed, RecordAnswer):
-    """Need of one group of datastreams. `tasks`: current number of tasks. `now`: number of tasks that the
-    current load needs; null if unknown. `coming`: need by hour; empty without a forecast, and then `why`
-    names the missing data. `tried`, `covered`, `error`: accuracy of past forecasts: number of forecasts,
-    fraction whose upper bound was not exceeded, and median relative error of the median forecast."""
+    """Need of one group of datastreams.
+
+    `tasks`: current number of tasks. `now`: number of tasks that the current load needs; null if unknown.
+    `coming`: need by hour; empty without a forecast, and then `why` names the missing data. `tried`: number
+    of past forecasts. `covered`: fraction of them whose upper bound was not exceeded. `error`: median
+    relative error of the median forecast.
+    """
 
     coming: tuple[HourNeedAnswer, ...] = ()
 
 
 @dataclass(frozen=True)
 class HoursAnswer(Hours, RecordAnswer):
-    """Sums over the `hours` of the forecast: with the current number of tasks and instances in all hours, and
-    with the needed number in each hour. The difference is the possible saving, or the shortage."""
+    """Sums over the `hours` of the forecast: with the current number, and with the number needed each hour.
+
+    The numbers are tasks and instances. The difference is the possible saving, or the shortage.
+    """
 
 
 @dataclass(frozen=True)
 class PastNeedAnswer(PastNeed, RecordAnswer):
-    """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
-    current number of tasks. `peak_task_hours`: task-hours with the number of tasks that the busiest hour
-    needed. `needed_task_hours`: with the number that each hour needed for its mean load, regardless of
-    limits; no hourly sizing can need fewer."""
+    """Task-hours over the `hours` of a past period in which all loads are known.
+
+    `task_hours`: with the current number of tasks. `peak_task_hours`: task-hours with the number of tasks
+    that the busiest hour needed. `needed_task_hours`: with the number that each hour needed for its mean
+    load, regardless of limits; no hourly sizing can need fewer.
+    """
 
 
 class AdviceAnswer(BaseModel):
@@ -98,7 +107,9 @@ class AdviceAnswer(BaseModel):
 
 @router.get("/advice")
 def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
-    """Return the capacity that the service needs now and in the next day. The leader computes the advice once
-    an hour. `required_instances` and `required_tasks` are stable enough for an autoscaler; if one is null,
-    `why` names the missing input. Any instance responds."""
+    """Return the number of tasks and instances that the service needs now and in the next day.
+
+    The leader computes the advice once an hour. `required_instances` and `required_tasks` are stable enough
+    for an autoscaler; if one is null, `why` names the missing input. Any instance responds.
+    """
     return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())

@@ -51,16 +51,18 @@ SUBJECTS: Final[Mapping[str, Callable[[Services, Mapping[str, str]], Any]]] = {
     AUDITS: lambda services, _: audits_document(services.audits()),
     SUMS: lambda services, _: sums_document(own_sums(services)),
 }
-"""Subjects that other instances may query."""
+"""Functions for the subjects that other instances may query."""
 DOCUMENTS: Final[Mapping[str, Callable[[Services, Any], Any]]] = {DRY_RUN: told_dry_run}
-"""Subjects whose query is a document."""
+"""Functions for the subjects whose query has a JSON document."""
 _SLOW: Final = frozenset({DIAGNOSTICS})
-"""Subjects that are executed as slow calls, in addition to the subjects in `DOCUMENTS`."""
+"""Subjects that run as slow calls, in addition to the subjects in `DOCUMENTS`."""
 
 
 class _Exchange:
-    """One verified query. `nonce`: nonce in the signature of the query, which the signature of the response
-    covers."""
+    """One verified query.
+
+    `nonce`: nonce in the signature of the query, which the signature of the response covers.
+    """
 
     def __init__(self, credentials: FleetCredentials, me: InstanceName, nonce: str) -> None:
         self._credentials = credentials

@@ -52,7 +52,7 @@ class BudgetCostAnswer(BudgetCost, RecordAnswer):
 
 @dataclass(frozen=True)
 class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
-    """Late deliveries for one objective between start and end of an incident."""
+    """Late deliveries for one objective during an incident."""
 
     DESCRIPTIONS: ClassVar = {
         "records": "Number of records that arrived.",
@@ -65,8 +65,10 @@ class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
 
 @dataclass(frozen=True)
 class GainAnswer(RebalanceGain, RecordAnswer):
-    """Predicted and actual gain of the first rebalance of an incident, in seconds of breach after `acted_ms`;
-    null if unknown."""
+    """Predicted and actual effect of the first rebalance of an incident (seconds of breach); null if unknown.
+
+    Both numbers count the time after `acted_ms`.
+    """
 
     DESCRIPTIONS: ClassVar = {
         "acted_ms": "Time at which the rebalance was requested.",
@@ -81,8 +83,10 @@ class GainAnswer(RebalanceGain, RecordAnswer):
 
 @dataclass(frozen=True)
 class IncidentAnswer(IncidentRecord, RecordAnswer):
-    """Incident of a datastream, from start to end: records were later than an objective allows, were not
-    copied, or were about to be lost."""
+    """Incident of a datastream, from start to end.
+
+    Records were later than an objective allows, were not copied, or were about to be lost.
+    """
 
     DESCRIPTIONS: ClassVar = {
         "cluster": "Source cluster.",
@@ -132,8 +136,10 @@ async def incidents(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
 ) -> list[IncidentAnswer]:
-    """List the incidents that the monitor has stored in its topic, newest first. The list is at most a few
-    seconds old. The list is empty if no monitor has run yet."""
+    """List the incidents that the monitor has stored in its topic, newest first.
+
+    The list is at most a few seconds old. The list is empty if no monitor has run yet.
+    """
     found = await run_in_threadpool(services.incidents)
     wanted = (
         record

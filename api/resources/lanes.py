@@ -33,8 +33,10 @@ router = APIRouter(tags=["status"])
 async def lanes_by_instance(
     instances: AllInstances, group: str | None = None
 ) -> Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]:
-    """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
-    copied."""
+    """Return the lanes of each instance, optionally of one group.
+
+    The leader adds partitions that are not copied.
+    """
     services = instances.services
     if group is None:
         return await instances.ask(FleetQuery(LANES), lambda: own_lanes(services), lanes_read)
@@ -375,7 +377,10 @@ class LanesAnswer(AnswerModel):
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""Parameter that limits a query for lanes to one group. Instances of older versions ignore this parameter."""
+"""Parameter that limits a query for lanes to one group.
+
+Instances of older versions ignore this parameter.
+"""
 _MOST_LANES: Final = 1_000_000
 
 
@@ -422,9 +427,11 @@ async def lanes(
     instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
-    """List the lanes of all instances, and the uncopied partitions, as reported by the leader. A
-    request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
-    even to the coordination store."""
+    """List the lanes of all instances, and the uncopied partitions, as reported by the leader.
+
+    A request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
+    even to the coordination store.
+    """
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
     group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
     return lanes_answer(await lanes_by_instance(AllInstances(services, fleet, live, instance), group))

@@ -24,8 +24,10 @@ class MonitorActAnswer(BaseModel):
 
 
 class ActingAnswer(BaseModel):
-    """Permission of monitors to act, which operators set. `changed_ms`: time of the last change (epoch ms);
-    null if the permission was never changed."""
+    """Permission of monitors to act, which operators set.
+
+    `changed_ms`: time of the last change (epoch ms); null if the permission was never changed.
+    """
 
     is_on: bool
     reason: str
@@ -34,9 +36,12 @@ class ActingAnswer(BaseModel):
 
 
 class MonitorAnswer(BaseModel):
-    """State of the monitors of the service. `holder`: the active monitor, null if there is none. `waiting`:
-    datastream for which a monitor has requested a rebalance that is not planned yet, null if there is none.
-    `acts`: rebalances of the last day, oldest first."""
+    """State of the monitors of the service.
+
+    `holder`: the active monitor, null if there is none. `waiting`: datastream for which a monitor has
+    requested a rebalance that is not planned yet, null if there is none. `acts`: rebalances of the last day,
+    oldest first.
+    """
 
     acting: ActingAnswer
     holder: str | None
@@ -76,9 +81,11 @@ class LeaseBody(StrictModel):
 
 
 class LeaseAnswer(BaseModel):
-    """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
-    has the lease. `monitor`: whether monitors may request rebalances, and the rebalances that they requested
-    recently."""
+    """Result of a request for the lease.
+
+    `lease`: parameter of `POST /v1/rebalance`; empty if another monitor has the lease. `monitor`: whether
+    monitors may request rebalances, and the rebalances that they requested recently.
+    """
 
     lease: str
     monitor: MonitorAnswer
@@ -86,25 +93,31 @@ class LeaseAnswer(BaseModel):
 
 @router.get("")
 def monitor(services: ServicesDep) -> MonitorAnswer:
-    """Return the active monitor, whether monitors may act, and the rebalances that they requested within a
-    day."""
+    """Return the active monitor and the rebalances that monitors requested within a day.
+
+    Also return whether monitors may request rebalances.
+    """
     return _answer(services, services.acting.state())
 
 
 @router.patch("")
 def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
-    """Allow or forbid monitors to request rebalances. The change takes effect immediately, applies to every
-    instance and survives restarts. Monitors evaluate objectives and send alerts even if rebalances are
-    forbidden."""
+    """Allow or forbid monitors to request rebalances.
+
+    The change takes effect immediately, applies to every instance and survives restarts. Monitors evaluate
+    objectives and send alerts even if rebalances are forbidden.
+    """
     state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
     return _answer(services, state)
 
 
 @router.put("/lease")
 def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
-    """Become or remain the active monitor. The lease is available if no monitor has it, if its holder has not
-    renewed it for 30 seconds, or if the holder's instance has ended. A monitor sends this request each time
-    that it evaluates the objectives."""
+    """Become or remain the active monitor.
+
+    The lease is available if no monitor has it, if its holder has not renewed it for 30 seconds, or if the
+    holder's instance has ended. A monitor sends this request each time that it evaluates the objectives.
+    """
     state = services.acting.hold(services.control, body.holder)
     is_ours = state.lease is not None and state.lease.holder == body.holder
     lease = state.lease.identity if state.lease is not None and is_ours else ""

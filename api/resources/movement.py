@@ -167,8 +167,10 @@ def topics_document(topics: list[TopicMovement]) -> Any:
 
 
 def topics_read(value: Any) -> list[TopicMovement]:
-    """Parse the topics reported by another instance; ignores unknown fields. Raises ValueError,
-    InvalidRequest."""
+    """Parse the topics reported by another instance. Raises ValueError, InvalidRequest.
+
+    Unknown fields are ignored.
+    """
     return _TOLD.validate_python(bounds.sequence("the reported topics", value, _MOST_TOPICS))
 
 
@@ -226,8 +228,11 @@ class FleetMovements(FleetCalls):
 
 @router.get("/v1/movement")
 async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
-    """Summarize, by datastream, the partitions that are not OK: their number by state, the worst partitions,
-    and the partitions about to lose records. `/v1/datastreams/{name}/lag` lists the partitions."""
+    """Summarize the partitions that are not OK, by datastream.
+
+    The response contains their number by state, the worst partitions, and the partitions about to lose
+    records. `/v1/datastreams/{name}/lag` lists the partitions.
+    """
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
     return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))
@@ -243,14 +248,16 @@ def audits_document(audits: Sequence[TopicAudit]) -> Any:
 
 
 def _audits_read(value: Any) -> Sequence[TopicAudit]:
-    """Parse the audits of another instance; ignores unknown fields. Raises ValueError, InvalidRequest."""
+    """Parse the audits of another instance. Raises ValueError, InvalidRequest.
+
+    Unknown fields are ignored.
+    """
     return _AUDITS.validate_python(bounds.sequence("its audits", value, _MOST_TOPICS))
 
 
 @dataclass(frozen=True)
 class AuditFaultAnswer(AuditFault, RecordAnswer):
-    """Records of one partition and window that differ between source and destination without an
-    explanation."""
+    """Unexplained difference between source and destination, for one partition and time window."""
 
     DESCRIPTIONS: ClassVar = {
         "partition": "Partition of the source topic.",
@@ -346,7 +353,7 @@ async def audits(
     fleet: FleetDep,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> AuditsAnswer:
-    """Return the time up to which every record is at the destination, and the windows with differences."""
+    """Return the time up to which every record is at the destination, and time windows with differences."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     planned = planned_audits((await run_in_threadpool(reads.definitions)).datastreams, plan)
     found, is_complete = await audits_now(services, fleet, live)

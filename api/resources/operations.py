@@ -39,6 +39,9 @@ def get(
     operation: Annotated[str, Path(description="id, as in the Location header")],
     reads: ReadsDep,
 ) -> OperationAnswer:
-    """Return the state of an operation. Any instance responds, even after a change of the leader. Results are
-    kept for a day; afterwards, and for unknown ids, the response is 404."""
+    """Return the state of an operation.
+
+    Any instance responds, even after a change of the leader. Results are kept for a day; afterwards, and for
+    unknown ids, the response is 404.
+    """
     return OperationAnswer.of(reads.operation(operation))

@@ -1,8 +1,8 @@
-"""/v1/overview: data of the first web page, also for other clients. The response contains sums instead of
-partitions, to stay small.
+"""/v1/overview: sums for the first web page and other clients.
 
-The queried instance combines the sums of all instances with the definitions, the plan, the latest planning
-run and open incidents. Unknown numbers are null.
+The response contains sums instead of partitions, to stay small. The queried instance combines the sums of all
+instances with the definitions, the plan, the latest planning run and open incidents. Unknown numbers are
+null.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class LatencyAnswer(AnswerModel):
 
 
 class DatastreamGlance(AnswerModel):
-    """Overview of one datastream. Numbers of tasks apply to the whole group of the datastream."""
+    """Overview of one datastream.
+
+    Numbers of tasks apply to the whole group of the datastream.
+    """
 
     name: str
     group: str
@@ -158,10 +161,12 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class OverviewData:
-    """Data of one overview. `is_complete`: all instances have reported their sums. `usable`: configured
-    usable capacity of a task in bytes per second, for groups whose plans do not state it; None if placement
-    is not by load. `heat`: number of hot partitions by group and topic; None if the leader did not
-    respond."""
+    """Data of one overview.
+
+    `is_complete`: all instances have reported their sums. `usable`: configured usable capacity of a task in
+    bytes per second, for groups whose plans do not state it; None if placement is not by load. `heat`: number
+    of hot partitions by group and topic; None if the leader did not respond.
+    """
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]
@@ -201,7 +206,7 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
-    """Return the sum over the topics of a group that belong to the datastream."""
+    """Return the sum over the datastream's topics in a group."""
     total = TopicSums(datastream.group, "")
     for topic in topics:
         if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
@@ -316,7 +321,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """Return the overview of a damaged definition, if this instance has never read a valid version of it."""
+    """Return the overview of a damaged definition of which this instance has read no valid version."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,
@@ -342,9 +347,11 @@ async def overview(
     response: Response,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> Response:
-    """Return the status, objective, age of the oldest waiting record, throughput, tasks and problems of every
-    datastream. Reports sums instead of partitions, to keep the response small. Queries each instance twice,
-    and the leader three times."""
+    """Return the state and throughput of every datastream.
+
+    The response contains status, objective, age of the oldest waiting record, throughput, tasks and
+    problems, as sums over partitions. A request queries each instance twice, and the leader three times.
+    """
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     definitions = await run_in_threadpool(reads.definitions)
     replies, moving, heat = await asyncio.gather(
@@ -385,8 +392,11 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the response, compressed if the client accepts compression, because this response is most of the
-    data of the first web page. `response`: source of the headers that the reads have set."""
+    """Return the response, compressed if the client accepts compression.
+
+    This response is most of the data of the first web page. `response`: source of the headers that the reads
+    have set.
+    """
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
@@ -394,8 +404,10 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
 
 
 def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
-    """Return the incidents; None if they cannot be read now, so that the overview is returned without
-    incidents."""
+    """Return the incidents; None if they cannot be read now.
+
+    The overview is then returned without incidents.
+    """
     try:
         return tuple(services.incidents())
     except (Unreachable, Refused, Busy, AnalyticsError):

@@ -18,14 +18,16 @@ router = APIRouter(tags=["status"])
 
 
 class PairOperationAnswer(BegunOperation, AnswerModel):
-    """Operation in progress. Repeating the command that started the operation continues it; `headrace dr
-    abort` undoes it."""
+    """Operation in progress.
+
+    Repeating the command that started the operation continues it; `headrace dr abort` undoes it.
+    """
 
     kind: Kind
     operator: str
     """User who started the operation."""
     step: str
-    """Step in progress. It is possible that its action is partly done."""
+    """Step in progress. The action of a step may be partly done."""
     reached: str
     """Last step of the sequence that has been started."""
     failure: str

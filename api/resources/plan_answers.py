@@ -188,9 +188,11 @@ class PlannedMove(BaseModel):
 
 
 class RebalanceBody(StrictModel):
-    """Request for a new plan of one datastream. `full`: ignore the current placement. `dry_run`: only report
-    the changes. `lease`: lease of the requesting monitor; the request is rejected with 409 if that monitor no
-    longer has the lease or must not act."""
+    """Request for a new plan of one datastream.
+
+    `full`: ignore the current placement. `dry_run`: only report the changes. `lease`: lease of the requesting
+    monitor; the request is rejected with 409 if that monitor no longer has the lease or must not act.
+    """
 
     datastream: str
     full: bool = False
@@ -201,9 +203,12 @@ class RebalanceBody(StrictModel):
 
 
 class EffectAnswer(BaseModel):
-    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown. `moved`: load
-    of the partitions that move. `fullest_before`, `fullest_after`: load of the fullest task before and after
-    the plan. `overloaded_after`: number of tasks that would still exceed their capacity."""
+    """Effect of a dry run on the load of tasks.
+
+    Rates are in bytes per second, null if unknown. `moved`: load of the partitions that move.
+    `fullest_before`, `fullest_after`: load of the fullest task before and after the plan. `overloaded_after`:
+    number of tasks that would still exceed their capacity.
+    """
 
     partitions: int
     moved: float | None

@@ -107,9 +107,12 @@ def events(
         ),
     ] = None,
 ) -> list[dict[str, Any]] | EventStream:
-    """Return changes and their reasons, newest first. With `Accept: text/event-stream`, the response is a
-    stream of Server-Sent Events, oldest first, starting now or after `Last-Event-ID`. An event `gap` reports
-    missed events. The stream ends when the credentials of the request expire."""
+    """Return changes and their reasons, newest first.
+
+    With `Accept: text/event-stream`, the response is a stream of Server-Sent Events, oldest first, starting
+    now or after `Last-Event-ID`. An event `gap` reports missed events. The stream ends when the credentials
+    of the request expire.
+    """
     only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:
         position = position_of(last_event_id) if last_event_id else None
@@ -132,8 +135,10 @@ async def make(
     response: Response,
     body: ProposalBody,
 ) -> ProposalAnswer:
-    """Compute a plan with the leader's current loads, and store it for an hour without applying it. The plan
-    can be applied while its inputs are unchanged."""
+    """Compute a plan with the leader's current loads, and store it without applying it.
+
+    You can apply it within an hour while its inputs are unchanged.
+    """
     command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
     answer = await dry_runs.plan(lambda: services.control.request_of(command))
     response.headers["Location"] = f"/v1/plans/{answer.id}"
@@ -153,9 +158,11 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     responses={202: {"headers": described("Location")}, **problems(404, 409)},
 )
 def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
-    """Queue exactly this plan for the leader. The leader applies the plan in one step if the inputs of the
-    plan are still unchanged; the operation and an event report the result. A plan can be applied only once;
-    repeated requests return 409."""
+    """Apply exactly this plan.
+
+    The leader applies the plan in one step if the inputs of the plan are still unchanged; the operation and
+    an event report the result. A plan can be applied only once; repeated requests return 409.
+    """
     stored = _kept(identity, services)
     stored.check_not_applied()
     if changed := _changed(stored, services):
@@ -185,14 +192,16 @@ def _kept(identity: str, services: Services) -> StoredProposal:
 
 
 def _is_blind_over_measured(stored: StoredProposal, services: Services) -> bool:
-    """Return whether a plan computed without loads would replace a plan based on loads."""
+    """Return whether a plan without loads would replace a plan based on loads."""
     planning = services.assessments().get(stored.proposal.group)
     is_measured = planning is not None and planning.loads_measured_at_ms is not None
     return is_measured and stored.proposal.shown.get("loads_known") is False
 
 
 def _changed(stored: StoredProposal, services: Services) -> list[str]:
-    """Return the changed inputs, without contacting the source; the leader also checks the partitions of the
-    source."""
+    """Return the changed inputs without contacting the source.
+
+    The leader also checks the partitions of the source.
+    """
     members = groups_of(services.control.list().datastreams).get(stored.proposal.group, ())
     return changes_since(stored.proposal, services.plan(), members, None)

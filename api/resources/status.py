@@ -195,8 +195,10 @@ async def caller(
 
 @router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
-    """Return 200 if every part is healthy, otherwise 503, with the condition of each part. Makes no remote
-    calls."""
+    """Return 200 if every part is healthy, otherwise 503.
+
+    The response contains the condition of each part. Makes no remote calls.
+    """
     found = own_health(services)
     response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
     return found
@@ -204,8 +206,10 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
 
 @router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve."}})
 async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
-    """Return 200 if this process can serve requests, otherwise 503. For readiness probes: problems of
-    datastreams do not count. Makes no remote calls."""
+    """Return 200 if this process can serve requests, otherwise 503.
+
+    For readiness probes: problems of datastreams do not count. Makes no remote calls.
+    """
     found = ReadyAnswer.from_conditions(services.status.name, services.readiness())
     response.status_code = HTTPStatus.OK if found.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
     return found
@@ -213,7 +217,10 @@ async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
 
 @router.get("/v1/instances")
 async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> list[InstanceAnswer]:
-    """List live instances, the leader first, with their current health. Never waits for other calls."""
+    """List live instances with their current health, the leader first.
+
+    Never waits for other calls.
+    """
     live = await to_thread.run_sync(reads.live, limiter=CapacityLimiter(1))
     replies = await health_by_instance(AllInstances(services, fleet, live))
     return [
@@ -224,7 +231,10 @@ async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> 
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
-    """Return metrics for Prometheus. Never waits for other calls."""
+    """Return metrics for Prometheus.
+
+    Never waits for other calls.
+    """
     registry = request.app.state.registry
     text = await to_thread.run_sync(generate_latest, registry, limiter=CapacityLimiter(1))
     return Response(text, media_type=CONTENT_TYPE_LATEST)
@@ -239,5 +249,8 @@ def own_health(services: Services) -> HealthAnswer:
 
 
 def health_read(value: Any) -> HealthAnswer:
-    """Parse the health of another instance; drop unknown fields. Raises ValueError, InvalidRequest."""
+    """Parse the health of another instance; drop unknown fields.
+
+    Raises ValueError, InvalidRequest.
+    """
     return HealthAnswer.model_validate(known_fields(HealthAnswer, value))

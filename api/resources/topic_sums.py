@@ -1,5 +1,7 @@
-"""Sums of one instance's lanes by topic, and numbers of hot partitions. Instances send these sums to each
-other for the overview."""
+"""Sums of one instance's lanes by topic, and numbers of hot partitions.
+
+Instances send these sums to each other for the overview.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import LaneRate
 
 SUMS: Final = "sums"
-"""Subject of the query to other instances."""
+"""Name of the query for sums, sent to other instances."""
 _MOST_TOPICS: Final = 1_000_000
 STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
-"""Stages of the latency of batches: at the source, in transfer, in the mirror's queue, and until
-acknowledged."""
+"""Stages of the latency of batches.
+
+Stages: at the source, in transfer, in the mirror's queue, and until acknowledged.
+"""
 _WAIT, _FETCH, _QUEUE, _PRODUCE = (SHOWN_OF_LANES.index(name) for name in STAGES)
 _BATCHES, _PASSED = (SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))
 _SHOWN: Final = len(SHOWN_OF_LANES)
@@ -34,12 +38,14 @@ _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class TopicSums:
-    """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`:
-    number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown lag.
-    `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
+    """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`).
+
+    `unmeasured`: number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown
+    lag. `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
     `counted_ms`: the same age, without lanes whose oldest record does not count against objectives.
     `batches`: batches per second. `stage_ms`: for each of `STAGES`, total time that the batches of one second
-    spent in it."""
+    spent in it.
+    """
 
     group: GroupName
     topic: str
@@ -137,16 +143,20 @@ def sums_document(sums: list[TopicSums]) -> Any:
 
 
 def sums_read(value: Any) -> list[TopicSums]:
-    """Parse the sums reported by another instance; ignores unknown fields. Raises ValueError,
-    InvalidRequest."""
+    """Parse the sums reported by another instance. Raises ValueError, InvalidRequest.
+
+    Unknown fields are ignored.
+    """
     return _TOLD.validate_python(bounds.sequence("the reported sums", value, _MOST_TOPICS))
 
 
 HEAT: Final = "heat"
-"""Subject of the query to other instances."""
+"""Name of the query for hot partitions, sent to other instances."""
 Heat = Mapping[GroupName, Mapping[str, int]]
-"""Number of hot partitions by topic, for groups with a known load; topics without hot partitions are
-omitted."""
+"""Number of hot partitions by topic, for groups with a known load.
+
+Topics without hot partitions are omitted.
+"""
 _READ: Final = TypeAdapter(dict[GroupName, dict[str, int]])
 
 
@@ -173,7 +183,7 @@ def own_heat(services: Services) -> Heat | None:
 
 
 class _HotPlaces:
-    """Partitions with at least a given load, computed once per source and load."""
+    """Partitions with at least a minimum load, computed once per source and load."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -189,5 +199,5 @@ class _HotPlaces:
 
 
 def heat_read(value: Any) -> Heat | None:
-    """Parse the response of another instance; None if that instance does not lead. Raises ValueError."""
+    """Parse the response of another instance; None if it does not lead. Raises ValueError."""
     return None if value is None else _READ.validate_python(value)

@@ -193,10 +193,12 @@ def retirements(services: ServicesDep) -> list[RetirementAnswer]:
 
 @router.post("/retirements", responses=problems(404))
 async def retire(body: RetirementBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
-    """Do the next step of a retirement. The first step seals an unused topic. After the waiting time, a step
-    checks the topic again; the next steps delete the records of some partitions each, and the last step
-    deletes the topic. Repeat the call until `is_over` is true. After a crash, the next call continues the
-    retirement."""
+    """Do the next step of a retirement.
+
+    The first step seals an unused topic. After the waiting time, a step checks the topic again; the next
+    steps delete the records of some partitions each, and the last step deletes the topic. Repeat the call
+    until `is_over` is true. After a crash, the next call continues the retirement.
+    """
     request = RetirementRequest(
         _cluster(body.cluster),
         body.topic,

@@ -1,1 +1,1 @@
-"""Sizing advice for a service, from the required tasks of each hour. Pure; read `decide.py`."""
+"""Advice on the number of instances, from the required tasks of each hour. Pure; start with `decide.py`."""

@@ -1,8 +1,8 @@
-"""Sizing advice for the service, from the required tasks of all groups. Pure.
+"""Advises a number of tasks and instances from the required tasks of all groups. Pure.
 
-The advised number is the sum over all groups of the current need or the high end of the forecast for the next
-hours, whichever is larger. The advised number rises immediately and falls late, so that an autoscaler starts
-instances before they are needed, and does not stop instances because of a short dip.
+The advised number is the sum over all groups of the current need or the upper bound of the forecast for the
+next hours, whichever is larger. The advised number rises immediately and falls late. An autoscaler therefore
+starts instances before they are needed, and does not stop instances after a short dip.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FleetSize:
     tasks_per_instance: int | None
 
     def needed(self, tasks: int) -> int | None:
-        """Return the number of instances that a number of tasks requires, at least one."""
+        """Return the number of instances needed for a number of tasks, at least one."""
         if self.tasks_per_instance is None:
             return None
         return max(1, -(-tasks // self.tasks_per_instance))
@@ -47,7 +47,7 @@ class _Steady(NamedTuple):
 def advise(
     groups: Sequence[GroupNeed], fleet: FleetSize, terms: AdviceTerms, before: Advice | None, now_ms: int
 ) -> Advice:
-    """Return the advice. `before`: last advice of any leader; None if there is none."""
+    """Return the advice. `before`: last advice of any leader, if any."""
     held = sum(group.tasks for group in groups)
     now = sum(group.now or 0 for group in groups)
     coming = hours_together([group for group in groups if group.now is not None], now_ms)
@@ -105,7 +105,7 @@ def _unplanned(found: Advice, before: Advice | None) -> Advice:
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Return advice that repeats the last known number, because no new number could be computed."""
+    """Return the last known number as advice, because no new number could be computed."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
@@ -114,7 +114,7 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
 
 
 def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSize) -> str:
-    """Return the sentence of advice for the case that the need of some groups is unknown."""
+    """Return the text of the advice if the need of some groups is unknown."""
     most = sum(max((hour.most_tasks for hour in need.coming), default=0) for need in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
     named = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}{forecast}"

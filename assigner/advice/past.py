@@ -1,7 +1,7 @@
-"""Need of past hours, from sums over the partitions of a group. Pure.
+"""Computes how many tasks past hours needed, from load sums of a group. Pure.
 
-The need of a past hour is a lower bound on the required tasks, not the result of a plan. Computing the bound
-takes microseconds, and needs only sums that Pinot computes.
+The number is a lower bound, not the result of a plan. Computing the bound takes microseconds and needs only
+sums that Pinot computes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from mirror.model.sizing.advice import PastNeed
 from mirror.model.sizing.load_sums import LoadSums
 
 _EXACT: Final = 1e-9
-"""Relative error of sums of floating-point numbers up to which a sum counts as a whole number of tasks."""
+"""Relative error of floating-point sums up to which a sum counts as a whole number of tasks."""
 
 
 class LeastTerms(NamedTuple):
-    """Parameters of the bound. `default`: load of each of the `planned` partitions without a known load.
-    `most_partitions`: maximum number of partitions of a task; None: no limit."""
+    """Parameters of the lower bound.
+
+    `default`: load assumed for partitions without a known load. `planned`: number of partitions.
+    `most_partitions`: maximum number of partitions of a task; None: no limit.
+    """
 
     planned: int
     capacity: TaskCapacity
@@ -29,7 +32,7 @@ class LeastTerms(NamedTuple):
 
 
 def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
-    """Return the load sums of the given partitions in an hour."""
+    """Return the sums of the partition loads in an hour."""
     room, messages = capacity.usable_bytes_per_second, capacity.usable_messages_per_second
     rest = [load for load in loads if not _is_alone(load, capacity)]
     return LoadSums(
@@ -43,11 +46,11 @@ def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
 
 
 def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
-    """Return a lower bound on the tasks that an hour required, at least 1.
+    """Return a lower bound on the tasks that an hour needed, at least 1.
 
     The bound is the largest of three numbers: the sum of the loads divided by the usable capacity, the number
-    of partitions above half of the usable capacity, and the number of partitions divided by the limit per
-    task. A partition above the usable capacity adds a task.
+    of partitions larger than half of the usable capacity, and the number of partitions divided by the limit
+    per task. A partition that exceeds the usable capacity adds a task.
     """
     capacity, default = terms.capacity, terms.default
     unknown = max(terms.planned - sums.partitions, 0)
@@ -67,8 +70,10 @@ def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
 
 
 def half_of(room: int) -> float:
-    """Return the load in bytes/s above which two partitions do not fit into one task. `room`: usable capacity
-    of the task."""
+    """Return the load above which two partitions do not fit into one task (bytes/s).
+
+    `room`: usable capacity of the task.
+    """
     return room / 2 * (1 + _EXACT)
 
 
@@ -83,11 +88,11 @@ def _tasks(total: float, room: int) -> int:
 
 
 def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> PastNeed | None:
-    """Return the need of past hours. `needs`: for each group, needed tasks by start of the hour (epoch ms).
-    Hours that are missing for any group are ignored. `held`: current tasks of all groups. `since_ms`: earlier
-    hours are ignored.
+    """Return the tasks that past hours needed, or None.
 
-    Returns None if no hour is known for every group, or if there is no group.
+    `needs`: for each group, needed tasks by start of the hour (epoch ms). Hours that are missing for any
+    group are ignored. `held`: current tasks of all groups. `since_ms`: earlier hours are ignored. The result
+    is None if no hour is known for every group, or if there is no group.
     """
     if not needs:
         return None

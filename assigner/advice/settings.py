@@ -17,8 +17,8 @@ class AdviceSettings(Settings):
     history_days: int = Field(default=14, ge=2, le=90)
     """Days of history used by a forecast. At least two weeks are recommended, to include two weekends."""
     certainty: float = Field(default=0.97, gt=0.5, lt=1)
-    """Share of hours that the high end of a forecast should cover. For hours that need more tasks than the
-    previous day, forecasts are less accurate and cover a smaller share."""
+    """Share of hours that the upper bound of a forecast should cover. Forecasts are less accurate for hours
+    that need more tasks than the previous day."""
     imminent_hours: int = Field(default=2, ge=1, le=24)
     """Number of upcoming hours whose forecast need counts as current need in plans and advice."""
     consent_hours: int = Field(default=6, ge=1, le=168)

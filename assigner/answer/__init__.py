@@ -1,5 +1,5 @@
-"""Plans returned by the assigner: sums, bounds and reasons, and the verifier that every plan must pass.
+"""Plans that the assigner returns, and the verifier that checks every plan.
 
-`placement_answer.py` is the value, `assemble.py` builds it, `explain.py` writes its sentences. `check.py`
+`placement_answer.py` defines the plan, `assemble.py` builds it, `explain.py` writes its sentences. `check.py`
 shares no code with the stages. Imports `stages` and the layers below.
 """

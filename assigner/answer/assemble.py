@@ -1,5 +1,4 @@
-"""Conversion of the stages' decision to the plan that the caller gets: in the caller's order and units, with
-lists of partitions and tasks."""
+"""Converts the result of the stages to a plan, in the caller's order and units."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ _Any = TypeVar("_Any", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class PlanningDecision:
-    """Decision of the stages. `problem`: the planned part of `whole`; `placeable`: ranks of its partitions in
-    `whole`.
+    """Result of the stages.
 
-    `task_of`: placement between the current one and `outcome`, as the budget of moves allows.
+    `problem`: the part of `whole` that is planned; `placeable`: ranks of its partitions in `whole`.
+    `task_of`: placement after the moves that the move budget allows.
     """
 
     loads: PartitionLoads
@@ -81,8 +80,10 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
 
 
 def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
-    """Return the tasks of the plan, including tasks that should be removed but could not be emptied within
-    the move budget."""
+    """Return the tasks of the plan as a mask.
+
+    The mask includes tasks that should be removed but could not be emptied within the move budget.
+    """
     alive = np.zeros(max(len(decided.outcome.alive), decided.whole.homes), dtype=bool)
     alive[: len(decided.outcome.alive)] = decided.outcome.alive
     alive[decided.task_of[decided.task_of >= 0]] = True
@@ -90,8 +91,10 @@ def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
 
 
 def _lowest_maximum(decided: PlanningDecision, tasks: int) -> float:
-    """Return the lower bound on the load of the fullest task, in bytes per second. The bound is lower if
-    offending partitions share tasks."""
+    """Return the lower bound on the load of the fullest task (bytes/s).
+
+    The bound is lower if offending partitions share tasks.
+    """
     problem, task_of = decided.problem, decided.task_of
     counts = np.bincount(task_of[task_of >= 0], minlength=1)
     owners = task_of[problem.offending & (task_of >= 0)]

@@ -1,7 +1,7 @@
-"""Independent verifier: the assigner returns only plans that pass it.
+"""Verifies every plan independently of the stages that made it.
 
-Shares no code with the stages and recomputes everything from the caller's input. The verifier checks facts
-(each partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
+The verifier recomputes everything from the caller's input. The verifier checks facts (each partition once,
+limits, loads, moves, lists, bounds that contradict the plan), not quality.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from mirror.model.load import LoadLevel, TaskCapacity, TaskLimits
 from mirror.wording import counted
 
 _ROUNDING: Final = 2e-3
-"""Bytes per second by which the size of a partition may be rounded up, with a margin for floating-point
-errors."""
+"""Tolerance for rounded partition sizes and floating-point errors (bytes/s)."""
 
 
 def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:
-    """Raise PlanRejected with the violation if the plan breaks a rule or misreports itself."""
+    """Raise PlanRejected if the plan breaks a rule or reports wrong values."""
     _check_tasks(plan, limits)
     _check_partitions(plan, limits)
     _check_loads(plan, capacity, limits)

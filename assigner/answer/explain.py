@@ -85,8 +85,11 @@ def move_causes(
 def move_sentence(
     plan: PlacementAnswer, capacity: TaskCapacity, position: int, labels: Sequence[object]
 ) -> str:
-    """Return the reason why a partition moves, with the loads of its old and its new task before and after
-    the move, in percent of usable capacity."""
+    """Return the reason why a partition moves.
+
+    The sentence contains the loads of its old and its new task before and after the move, in percent of
+    usable capacity.
+    """
     changes = ", ".join(
         f"task {labels[task]} {_percent(plan.loads_before[task], capacity)} -> "
         f"{_percent(plan.loads[task], capacity)}"
@@ -102,7 +105,7 @@ def reasons(
     outcome: StageOutcome,
     plan: PlacementAnswer,
 ) -> list[str]:
-    """Return sentences about the number of tasks, its quality, and notes for the operator."""
+    """Return sentences about the number of tasks, the quality of the plan, and notes for the operator."""
     return [
         outcome.why[:1].upper() + outcome.why[1:],
         *_demands(problem, capacity, outcome),
@@ -173,7 +176,7 @@ def _remarks(
 def _is_too_little_to_gain(
     problem: PlacementProblem, policy: Policy, outcome: StageOutcome, plan: PlacementAnswer
 ) -> bool:
-    """Return whether a rebalance moves nothing because it would gain too little."""
+    """Return whether a rebalance moves nothing because the gain would be too small."""
     is_asked = policy.mode is PlanMode.INCREMENTAL and policy.rebalance and policy.least_gain > 0
     is_level = plan.max_load <= plan.max_load_lower_bound * (1 + policy.tolerance)
     return (

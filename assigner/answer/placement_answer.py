@@ -1,4 +1,4 @@
-"""The plan: the tasks, the partitions of each, and bounds that show its quality."""
+"""The plan: the tasks, the partitions of each task, and bounds on the optimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cheapest relief of one task: the lightest subset of its partitions whose removal suffices."""
+"""Finds the lightest partitions of a task whose removal relieves the task."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from assigner.bounds.subsets import chosen, subset_sums
 from assigner.problem.problem import Ints, Ranks
 
 _EXACT: Final = 32
-"""Maximum number of partitions for which all subsets are tried, in two halves: 2 * 2 ** 16 sums."""
+"""Maximum number of partitions for which all subsets are tried (2 * 2 ** 16 sums)."""
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Factor by which each size is multiplied, before 1 is added to the product. If two sets of partitions have
-the same total size, the set with fewer partitions therefore has the smaller sum."""
+"""Factor for each size, before 1 is added.
+
+Among sets of equal total size, the set with the fewest partitions therefore has the smallest sum.
+"""
 NEGLIGIBLE_UNITS: Final = 16
 """Excess in units at which the search for a lighter cover ends."""
 _TRIES: Final = 8
@@ -48,12 +50,12 @@ class Cover:
 def cheapest_cover(
     ranks: Ranks, sizes: Ints, excess: int, depth: SearchDepth = SearchDepth.THOROUGH
 ) -> Cover:
-    """Return the lightest subset of the partitions with a total load of at least `excess`; among subsets with
-    equal load, the subset with the fewest partitions.
+    """Return the lightest subset of the partitions with a total load of at least `excess`.
 
-    `ranks`: int64[k], `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The
-    result is exact for up to 32 partitions below the excess (22 if quick), and for more if thorough and the
-    relevant subsets can be enumerated. Otherwise the cover is approximate, and `least` is the excess.
+    Among subsets of equal load, the subset with the fewest partitions is returned. `ranks`: int64[k],
+    `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The result is exact for up
+    to 32 partitions below the excess (22 if quick), and for more if thorough and the relevant subsets can be
+    enumerated. Otherwise the cover is approximate, and `least` is the excess.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
@@ -84,8 +86,7 @@ def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
 
 
 def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
-    """Return a cover lighter than `found` units (or None), and whether the result is proven to be the
-    lightest.
+    """Return a cover lighter than `found` units or None, and True if it is proven to be the lightest.
 
     If the sums of many subsets are close to the excess, some subset of 32 random partitions nearly always has
     such a sum. If only few sums are close to the excess, all sums below `found` can be tried.
@@ -106,8 +107,11 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
 
 
 def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
-    """Take the heaviest partitions outside the window until at most half of the window's sum remains to be
-    covered, then choose the partitions of the window exactly."""
+    """Return a cover whose last partitions are chosen exactly from `window`.
+
+    The heaviest partitions outside the window are taken first, until at most half of the window's sum remains
+    to be covered.
+    """
     taken: list[int] = []
     left, whole = excess, int(sizes[window].sum())
     for index in np.setdiff1d(np.arange(len(sizes)), window).tolist():
@@ -122,8 +126,10 @@ def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
 
 
 def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
-    """Return the lightest subset with a sum from `excess` to `highest`; empty if no subset has one, None if
-    there are too many smaller sums to try."""
+    """Return the lightest subset with a sum from `excess` to `highest`.
+
+    The result is empty if no subset has such a sum, and None if there are too many smaller sums to try.
+    """
     left, right = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
     if left is None or right is None:
         return None
@@ -135,8 +141,10 @@ def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
 
 
 def _sums_up_to(sizes: Ints, highest: int) -> Sums | None:
-    """Return subset sums up to `highest`, ascending, and the subsets as bit masks; None if there are too
-    many."""
+    """Return subset sums up to `highest`, ascending, and the subsets as bit masks.
+
+    None means that there are too many sums.
+    """
     if len(sizes) > _MASK_BITS:
         return None
     sums, masks = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -160,8 +168,10 @@ def smallest_sums(sizes: Ints, most: int) -> Ints:
 
 
 def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
-    """Choose the heaviest partitions whose sum stays below the excess, until light partitions can cover the
-    remainder closely."""
+    """Return the heaviest partitions whose sum stays below the excess, and their sum.
+
+    Enough load remains for light partitions to cover the remainder closely.
+    """
     taken: list[int] = []
     left = excess
     reach = int(sizes[below[-_CLOSE:]].sum())
@@ -176,8 +186,11 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 
 
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
-    """Cover the remainder with some of the twenty partitions whose size is closest to it, or with all free
-    partitions in order."""
+    """Return partitions that cover the remainder.
+
+    The partitions are chosen from the twenty partitions whose size is closest to the remainder. If these do
+    not suffice, all free partitions are taken in order.
+    """
     reaching = np.flatnonzero(np.cumsum(sizes[free[::-1]]) >= left)
     start = len(free) - 1 - int(reaching[0]) if len(reaching) else 0
     window = free[max(0, min(start, len(free) - _CLOSE)) :][:_CLOSE]
@@ -188,8 +201,10 @@ def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
 
 
 def _exact_cover(sizes: Ints, excess: int) -> Ranks:
-    """Return the smallest sum that reaches the excess, found by meet-in-the-middle: one subset of each
-    half."""
+    """Return the subset with the smallest sum that reaches the excess.
+
+    Each half of the partitions is enumerated, and the sums of both halves are combined.
+    """
     weights = sizes * _PER_PARTITION + 1
     wanted = excess * _PER_PARTITION
     half = len(sizes) // 2
@@ -200,8 +215,10 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
 
 
 def _lightest_pair(left: Sums, right: Sums, wanted: int) -> tuple[int, int, int] | None:
-    """Return the smallest sum of one element of each list that reaches `wanted`, and the masks; None if no
-    sum does."""
+    """Return the smallest sum of one element of each list that reaches `wanted`, and the masks.
+
+    None means that no sum reaches `wanted`.
+    """
     partner = np.searchsorted(right[0], wanted - left[0])
     possible = np.flatnonzero(partner < len(right[0]))
     if not len(possible):

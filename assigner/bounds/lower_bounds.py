@@ -1,4 +1,4 @@
-"""Lower bounds on any result: fewest tasks, smallest maximum, fewest moved bytes.
+"""Lower bounds on the number of tasks, the highest load of a task, and the moved bytes.
 
 Task bounds: the continuous bound L1; L2 of Martello and Toth, "Lower bounds and reduction procedures for the
 bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of Fekete and
@@ -22,10 +22,9 @@ _CORE: Final = 10_000
 
 
 def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
-    """Return a lower bound on the number of tasks for the given partitions, none of which exceeds `usable`
-    alone.
+    """Return a lower bound on the number of tasks for the partitions.
 
-    `sizes`: int64[n, D], `usable`: int64[D].
+    No partition exceeds `usable` alone. `sizes`: int64[n, D], `usable`: int64[D].
     """
     best = limits.bound(len(sizes))
     for dimension, room in enumerate(usable.tolist()):
@@ -56,14 +55,12 @@ def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
 
 
 def continuous_bound(sizes: Ints, room: int) -> int:
-    """Return the bound L1: the total load divided by the capacity of a task, as if partitions were
-    divisible."""
+    """Return L1: the total load divided by the capacity of a task, rounded up."""
     return -(-int(sizes.sum()) // room)
 
 
 def pairing_bound(descending: Ints, room: int) -> int:
-    """Return L2: partitions above half a task need separate tasks, and the remaining capacity of these tasks
-    limits what fits beside them.
+    """Return the bound L2, which counts partitions that cannot share a task.
 
     For every size a up to room/2: partitions above room - a leave no room for partitions of at least a;
     partitions above room/2 leave their remaining room for partitions between a and room/2.
@@ -102,10 +99,11 @@ def rounding_bound(descending: Ints, room: int) -> int:
 
 
 def load_bound(sizes: Ints, tasks: int) -> int:
-    """Return a lower bound on the load of the fullest of `tasks` tasks, in one dimension (int64[n]).
+    """Return a lower bound on the load of the fullest of `tasks` tasks, in one dimension.
 
     The bound is the maximum of the mean, the heaviest partition, the pigeonhole bound (of i*m + 1 partitions
-    some i + 1 share a task), and the smallest room for which L2 allows this number of tasks.
+    some i + 1 share a task), and the smallest room for which L2 allows this number of tasks. `sizes`:
+    int64[n].
     """
     descending = -np.sort(-sizes)
     if not len(descending):
@@ -142,13 +140,12 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 
 
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
-    """Return a lower bound on the bytes that must leave tasks to make room for new partitions, each larger
-    than half of the target.
+    """Return a lower bound on the bytes that must leave tasks to make room for large new partitions.
 
-    `loads`: int64[m], load of tasks without the partitions that must leave anyway. Two such new partitions
-    cannot share a task, and the bytes that must leave a task are convex in its load. The cheapest solution is
-    therefore to pair the heaviest new partition with the lightest task, the second heaviest with the second
-    lightest, and so on.
+    Each new partition is larger than half of the target, so two of them cannot share a task. `loads`:
+    int64[m], load of tasks without the partitions that must leave anyway. The bytes that must leave a task
+    are convex in its load. The cheapest solution therefore pairs the heaviest new partition with the lightest
+    task, the second heaviest with the second lightest, and so on.
     """
     large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
     hosts = np.sort(loads)[: len(large)]
@@ -156,12 +153,11 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
 
 
 def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
-    """Return the cheapest sets of `count` elements, as indices into the costs, cheapest first; at most `most`
-    sets.
+    """Return the `most` cheapest sets of `count` elements, cheapest first.
 
-    `costs`: int64[n], none negative. Each set results from a cheaper set by replacing one member with the
-    next more expensive element. A heap to which these replacements are added therefore returns the sets in
-    the order of their costs.
+    A set contains indices into `costs`: int64[n], none negative. Each set results from a cheaper set by
+    replacing one member with the next more expensive element. A heap to which these replacements are added
+    therefore returns the sets in the order of their costs.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

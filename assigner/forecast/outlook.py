@@ -1,4 +1,4 @@
-"""Forecast of the load of every partition in the next hours: low, middle and high."""
+"""Forecasts the load of every partition in the next hours: low, middle and high."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ class Outlook:
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:
-        """Return the load of each partition in an hour with the total load `total`, capped at the highest
-        rate that a planner accepts."""
+        """Return the load of each partition in an hour with the total load `total`.
+
+        No load exceeds the highest rate that a planner accepts.
+        """
         return ScaledLoads(self.places, self.shapes[number], total)
 
 
@@ -95,11 +97,11 @@ class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
-    """Forecast the `ahead` hours that follow the last hour of `history` (loads by start of the hour, epoch
-    ms).
+    """Forecast the next `ahead` hours from the loads of past hours.
 
-    Only partitions that were measured in the last day count, because others may be deleted. An hour that is
-    missing in `history` is unknown; a partition that is missing in a known hour had no load.
+    `history`: loads by start of the hour (epoch ms). Only partitions that were measured in the last day
+    count, because others may be deleted. An hour that is missing in `history` is unknown; a partition that is
+    missing in a known hour had no load.
 
     Raises InvalidRequest as SeasonalForecast does, and if an hour cannot be forecast.
     """
@@ -124,10 +126,11 @@ def newest_of(hours: Collection[Rates]) -> Rates:
 
 
 def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, certainty: float) -> Outlook:
-    """Forecast the `ahead` hours after the last hour of `totals` (bytes/s by start of the hour, epoch ms).
+    """Forecast the next `ahead` hours from the total loads of past hours.
 
-    `past`: loads of partitions in some of these hours, or none. The newest load of a partition is used if its
-    loads a day and a week before are unknown. Raises the errors of `outlook`.
+    `totals`: bytes/s by start of the hour (epoch ms). `past`: loads of partitions in some of these hours, or
+    none. The newest load of a partition is used if its loads a day and a week before are unknown. Raises the
+    errors of `outlook`.
     """
     if not totals:
         raise InvalidRequest("the history is empty")
@@ -155,8 +158,10 @@ def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, 
 
 
 def hours_of_shapes(last_ms: int, ahead: int) -> list[int]:
-    """Return the hours whose loads determine the shares of partitions in a forecast, the newest first: the
-    last day, and a week before the forecast."""
+    """Return the hours whose loads determine the shares of partitions, newest first.
+
+    The hours are those of the last day, and the hours one week before the forecast.
+    """
     day = range(last_ms, last_ms - DAY * HOUR_MS, -HOUR_MS)
     first = last_ms - WEEK * HOUR_MS
     week = range(first + ahead * HOUR_MS, first, -HOUR_MS)
@@ -181,8 +186,10 @@ def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
 
 
 def _shape(past: PastRates, last_ms: int, hour_ms: int) -> Rates:
-    """Return for each partition the larger of its loads a day and a week before, else its latest known
-    load."""
+    """Return the larger of a partition's loads one day and one week before, for each partition.
+
+    If both are unknown, its latest known load is returned.
+    """
     distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     found = np.full_like(past.newest, np.nan)

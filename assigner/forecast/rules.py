@@ -1,4 +1,4 @@
-"""Forecast of one hour by the rule that was best for similar hours. Pure arithmetic on arrays.
+"""Forecasts one hour with the rule that was most accurate for similar hours. Pure arithmetic on arrays.
 
 Rules for the hour `distance` hours after an origin:
 
@@ -43,18 +43,17 @@ _STEP: Final = 1.25
 """Ratio between the load of the latest hours and of the last day. Above this ratio, only the latest hours
 determine the level."""
 _AROUND: Final = 2
-"""The score of an hour includes the errors of this number of hours before it and after it."""
+"""Number of hours before and after an hour whose errors count in its score."""
 _TOGETHER: Final = 24
-"""Number of distances that are computed in one pass."""
+"""Number of distances computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
-"""Share of the load in the same hour of the previous and the next week. An hour with less load was an
-outage."""
+"""An hour was an outage if its load is below this share of the same hour a week before and after."""
 _UNTRIED: Final = np.finfo(np.float32).max
 
 
 class SeasonalRules:
-    """The rules applied to a series: float64[hours], oldest first, NaN if an hour is unknown."""
+    """Applies the rules to a series: float64[hours], oldest first, NaN if an hour is unknown."""
 
     def __init__(self, series: Values) -> None:
         self._series = series
@@ -110,7 +109,7 @@ def _passes(ahead: int) -> list[Distances]:
 
 
 def _moved(values: Values, hours: int) -> Values:
-    """Return for each hour (the last axis) the value `hours` before it, or after it if negative."""
+    """Return the series moved by `hours`; negative values move it to earlier hours."""
     found = np.full(values.shape, np.nan)
     if abs(hours) >= values.shape[-1]:
         return found
@@ -131,16 +130,19 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage. An outage is recognized a week later, just before a rule would
-    use the hour as a value of an earlier week."""
+    """Return the hours that were an outage.
+
+    An outage is recognized a week later, before a rule uses the hour as a value of an earlier week.
+    """
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
 
 def _levels(series: Values, before: Values) -> tuple[Values, Values]:
-    """Return two ratios for each hour: the latest hours to the same hours of earlier weeks, and the latest
-    week to earlier weeks; 1 if unknown. `before`: float64[weeks, hours], the same hour in these weeks,
-    without outages."""
+    """Return the ratios of the latest hours and of the latest week to earlier weeks, by hour.
+
+    An unknown ratio is 1. `before`: float64[weeks, hours], the same hour in these weeks, without outages.
+    """
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), _NEWEST, DAY, WEEK) for values in (series, before))
     newest, day, week = (
@@ -158,8 +160,11 @@ def _clipped(levels: Values) -> Values:
 
 
 def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
-    """Return, for each length, the sum of that many values ending at each hour (the last axis). Adds windows
-    of doubled length; unlike a running sum, zero stays zero."""
+    """Return for each length the sums of that many consecutive values.
+
+    Each sum ends at an hour (the last axis). Windows of doubled length are added; unlike with a running sum,
+    zero stays zero.
+    """
     found = [values] * len(lengths)
     window = values
     for power in range(max(lengths).bit_length()):
@@ -197,10 +202,10 @@ def _median(rows: Sequence[Values]) -> Values:
 
 
 def _scores(errors: Errors, distances: Distances) -> Errors:
-    """Return the mean error of a rule: float32[distances, hours]; the largest number for a rule that was
-    never tried.
+    """Return the mean error of a rule: float32[distances, hours].
 
-    `errors`: errors of the rule's forecasts by hour. Only errors known at the time of the forecast count.
+    The result is the largest number for a rule that was never tried. `errors`: errors of the rule's forecasts
+    by hour. Only errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
     (weekly, newest), counts = (
@@ -212,8 +217,11 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
 
 
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
-    """Return two sums for each hour: of the values around the same hour of the same weekday in past weeks,
-    and of the last day with known values."""
+    """Return, for each hour, the sum over the same hour in past weeks and the sum over the last day.
+
+    The first sum contains values around the same hour of the same weekday. The second contains the last day
+    with known values.
+    """
     hours, last = values.shape[-1], int(distances[-1])
     weekly = np.zeros_like(values)
     around, days = _sums(values, 2 * _AROUND + 1, DAY)

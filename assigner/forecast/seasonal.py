@@ -1,9 +1,9 @@
-"""Continuation of a series of hourly values: the prediction of the best of several rules, multiplied by past
-ratios of actual to predicted values.
+"""Forecasts a series of hourly values, with an interval.
 
-The errors are computed from the series itself: for each past hour, the forecast that would have been made
-over the same distance is compared with the actual value. Quantiles of the ratios between forecast and actual
-value give the interval.
+The prediction of the best of several rules is multiplied by past ratios of actual to predicted values. The
+errors are computed from the series itself: for each past hour, the forecast that would have been made over
+the same distance is compared with the actual value. Quantiles of the ratios between forecast and actual value
+give the interval.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ _ALIKE: Final = 3
 
 
 class ForecastInterval(NamedTuple):
-    """Each float64[hours ahead]: half of the actual values are below `middle`; with the requested certainty,
-    they are at most `high` and at least `low`. NaN if there is no forecast."""
+    """Interval of a forecast, each float64[hours ahead]; NaN if there is no forecast.
+
+    Half of the actual values are below `middle`. With the requested certainty, actual values are at most
+    `high` and at least `low`.
+    """
 
     low: Values
     middle: Values
@@ -37,9 +40,11 @@ class ForecastInterval(NamedTuple):
 
 
 class ForecastGrade(NamedTuple):
-    """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share of the forecasts whose
-    upper bound was not exceeded. `error`: median error of the median forecast, as a share of the actual
-    value."""
+    """Accuracy of past forecasts.
+
+    `tried`: number of forecast hours. `covered`: share of the forecasts whose upper bound was not exceeded.
+    `error`: median error of the median forecast, as a share of the actual value.
+    """
 
     tried: int
     covered: float
@@ -98,8 +103,10 @@ class SeasonalForecast:
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
     def _ratios_over(self, distance: int) -> tuple[Values, Places]:
-        """Return the ratios of actual to predicted values over a distance, ascending, and for each ratio the
-        hour of its actual value."""
+        """Return the ratios of actual to predicted values over a distance, ascending.
+
+        Also return the hour of the actual value of each ratio.
+        """
         bases = self._bases[distance - 1]
         past = np.arange(DAY - 1, len(self._series) - distance)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,8 +117,10 @@ class SeasonalForecast:
         return ratios[order], past[order] + distance
 
     def _candidates(self, origins: Places, distance: int) -> Values:
-        """Return float64[origins, 3]: low, middle and high `distance` hours after each origin, from the data
-        known at the origin."""
+        """Return the low, middle and high value `distance` hours after each origin: float64[origins, 3].
+
+        Only data known at the origin is used.
+        """
         bases, (ratios, ends) = self._bases[distance - 1], self._ratios[distance - 1]
         found = np.full((len(origins), 3), np.nan)
         if not len(ratios):

@@ -1,4 +1,4 @@
-"""Limits of a task other than its load. All stages use `Limits`."""
+"""Limits of a task other than its load; all stages use `Limits`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limit on the partitions of a task regardless of their load: at most `partitions`; None means any
-    number.
+    """Maximum number of partitions of a task, regardless of their load.
 
-    The result depends only on a task's number of partitions, so that stages can check thousands of tasks in
-    one array operation. Raises InvalidRequest if `partitions` is below 1.
+    `partitions`: None means no limit. The result depends only on a task's number of partitions, so that
+    stages can check thousands of tasks in one array operation. Raises InvalidRequest if `partitions` is below
+    1.
     """
 
     partitions: int | None = None
@@ -37,14 +37,14 @@ class Limits:
         return self.partitions is not None
 
     def allows(self, counts: Counts) -> Mask:
-        """Return, for each element of `counts`, whether a task may have that number of partitions."""
+        """Return whether a task may have that number of partitions, for each element of `counts`."""
         if self.partitions is None:
             return np.ones(counts.shape, dtype=bool)
         return np.asarray(counts <= self.partitions)
 
     def admits(self, counts: Counts) -> Mask:
-        """Return, for each element of `counts`, whether a task with that number of partitions may get another
-        partition."""
+        """Return whether a task with that number of partitions may get another one, for each element of
+        `counts`."""
         return self.allows(counts + 1)
 
     def admits_one(self, count: int) -> bool:
@@ -52,12 +52,11 @@ class Limits:
         return self.partitions is None or count < self.partitions
 
     def most(self, partitions: int) -> int:
-        """Return how many of the given number of partitions fit into one task, regardless of load."""
+        """Return the number of partitions that fit into one task, regardless of load."""
         return partitions if self.partitions is None else min(self.partitions, partitions)
 
     def bound(self, partitions: int) -> int:
-        """Return a lower bound on the tasks for the given number of partitions, regardless of load; 0 if one
-        task suffices."""
+        """Return a lower bound on the number of tasks, regardless of load; 0 if one task suffices."""
         return 0 if self.partitions is None else -(-partitions // self.partitions)
 
 

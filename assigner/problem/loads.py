@@ -57,12 +57,12 @@ def resolve(
     default: PartitionLoad = UNKNOWN_LOAD,
     recent: Sequence[Mapping[TopicPartition, PartitionLoad]] = (),
 ) -> PartitionLoads:
-    """Return the partition's own load; if unknown, the mean load of the topic's partitions; if unknown, the
-    default. Also return the level of the result.
+    """Return the load of every partition, and whether it comes from the partition, the topic or the default.
 
-    If a load has no message rate, the message rate of the next coarser level is used. Partitions missing in
-    an observation of `recent` get their current load. Raises InvalidRequest that names a partition with an
-    invalid load.
+    The mean load of the topic's partitions is used if the partition's load is unknown. The default is used if
+    both are unknown. If a load has no message rate, the message rate of the next coarser level is used.
+    Partitions missing in an observation of `recent` get their current load. Raises InvalidRequest that names
+    a partition with an invalid load.
     """
     topics = topics or {}
     rates, levels = _rates(partitions, known, topics, default)

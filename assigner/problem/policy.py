@@ -14,8 +14,7 @@ _SHARE: Final[Mapping[str, int]] = {"ge": 0, "le": 1}
 
 
 class PlanMode(StrEnum):
-    """FULL ignores the current placement; INCREMENTAL keeps partitions in their current tasks where
-    possible."""
+    """Way to plan: FULL ignores the current placement; INCREMENTAL keeps it where possible."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -23,9 +22,11 @@ class PlanMode(StrEnum):
 
 @dataclass(frozen=True)
 class PlanningOptions:
-    """Parameters that operators can set; docs/placement/settings.md explains each of them. The metadata of a
-    field contains the bounds of its value, with the names that pydantic uses. Raises InvalidRequest for a
-    value out of bounds."""
+    """Parameters that operators can set; docs/placement/settings.md explains each of them.
+
+    The metadata of a field contains the bounds of its value, with pydantic's names. Raises InvalidRequest for
+    a value out of bounds.
+    """
 
     scale_in_headroom: float = field(default=0.2, metadata={"ge": 0, "le": 0.9})
     """Share of each remaining task's usable capacity that must stay free when tasks are removed. 0.2
@@ -39,8 +40,8 @@ class PlanningOptions:
     move_budget: float | None = field(default=None, metadata=_SHARE)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = field(default=None, metadata={"ge": 0})
-    """Capacity (bytes/s) that a full plan must free for each byte/s moved in addition to an incremental plan.
-    A full plan that meets this ratio is chosen automatically. If unset, full plans are made only on
+    """Bytes/s of capacity that a full plan must free for each byte/s that it moves more than an incremental
+    plan. A full plan that meets this ratio is chosen automatically. If unset, full plans are made only on
     request."""
     exact_cells: int = field(default=14_000, metadata={"ge": 0})
     """Maximum problem size for which the solver minimizes the moved bytes over all partitions. The size is
@@ -61,12 +62,13 @@ class PlanningOptions:
 
 @dataclass(frozen=True)
 class Policy(PlanningOptions):
-    """Parameters of planning. `tolerance`: accepted excess of the fullest task over the best possible value
-    in a full plan or rebalance. `least_gain`: share of usable capacity by which a rebalance must relieve the
-    fullest task; otherwise the rebalance moves nothing. `settling`: number of observations, including the
-    current one, in which a task must have been overloaded or the load must have needed more tasks.
-    `keep_reason`: reason why no task is removed, if the planner and not the datastream set the minimum of
-    tasks.
+    """Parameters of planning.
+
+    `tolerance`: accepted excess of the fullest task over the best possible value in a full plan or rebalance.
+    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise the
+    rebalance moves nothing. `settling`: number of observations, including the current one, in which a task
+    must have been overloaded or the load must have needed more tasks. `keep_reason`: reason why no task is
+    removed, if the planner and not the datastream set the minimum number of tasks.
     """
 
     mode: PlanMode = PlanMode.FULL

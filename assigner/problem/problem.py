@@ -79,7 +79,7 @@ class PlacementProblem:
         return np.asarray((self.sizes > self.usable).any(axis=1))
 
     def only(self, ranks: Ranks) -> PlacementProblem:
-        """Return the problem restricted to some of the partitions; `ranks` ascending."""
+        """Return the problem restricted to the partitions in `ranks` (ascending)."""
         return replace(
             self,
             sizes=self.sizes[ranks],
@@ -138,7 +138,10 @@ def usable_units(capacity: TaskCapacity) -> Ints:
 
 
 def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
-    """Return ranks, heaviest first by the sum of loads as shares of usable capacity; ties by name."""
+    """Return the ranks, heaviest first; ties are ordered by name.
+
+    A partition's weight is the sum of its loads as shares of usable capacity.
+    """
     totals = loads.rates.sum(axis=0)
     if totals.max(initial=0.0) > _HIGHEST_TOTAL:
         raise InvalidRequest(

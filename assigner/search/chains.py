@@ -1,12 +1,11 @@
-"""Ejection chains in one dimension: a partition returns to its task and displaces another partition, which
-returns to its task, and so on.
+"""Ejection chains in one dimension: a partition returns to its task and displaces another one, and so on.
 
-A chain starts with a partition displaced from its task, or without a task. The partition moves to
-its own task (or to any task) and displaces another partition, which moves and displaces the next one, until
-the last partition finds room. A chain is applied if fewer bytes are displaced afterwards. The method is the
-search of cyclic and path exchanges by Ahuja, Orlin and Sharma, "Multi-exchange neighborhood structures for
-the capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost
-always has a start from which every partial path is negative, so only such paths are extended.
+A chain starts with a partition that was displaced from its task, or that has no task. The partition moves to
+its own task (or to any task) and displaces another partition, which moves in turn, until the last partition
+finds room. A chain is applied if fewer bytes are displaced afterwards. The method is the search of cyclic and
+path exchanges by Ahuja, Orlin and Sharma, "Multi-exchange neighborhood structures for the capacitated minimum
+spanning tree problem", Mathematical Programming 91 (2001). A path of negative cost always has a start from
+which every partial path is negative, so only such paths are extended.
 """
 
 from __future__ import annotations
@@ -36,8 +35,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ChainGoal:
-    """`room`: load that chains must not cause a task to exceed. `homes`: int32[n], task in which a partition
-    has no cost; -1: it has no cost in any task. `limits`: further limits of a task."""
+    """Limits and preferred tasks of a search.
+
+    `room`: load that chains must not cause a task to exceed. `homes`: int32[n], task in which a partition has
+    no cost; -1: it has no cost in any task. `limits`: further limits of a task.
+    """
 
     room: int
     homes: TaskOf
@@ -45,9 +47,11 @@ class ChainGoal:
 
 
 class _ChainStep(NamedTuple):
-    """Incomplete chains of the same length. `item`: int64[k], displaced partition without a place; `cost`:
-    int64[k] of the partial chain; `seen`: int64[k, depth], tasks that it passed; `parent`: int64[k], row of
-    the previous step."""
+    """Incomplete chains of equal length.
+
+    `item`: int64[k], displaced partition without a task; `cost`: int64[k] of the incomplete chain; `seen`:
+    int64[k, depth], tasks of the chain; `parent`: int64[k], row of the previous step.
+    """
 
     item: Ints
     cost: Ints
@@ -56,7 +60,7 @@ class _ChainStep(NamedTuple):
 
 
 class _End(NamedTuple):
-    """A complete chain: its cost, its last part, and the task that has room."""
+    """A complete chain: its cost, its last step, and the task that has room."""
 
     cost: int
     depth: int
@@ -68,12 +72,11 @@ _NO_END: Final = _End(0, -1, -1, -1)
 
 
 def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """Return the placement after applying all improving chains found, starting with partitions without a
-    task.
+    """Return the placement after applying all improving chains found.
 
-    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: maximum number of partitions to
-    examine; about ten million take a second. The limit is not a time, so that equal input gives equal
-    results.
+    Chains from partitions without a task come first. `sizes`: int64[n]. `task_of`: int32[n], -1 without a
+    task. `work`: maximum number of partitions to examine; about ten million take a second. The limit is not a
+    time, so that equal input gives equal results.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     search.descend(search.displaced())
@@ -81,12 +84,11 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
 
 
 def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """Improve a placement in which all partitions have a task, where single chains find no further
-    improvement.
+    """Improve a placement for which single chains find no further improvement.
 
-    A partition is moved to its own task unconditionally, chains find places for the displaced partitions, and
-    the result is kept unless more bytes are displaced than before. Each round covers all displaced partitions
-    in random order. The search ends after some rounds without a gain.
+    All partitions have a task. A partition is moved to its own task unconditionally, chains find tasks for
+    the displaced partitions, and the result is kept unless more bytes are displaced than before. Each pass
+    covers all displaced partitions in random order. The search ends after some passes without a gain.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     random = np.random.default_rng(len(sizes))
@@ -115,15 +117,20 @@ class _Search:
         self._worth = np.where(goal.homes >= 0, sizes, 0)
 
     def displaced(self) -> list[int]:
-        """Return the partitions that are not in their own task: first partitions without a task, then the
-        heaviest."""
+        """Return the partitions that are not in their own task.
+
+        Partitions without a task come first, then the heaviest.
+        """
         displaced = np.flatnonzero(self._displaced_mask())
         order = np.lexsort((displaced, -self._sizes[displaced], self.task_of[displaced] >= 0))
         return [int(item) for item in displaced[order]]
 
     def cost(self) -> int:
-        """Return the cost of the placement: the units that are not in their own task, plus a much larger cost
-        for each partition without a task."""
+        """Return the cost of the placement.
+
+        The cost is the size of the partitions that are not in their own task (in units), plus a much larger
+        cost for each partition without a task.
+        """
         outside = int(np.count_nonzero(self.task_of < 0))
         return int(self._worth[self.task_of != self._goal.homes].sum()) + int(_OUTSIDE) * outside
 
@@ -132,8 +139,10 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply chains that start at each of the given partitions, and at partitions moved by earlier chains,
-        as long as chains improve the placement."""
+        """Apply chains until none of them improves the placement.
+
+        Chains start at `starts` and at partitions moved by earlier chains.
+        """
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
@@ -141,7 +150,8 @@ class _Search:
                 waiting = list(dict.fromkeys([*changed, *waiting]))
 
     def force_home(self, item: int) -> None:
-        """Move a partition home and find places for displaced partitions; revert if the cost rises."""
+        """Move a partition to its own task and find tasks for displaced partitions; revert if the cost
+        rises."""
         home = int(self._goal.homes[item])
         if home < 0 or self.task_of[item] == home:
             return
@@ -164,8 +174,11 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """Return the partitions to remove from a task to make room: the set with the lowest cost and, among
-        these, the lowest load. The result is in descending order of load. None if no removal suffices."""
+        """Return the partitions to remove from a task to make room, in descending order of load.
+
+        The set has the lowest cost and, among sets of equal cost, the lowest load. None means that no removal
+        suffices.
+        """
         members = np.flatnonzero(self.task_of == task)[:_TRIED_TOGETHER]
         masks = (np.arange(1 << len(members))[:, None] >> np.arange(len(members))) & 1
         is_home = self._goal.homes[members] == task
@@ -179,7 +192,7 @@ class _Search:
         return [int(member) for member in members[chosen]]
 
     def improve(self, start: int) -> list[int]:
-        """Find and apply the best chain that starts at a partition; return the moved partitions, if any."""
+        """Apply the best chain that starts at a partition; return the moved partitions, if any."""
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
@@ -194,8 +207,10 @@ class _Search:
         return self._carry_out(steps, best) if best.task >= 0 else []
 
     def _end(self, step: _ChainStep, depth: int, start: int, origin: int) -> _End:
-        """Return the cheapest complete chain from the given partial chains: the last partition moves to a
-        task with room."""
+        """Return the cheapest complete chain from the incomplete chains.
+
+        The last partition moves to a task with room.
+        """
         after = self._loads[None, :] + self._sizes[step.item][:, None]
         counts = self._counts
         if depth and origin >= 0:
@@ -218,8 +233,10 @@ class _Search:
         return _End(lowest, depth, row, task)
 
     def _continued(self, step: _ChainStep, bar: int) -> _ChainStep:
-        """Return the cheapest extensions of the partial chains: each partition moves to a task and displaces
-        another partition."""
+        """Return the cheapest extensions of the incomplete chains.
+
+        In each extension, the partition moves to a task and displaces another partition.
+        """
         there = np.maximum(self.task_of, 0)
         free = self._goal.room - self._loads[there] + self._sizes
         possible = (self._sizes[step.item][:, None] <= free[None, :]) & (self.task_of >= 0)[None, :]
@@ -239,8 +256,10 @@ class _Search:
         return _ChainStep(items, lowest[items], seen, parent)
 
     def _carry_out(self, steps: list[_ChainStep], end: _End) -> list[int]:
-        """Apply a chain from its end to its start: each partition takes the place that the next partition has
-        left."""
+        """Apply a chain from its end to its start.
+
+        Each partition moves to the task that the next partition has left.
+        """
         row, task, moved = end.row, end.task, []
         for step in reversed(steps[: end.depth + 1]):
             item = int(step.item[row])

@@ -1,8 +1,8 @@
-"""Column generation with a dive, for partitions that are large relative to a task.
+"""Packs partitions that are large relative to a task, by column generation with a dive.
 
 A column is a set of partitions that fits into one task. The linear program over columns (Gilmore and Gomory,
 "A linear programming approach to the cutting stock problem", Operations Research 9, 1961) gives a lower bound
-that is rarely more than one below the optimum; fixing its largest columns one after another and generating
+that is rarely more than one below the optimum. Fixing its largest columns one after another and generating
 new ones in between gives a placement.
 """
 
@@ -48,8 +48,7 @@ class ColumnPacking:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether this stage takes acceptable time: there are not too many partitions, and few per
-    task."""
+    """Return whether there are few enough partitions, in total and per task, for this stage."""
     return partitions <= LARGEST and partitions <= 12 * tasks
 
 
@@ -141,8 +140,10 @@ class _Program:
             self._add({kind: held.count(kind) for kind in sorted(set(held))})
 
     def _add(self, column: dict[int, int]) -> bool:
-        """Add a column; return False if it already exists, because pricing with limits can find the same
-        column again."""
+        """Add a column; return False if it already exists.
+
+        Pricing with limits can find the same column again.
+        """
         key = tuple(sorted(column.items()))
         if key in self._known:
             return False
@@ -152,8 +153,10 @@ class _Program:
         return True
 
     def converge(self) -> int:
-        """Generate columns until no column improves the linear program, and return the lower bound on tasks.
-        The bound (Farley, 1990) is valid after every round."""
+        """Generate columns until none improves the linear program; return the lower bound on tasks.
+
+        The bound (Farley, 1990) is valid after every iteration.
+        """
         best = 0.0
         while self._rounds > 0:
             self._rounds -= 1

@@ -31,8 +31,11 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 class PartitionExchange(NamedTuple):
-    """An exchange: partitions that the fullest task gives to `partner` and gets in return, and the larger
-    load of the two tasks after the exchange."""
+    """Exchange of partitions between the fullest task and `partner`.
+
+    Contains the partitions that the fullest task gives and gets, and the larger load of the two tasks after
+    the exchange.
+    """
 
     higher: int
     partner: int
@@ -41,7 +44,7 @@ class PartitionExchange(NamedTuple):
 
 
 class DescentGoal(NamedTuple):
-    """`target`: load that no task should exceed. `limits`: further limits of a task.
+    """Target load that no task should exceed, and further limits of a task.
 
     `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. If no exchange reaches the
     target, prefer small changes of load, which keep large gaps in light tasks available.
@@ -73,10 +76,9 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 
 
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
-    """Return the exchange of `task` with a light task that lowers the larger load of the pair most, and the
-    number of partitions examined.
+    """Return the best exchange of `task` with a light task, and the number of partitions examined.
 
-    None means that no exchange lowers the larger load of the two tasks.
+    The best exchange lowers the larger load of the pair most. None means that no exchange lowers it.
     """
     looked_at = 0
     loads = state.loads[:, 0]
@@ -110,9 +112,9 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
 
 
 def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> PartitionExchange | None:
-    """Return the best exchange of `task` with any partner. For each partition that the partner could give,
-    the best partition to give in return is considered.
+    """Return the best swap of one partition of `task` for one of any partner.
 
+    For each partition that the partner could give, the best partition to give in return is considered.
     Exchanges that bring both tasks to the target are preferred, then exchanges that fill the partner, then
     the exchange that levels the pair best.
     """
@@ -162,8 +164,10 @@ def _smallest_relief(
 def _best_filling(
     ascending: Ints, back_sizes: Ints, mine: int, other: Ints, target: int
 ) -> tuple[int, int, int] | None:
-    """Return the exchange that relieves the task most while the partner stays within the target; None if it
-    fills less than half of the partner's room."""
+    """Return the exchange that relieves the task most while the partner stays within the target.
+
+    None means that every exchange fills less than half of the partner's room.
+    """
     give = np.searchsorted(ascending, back_sizes + (target - other), side="right") - 1
     change = np.where(give >= 0, ascending[give] - back_sizes, 0)
     position = int(change.argmax())
@@ -203,7 +207,10 @@ def _best_subsets(state: Arrangement, task: int, limits: Limits) -> PartitionExc
 def best_subset_exchange(
     state: Arrangement, task: int, partner: int, limits: Limits
 ) -> PartitionExchange | None:
-    """Return the exchange of subsets (of at most 11 partitions per side) that levels two tasks best."""
+    """Return the exchange of subsets that levels two tasks best.
+
+    Each subset contains at most 11 partitions of a task.
+    """
     gap = int(state.loads[task, 0] - state.loads[partner, 0])
     own, theirs = _sample(state.members(task)), _sample(state.members(partner))
     own_sums, own_masks = subset_sums(state.sizes[own, 0])
@@ -228,7 +235,7 @@ def best_subset_exchange(
 
 
 def _sample(ranks: Ranks) -> Ranks:
-    """Return at most 11 of a task's partitions, spread over the sizes, including the heaviest."""
+    """Return at most 11 of a task's partitions: the heaviest, and others of all sizes."""
     if len(ranks) <= _SUBSET:
         return ranks
     return ranks[np.linspace(0, len(ranks) - 1, _SUBSET).astype(np.int64)]

@@ -1,11 +1,10 @@
-"""Functions that use the solver; the only file that imports OR-Tools.
+"""Calls the OR-Tools solvers; the only file that imports OR-Tools.
 
-CP-SAT decides, for small cases, whether a number of tasks suffices, and finds the lowest maximum and the
+For small cases, CP-SAT decides whether a number of tasks suffices, and finds the lowest maximum and the
 fewest moved bytes. CP-SAT runs with one worker, a fixed seed and a limit in deterministic time, so that equal
 input gives equal results. There is also a wall-clock limit. If that limit ends a search, another run may give
-another result, and the plan reports the number of such searches (`counted_cuts`). The result is never worse
-than the caller's incumbent: the better of the two is returned. GLOP solves the master problem of column
-generation.
+another result, and the plan reports the number of such searches (`counted_cuts`). The better of the solver's
+result and the caller's incumbent is returned. GLOP solves the master problem of column generation.
 """
 
 from __future__ import annotations
@@ -59,8 +58,10 @@ _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
 
 @contextmanager
 def counted_cuts() -> Iterator[list[float]]:
-    """Collect the durations, in seconds, of searches that the wall-clock limit ends while the block runs.
-    After such a search, equal input may give another result."""
+    """Collect the durations (seconds) of searches that the wall-clock limit ended within the block.
+
+    After such a search, equal input may give another result.
+    """
     cuts: list[float] = []
     token = _CUTS.set(cuts)
     try:
@@ -83,7 +84,10 @@ def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, se
 def lowest_maximum(
     sizes: Ints, incumbent: TaskOf, tasks: int, limits: Limits, effort: float, seed: int
 ) -> SolverAnswer:
-    """Return the placement on `tasks` tasks with the lowest maximum load; one dimension, sizes int64[n]."""
+    """Return the placement on `tasks` tasks with the lowest maximum load.
+
+    One dimension; sizes int64[n].
+    """
     highest = _highest(sizes, incumbent)
     scale = _common_divisor(sizes[:, None], np.array([[highest]]))
     model = _Model(sizes[:, None], tasks, np.full((tasks, 1), highest), limits)
@@ -142,10 +146,10 @@ def fewest_moves(
     most: MovedBytes,
 ) -> SolverAnswer:
     """Return the placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`.
-    Among placements with equally few moves, prefer those that move approximately the fewest bytes.
 
-    New partitions (home -1) cost nothing. `incumbent`: a placement within `rooms` that moves at most the
-    allowed bytes. `bound` is not set.
+    Among placements with equally few moves, prefer those that move approximately the fewest bytes. New
+    partitions (home -1) cost nothing. `incumbent`: a placement within `rooms` that moves at most the allowed
+    bytes. `bound` is not set.
     """
     tasks = len(rooms)
     model = _Model(sizes, tasks, rooms, limits)
@@ -178,13 +182,13 @@ def fewest_moved_of_heavy(
     effort: float,
     seed: int,
 ) -> SolverAnswer:
-    """Return the placement that moves the fewest bytes: exact for the first `heavy` partitions, while the
-    other, small partitions count as divisible load.
+    """Return the placement that moves the fewest bytes, computed exactly for the first `heavy` partitions.
 
-    One dimension, sizes int64[n] by rank, rooms int64[m]. Any amount of a task's own small partitions may
-    stay, or only amounts within the ranges (first to last, in units) of `staying`. If these ranges contain
-    the sums of all subsets, the bound holds for every placement. `task_of`: heavy partitions are placed,
-    small partitions stay in their tasks, which may then exceed their room.
+    The other, small partitions count as divisible load. One dimension, sizes int64[n] by rank, rooms
+    int64[m]. Any amount of a task's own small partitions may stay, or only amounts within the ranges (first
+    to last, in units) of `staying`. If these ranges contain the sums of all subsets, the bound holds for
+    every placement. `task_of`: heavy partitions are placed, small partitions stay in their tasks, which may
+    then exceed their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)
@@ -219,7 +223,10 @@ def _highest(sizes: Ints, task_of: TaskOf) -> int:
 
 
 def _common_divisor(sizes: Ints, rooms: Ints) -> int:
-    """Return the common divisor of all sizes; rooms are rounded down to this divisor without loss."""
+    """Return the greatest common divisor of all sizes.
+
+    Rounding rooms down to a multiple of it excludes no placement.
+    """
     shared = int(np.gcd.reduce(sizes[sizes > 0], initial=0)) or 1
     while int(sizes.sum()) // shared > _LARGEST_SUM or int(rooms.max()) // shared > _LARGEST_SUM:
         shared *= 2
@@ -227,8 +234,10 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 
 
 class _Model:
-    """Boolean variables x[partition, task]: each partition on one task, each task within its room and
-    limits."""
+    """Model with Boolean variables x[partition, task].
+
+    Each partition is on one task; each task is within its room and limits.
+    """
 
     def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()
@@ -334,8 +343,10 @@ class PackingColumn:
 
 
 class RowProgram:
-    """Linear program to which columns are added step by step. The program minimizes the cost of the used
-    columns subject to the limits of the rows (GLOP, warm start)."""
+    """Linear program to which columns are added step by step.
+
+    The program minimizes the cost of the used columns subject to the limits of the rows (GLOP, warm start).
+    """
 
     def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
@@ -363,7 +374,10 @@ class RowProgram:
 def cheapest_whole(
     program: RowProgram, hint: Mapping[int, int], effort: float, seed: int
 ) -> tuple[list[int] | None, float]:
-    """Return integral uses of the columns at the lowest cost found, and the work; None if none was found."""
+    """Return integral uses of the columns at the lowest cost found, and the work.
+
+    None means that no solution was found.
+    """
     model = cp_model.CpModel()
     uses = [model.new_int_var(0, column.most, "") for column in program.columns]
     rows: list[list[tuple[cp_model.IntVar, int]]] = [[] for _ in program.lows]

@@ -15,11 +15,11 @@ from assigner.problem.problem import Ints, Ranks, TaskOf
 _BATCH: Final = 64
 _CHUNK: Final = 2_048
 _TAIL_SHARE: Final = 10_000
-"""The tail: the lightest partitions with together at most 1/10,000 of the total load."""
+"""The tail contains the lightest partitions whose total is at most 1/10,000 of the load."""
 
 
 def tail_start(sizes: Ints) -> int:
-    """Return the first rank of the tail. Partitions of the tail are distributed evenly by count, not by load.
+    """Return the first rank of the tail, whose partitions are distributed evenly by count.
 
     `sizes`: int64[n, D], heaviest first. Without a tail, all partitions without load would get the task that
     is lightest by a minimal difference.
@@ -32,10 +32,10 @@ def tail_start(sizes: Ints) -> int:
 
 
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
-    """Return a task for each of `tail` partitions, so that the numbers of partitions per task become as equal
-    as possible; -1 if no task has room.
+    """Return a task for each of `tail` partitions; -1 if no task has room.
 
-    `counts`: int64[m] before. `closed`: bool[m], tasks that receive partitions only if no other task can.
+    The numbers of partitions per task become as equal as possible. `counts`: int64[m] before. `closed`:
+    bool[m], tasks that receive partitions only if no other task can.
     """
     open_tasks = np.flatnonzero(~closed) if not closed.all() else np.arange(len(counts))
     most = _highest_count(counts, tail, limits)
@@ -50,14 +50,15 @@ def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: L
 
 
 def _highest_count(counts: Ints, partitions: int, limits: Limits) -> int:
-    """Return the highest number of partitions that a task may have after the additional partitions are
-    placed."""
+    """Return the highest number of partitions per task after the tail is placed."""
     return limits.most(int(counts.max(initial=0)) + partitions)
 
 
 def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
-    """Return the number of partitions that each task receives if the tasks with the fewest partitions are
-    filled first, up to `most`."""
+    """Return the number of partitions that each task receives.
+
+    The tasks with the fewest partitions are filled first, up to `most`.
+    """
     low, high = 0, most
     while low < high:
         level = (low + high + 1) // 2
@@ -73,8 +74,10 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return the slots of all tasks in turn (one slot of each task, then the next), so that heavier
-    partitions are distributed."""
+    """Return one slot of each task, then the next slot of each task, and so on.
+
+    The order distributes the heavier partitions over the tasks.
+    """
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
     turn = np.arange(len(owner)) - starts
@@ -106,10 +109,10 @@ def assign_lpt(
 ) -> TaskOf:
     """Longest processing time first: assign each partition to the lightest task, in the order of `ranks`.
 
-    `sizes`: int64[n, D]. `loads`: int64[m, D] and `counts`: int64[m] of the tasks; both are updated. Ties:
-    fewer partitions, then the lower task number. With two dimensions, the lightest task is the task in which
-    the sum of squares of loads over int64[D] `room` grows least. Returns the task of each of `ranks`; -1 if
-    no task may take one more.
+    `sizes`: int64[n, D]. `loads`: int64[m, D] and `counts`: int64[m] of the tasks; both are updated. Among
+    tasks of equal load, the task with fewer partitions is chosen, then the lower number. With two dimensions,
+    the lightest task is the task in which the sum of squares of loads over int64[D] `room` grows least.
+    Returns the task of each of `ranks`; -1 if no task may take one more.
     """
     if sizes.shape[1] == 1:
         return _assign_lpt_bytes(sizes[ranks, 0], loads, counts, limits)
@@ -117,11 +120,11 @@ def assign_lpt(
 
 
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
-    """Assign batches if the result equals the result of single steps, which is common with many tasks.
+    """Assign partitions in batches if the result equals the result of single steps.
 
-    With tasks in the order of their loads and partitions in the order of their sizes, the j-th partition is
-    assigned to the j-th task as long as that task is lighter than every task that has just received a
-    partition.
+    Equal results are common with many tasks. With tasks in the order of their loads and partitions in the
+    order of their sizes, the j-th partition is assigned to the j-th task as long as that task is lighter than
+    every task that has just received a partition.
     """
     if len(loads) < _BATCH:  # too few for a batch to pay off
         return _assign_lpt_singly(sizes.tolist(), loads, counts, limits)

@@ -1,5 +1,6 @@
-"""Choice of the partitions that each task keeps to move the fewest bytes, in one dimension, by column
-generation.
+"""Chooses the partitions that each task keeps, so that the fewest bytes move (one dimension).
+
+The method is column generation.
 
 There are two kinds of columns: a task with the partitions that it keeps, whose cost is the bytes that it
 gives away, and a pattern of sizes that fills the remaining room of some task. One linear program couples the
@@ -25,11 +26,13 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 from assigner.search.exact import PackingColumn, RowProgram, SolverAnswer, cheapest_whole
 
 _FINEST: Final = 1_000
-"""Maximum number of steps into which the room of a task is divided without loss. If more steps are needed,
-the room is divided into `_COARSE` steps."""
+"""Maximum number of exact steps into which a task's room is divided.
+
+If more steps are needed, the room is divided into `_COARSE` steps.
+"""
 _COARSE: Final = 200
 _MOST_A_TASK: Final = 8
-"""Average number of partitions per task above which partitions are small enough for simpler stages."""
+"""Average number of partitions per task above which simpler stages are used."""
 _MOST_PARTITIONS: Final = 400
 _ALL_SETS: Final = 6
 """Maximum number of partitions of a task for which all kept sets are initial columns."""
@@ -40,10 +43,12 @@ _PENALTY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
-    """Input of the choice of kept sets. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n],
-    task in which a partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of
-    available tasks; `most`: maximum number of tasks that may have partitions. `incumbent`: a valid placement,
-    if any. `effort`: factor for all limits."""
+    """Input of the choice of kept sets.
+
+    `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a partition costs nothing;
+    -1: the partition costs nothing in any task. `tasks`: number of available tasks; `most`: maximum number of
+    tasks that may have partitions. `incumbent`: a valid placement, if any. `effort`: factor for all limits.
+    """
 
     sizes: Ints
     homes: TaskOf
@@ -56,8 +61,10 @@ class KeptSetsQuestion:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether partitions are few, and large enough relative to a task that packing dominates the cost
-    of moves."""
+    """Return whether partitions are few and large enough for the choice of kept sets.
+
+    If partitions are large relative to a task, packing dominates the cost of moves.
+    """
     return 0 < partitions <= _MOST_PARTITIONS and partitions <= _MOST_A_TASK * tasks
 
 
@@ -88,8 +95,10 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 
 
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
-    """Add partitions without load. Partitions stay if their task stays; otherwise they get the task with the
-    fewest partitions."""
+    """Add partitions without load to the placement.
+
+    Partitions stay if their task stays; otherwise they get the task with the fewest partitions.
+    """
     task_of = question.homes.copy()
     task_of[carrying] = placed
     used = np.unique(placed)
@@ -248,8 +257,10 @@ class _Generation:
         return True
 
     def _converge(self) -> int:
-        """Add columns until no further column improves the linear program; return the bound, a multiple of
-        the common divisor of sizes."""
+        """Add columns until none improves the linear program; return the bound.
+
+        The bound is a multiple of the common divisor of sizes.
+        """
         unit, best = self._grid.unit, 0
         for _ in range(max(1, int(_ROUNDS * self._question.effort))):
             value, duals = self._program.solve()
@@ -263,7 +274,7 @@ class _Generation:
         return -(-best // unit) * unit
 
     def _bound(self, prices: Ints) -> int:
-        """Return the lower bound that the given prices prove, for sizes rounded down to the grid."""
+        """Return the lower bound that the prices prove, for sizes rounded down to the grid."""
         question, below = self._question, self._grid.below
         worth = prices[self._class_of]
         beside = self._filled(below, worth)[0]
@@ -277,7 +288,7 @@ class _Generation:
         return int(own_worth.sum()) - int(np.sort(gains)[::-1][: question.most].sum())
 
     def _filled(self, weights: Ints, worth: Ints) -> tuple[Ints, list[tuple[int, Mask]]]:
-        """Return the value of remaining room by amount, int64[room + 1], and the partitions that determine
+        """Return the value of remaining room by amount (int64[room + 1]), and the partitions that determine
         it."""
         table = np.zeros(self._grid.room + 1, np.int64)
         useful = np.flatnonzero((worth > 0) & (weights <= self._grid.room)).tolist()
@@ -285,8 +296,10 @@ class _Generation:
         return table, taken
 
     def _grow(self, prices: Ints, levels: npt.NDArray[np.float64]) -> bool:
-        """Add the most valuable pattern of each weight, and the most valuable kept set of each task. Return
-        False if the program already has all of them."""
+        """Add the most valuable pattern of each weight, and the most valuable kept set of each task.
+
+        Return False if the program already has all of them.
+        """
         table, taken = self._filled(self._grid.above, prices[self._class_of])
         wanted = np.flatnonzero(table > levels + 1)
         grown = False
@@ -307,7 +320,7 @@ class _Generation:
         return _KeptSet(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
-        """Return, for each amount of room, the partitions with the highest total value that fit into it."""
+        """Return the most valuable partitions that fit, for each amount of room."""
         left = rooms.copy()
         held: list[list[int]] = [[] for _ in rooms]
         for item, better in reversed(taken):
@@ -320,8 +333,10 @@ class _Generation:
         return held
 
     def _placed(self, counts: list[int]) -> TaskOf | None:
-        """Assign patterns, heaviest first, to tasks with enough room, and partitions to patterns by
-        weight."""
+        """Assign patterns to tasks, and partitions to patterns by weight.
+
+        Patterns are assigned to tasks with enough room, heaviest first.
+        """
         question, weights = self._question, self._grid.above
         task_of = np.full(len(question.sizes), -1, np.int32)
         left: dict[int, int] = {}
@@ -349,8 +364,10 @@ class _Generation:
 
 
 def _with_item(table: Ints, weight: int, worth: int) -> Mask:
-    """Add one partition to the knapsack table. Return a mask of the amounts of room (from the partition's
-    weight on) whose value rises."""
+    """Add one partition to the knapsack table; return the amounts of room whose value rises, as a mask.
+
+    The mask starts at the partition's weight.
+    """
     room = len(table) - 1
     if weight > room:
         return np.zeros(0, dtype=bool)

@@ -1,4 +1,4 @@
-"""Pricing of column generation: the most valuable set of partitions that fits into one task."""
+"""Finds the most valuable set of partitions that fits into one task, for column generation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pricing:
         self.limits = limits
 
     def best(self, values: list[float], demands: list[int]) -> tuple[float, dict[int, int]]:
-        """Return value and content of the best column; exact unless the limits truncate it."""
+        """Return value and content of the best column; approximate if a limit ends the search."""
         pieces = self._pieces(values, demands)
         table = np.zeros(self._room + 1)
         taken: list[npt.NDArray[np.bool_]] = []

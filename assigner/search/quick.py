@@ -1,4 +1,4 @@
-"""Task counts within a millisecond, by a simple packing without a search for fewer tasks.
+"""Computes task counts within a millisecond, by a simple packing.
 
 The packing is best fit decreasing, which opens a task only if no open task has room for the next partition.
 When it opens a task for a partition of size s, every open task of room R has a load above R - s. The number
@@ -39,9 +39,10 @@ def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> list[int]:
 
 
 def _most_tasks(sizes: Ints, counts: Ints, usable: Ints, limits: Limits) -> Ints:
-    """Return for each hour an upper bound on the tasks of every packing that opens a task only if necessary.
+    """Return for each hour an upper bound on the number of tasks.
 
-    `sizes`: int64[hours, n, D] in the order of packing; only the first `counts` of each hour are packed.
+    The bound holds for every packing that opens a task only if necessary. `sizes`: int64[hours, n, D] in the
+    order of packing; only the first `counts` of each hour are packed.
     """
     before = np.cumsum(sizes, axis=1) - sizes
     places = np.arange(sizes.shape[1])

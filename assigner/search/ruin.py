@@ -1,4 +1,4 @@
-"""Ruin and recreate: the worst task and a few others are emptied and repacked.
+"""Ruin and recreate: empties the worst task and a few others, and repacks their partitions.
 
 Many random orders are packed at once, one per array row. Half of the orders assign each partition to the task
 in which the sum of squares grows least, the other half to the fullest task in which the partition fits. The
@@ -42,7 +42,7 @@ def ruin_and_recreate(
 
 
 def _group(state: Arrangement, worst: int, shares: Shares, random: np.random.Generator) -> list[int]:
-    """Return a pool of the worst task and one to five other tasks; tasks with more room are preferred."""
+    """Return the worst task and one to five other tasks; tasks with more room are preferred."""
     wanted = int(random.integers(2, 7))
     order = np.argsort(shares @ shares[worst], kind="stable")
     others = order[order != worst]
@@ -63,8 +63,10 @@ def _repack(
     random: np.random.Generator,
     limits: Limits,
 ) -> bool:
-    """Repack the partitions of the group; keep the former placement if it was better. Return True if
-    changed."""
+    """Repack the partitions of the group and return True if the placement changed.
+
+    The former placement is kept if it was better.
+    """
     pool = np.concatenate([state.members(task) for task in group])
     if len(pool) < 2 or len(pool) > 2 * _LARGEST_POOL:
         return False
@@ -108,7 +110,7 @@ def _pack_all(
 
 
 def _install(state: Arrangement, group: list[int], pool: Ranks, tasks: npt.NDArray[np.int64]) -> None:
-    """Apply the new division of the pool to the arrangement, one pair of tasks after another."""
+    """Apply the new placement of the group, one pair of tasks after another."""
     goal = np.array(group)[tasks]
     now = state.task_of[pool]
     for giver in group:

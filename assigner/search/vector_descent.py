@@ -26,8 +26,11 @@ Shares = npt.NDArray[np.float64]
 
 
 class ShareExchange(NamedTuple):
-    """An exchange: partitions that the worst task gives to `partner` and gets in return, and the larger share
-    of the two tasks after the exchange."""
+    """Exchange of partitions between the worst task and `partner`.
+
+    Contains the partitions that the worst task gives and gets, and the larger share of the two tasks after
+    the exchange.
+    """
 
     worst: float
     partner: int
@@ -36,7 +39,10 @@ class ShareExchange(NamedTuple):
 
 
 def descend_vectors(state: Arrangement, targets: Ints, work: int, limits: Limits = UNLIMITED) -> bool:
-    """Bring every task within int64[2] `targets`; return True on success. `work`: limit of examined pairs."""
+    """Bring every task within the int64[2] `targets`; return True on success.
+
+    `work`: maximum number of pairs to examine.
+    """
     left = work
     shares = state.loads / targets
     worst_of = shares.max(axis=1)
@@ -68,8 +74,10 @@ def _find_exchange(
 
 
 def _partners(shares: Shares, task: int) -> list[Ranks]:
-    """Return the tasks with the most room in the binding dimension; the other dimension counts half as
-    much."""
+    """Return the tasks with the most room in the binding dimension.
+
+    Room in the other dimension counts half.
+    """
     binding = int(shares[task].argmax())
     order = np.argsort(shares[:, binding] + 0.5 * shares[:, 1 - binding], kind="stable")
     order = order[order != task]
@@ -80,8 +88,10 @@ def _partners(shares: Shares, task: int) -> list[Ranks]:
 def _best_pair(
     state: Arrangement, task: int, partners: Ranks, shares: Shares, targets: Ints, limits: Limits
 ) -> tuple[ShareExchange | None, int]:
-    """Return the exchange after which the larger share of the two tasks is smallest; None if no exchange
-    lowers the larger share."""
+    """Return the exchange after which the larger share of the two tasks is smallest.
+
+    None means that no exchange lowers the larger share.
+    """
     own = _sample(state.members(task))
     theirs = [_sample(state.members(partner)) for partner in partners.tolist()]
     back = np.concatenate([part for members in theirs for part in (_MINUS_ONE, members)])

@@ -1,5 +1,7 @@
-"""Partial execution of a plan: as many moves as the budget allows, so that each partial plan is an
-improvement."""
+"""Selects the moves of a plan that the move budget allows.
+
+Each partial plan is an improvement.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ class MoveBudget:
 
 
 def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: MoveBudget) -> TaskOf:
-    """Return a placement between `home` and `goal`: moves off the fullest tasks first, until the budget is
-    exhausted.
+    """Return a placement between `home` and `goal` that respects the move budget.
 
-    After each move, no task is fuller than both the target and its former load, so a partial plan is never
-    worse than the current placement. New partitions (home -1) have no cost and are placed first.
+    Moves off the fullest tasks come first. After each move, no task is fuller than both the target and its
+    former load, so a partial plan is never worse than the current placement. New partitions (home -1) have no
+    cost and are placed first.
     """
     state = Arrangement(sizes, home, tasks)
     for rank in np.flatnonzero((home < 0) & (goal >= 0)).tolist():
@@ -53,7 +55,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: M
 
 
 def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: MoveBudget) -> list[int]:
-    """Move each new partition to its planned task if that task now has room."""
+    """Move each new partition to its planned task if that task has room."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
         if _has_room(state, int(goal[rank]), state.sizes[rank], budget):
@@ -63,7 +65,7 @@ def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Mov
 
 
 def _by_need(state: Arrangement, waiting: Ranks, budget: MoveBudget) -> Ranks:
-    """Return the partitions sorted by the fullness of their task, then by weight, both descending."""
+    """Return the partitions ordered by the load of their task, then by weight, both descending."""
     shares = (state.loads / budget.target).max(axis=1)
     return waiting[np.lexsort((waiting, -shares[state.task_of[waiting]]))]
 
@@ -74,8 +76,7 @@ def _has_room(state: Arrangement, task: int, size: Ints, budget: MoveBudget) -> 
 
 
 def _for_newcomer(state: Arrangement, rank: int, wanted: int, goal: TaskOf, budget: MoveBudget) -> int:
-    """Return the planned task of a partition if it has room already, else the lightest task of the plan with
-    room."""
+    """Return the planned task of a new partition if it has room, or the lightest task with room."""
     if _has_room(state, wanted, state.sizes[rank], budget):
         return wanted
     tasks = np.unique(goal[goal >= 0])

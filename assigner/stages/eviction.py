@@ -1,5 +1,4 @@
-"""Selection of the partitions that must leave current tasks: as few bytes of each task as possible, with a
-lower bound.
+"""Selects the partitions that must leave current tasks: as few bytes as possible, with a lower bound.
 
 Partitions leave a task that is removed, that an offending partition needs for itself, that has too many
 partitions, or that is overloaded. All other partitions stay.
@@ -96,8 +95,10 @@ def _least(
 
 
 def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
-    """Return a greedy cover in two dimensions: partitions with the most relief per byte are added first; then
-    unnecessary partitions are removed."""
+    """Return a cover in two dimensions, found greedily.
+
+    Partitions with the most relief per byte are added first; then unnecessary partitions are removed.
+    """
     left = excess.astype(np.float64)
     free = members.tolist()
     taken: list[int] = []

@@ -1,8 +1,8 @@
-"""Stage that saves moves at the cost of a few more bytes, because each move pauses a partition, whatever its
-size.
+"""Moves fewer partitions at the cost of slightly more bytes.
 
-An incremental plan moves the fewest bytes, often in many light partitions. A plan that moves one heavy
-partition instead of several light ones may move slightly more bytes but pauses fewer partitions.
+Each move pauses a partition, whatever its size. An incremental plan moves the fewest bytes, often in many
+light partitions. A plan that moves one heavy partition instead of several light ones may move slightly more
+bytes but pauses fewer partitions.
 """
 
 from __future__ import annotations
@@ -86,8 +86,10 @@ class _MoveSearch:
     slack: int
 
     def givers(self) -> list[int]:
-        """Return the remaining tasks that give away at least two partitions, sorted by descending number of
-        these partitions."""
+        """Return the remaining tasks that give away at least two partitions.
+
+        The tasks that give away the most partitions come first.
+        """
         home, alive = self.problem.home, self.kept.alive
         leaves = (home >= 0) & (self.state.task_of != home)
         leaves[leaves] = alive[home[leaves]]
@@ -96,8 +98,10 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Replace the partitions that leave the task with fewer partitions; return False if no smaller set
-        was found."""
+        """Replace the partitions that leave the task by fewer partitions.
+
+        Return False if no smaller set was found.
+        """
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:
@@ -118,7 +122,7 @@ class _MoveSearch:
         return False
 
     def _rooms_without(self, leaving: Ranks, giver: int) -> _Rooms:
-        """Return the room that each task has if the partitions that leave the giver are not counted."""
+        """Return the room of each task without the partitions that leave the giver."""
         loads, counts = self.state.loads.copy(), self.state.counts.copy()
         np.subtract.at(loads, self.state.task_of[leaving], self.problem.sizes[leaving])
         np.subtract.at(counts, self.state.task_of[leaving], 1)
@@ -129,8 +133,10 @@ class _MoveSearch:
     def _choose(
         self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return `count` partitions that cover the need, by rank, with their new tasks; None if there is no
-        such set."""
+        """Return `count` partitions that cover the need, by rank, with their new tasks.
+
+        None if no set of this size covers the need.
+        """
         if count == 1:
             return self._from(candidates, candidates, need, rooms, count, budget)
         heavy = candidates[self.problem.sizes[candidates, 0] <= min(budget, rooms.largest)]
@@ -143,8 +149,7 @@ class _MoveSearch:
     def _from(
         self, firsts: Ranks, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return a set of partitions that starts with the first element of `firsts` for which a task has
-        room."""
+        """Return a set that starts with the first partition of `firsts` for which a task has room."""
         sizes, chosen = self.problem.sizes, dict[int, int]()
         need, rooms = need.copy(), rooms.copy()
         for number in range(count):
@@ -191,8 +196,10 @@ class _Rooms:
         return replace(self, free=self.free.copy(), counts=self.counts.copy())
 
     def place_first(self, options: Ranks) -> tuple[int, int] | None:
-        """Place the first of the given partitions for which a task has room, in the task with the least
-        sufficient room. Return rank and task."""
+        """Place the first partition for which a task has room; return its rank and its task.
+
+        The task with the least sufficient room is chosen.
+        """
         admits = self.open_to & self.problem.per_task.admits(self.counts)
         free = self.free[admits]
         if not len(free):

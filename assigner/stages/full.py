@@ -1,4 +1,4 @@
-"""Full assignment: the fewest tasks that fit everything, then the lowest maximum.
+"""Plans from scratch: the fewest tasks into which all partitions fit, then the lowest maximum load.
 
 For a given number of tasks, these methods are used: heaviest first with a levelled tail, descent, and rounds
 of ruin and recreate. In one dimension, best fit decreasing is another start, and column generation is used if
@@ -25,7 +25,7 @@ from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
 
 FINE: Final = (1e-4, 1e-3)
-"""Relative excess over the best possible maximum that a full placement accepts, by number of dimensions."""
+"""Accepted excess over the best possible maximum load, by number of dimensions (ratio)."""
 
 _WORK: Final = (12_000_000, 100_000_000)
 _RUIN_ROUNDS: Final = 5
@@ -89,8 +89,10 @@ def fewest_tasks(inputs: PackingInput) -> Packing:
 
 
 def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
-    """Try to fit all partitions into exactly `tasks` tasks. Methods are tried in order of their cost, until
-    one succeeds."""
+    """Try to fit all partitions into exactly `tasks` tasks.
+
+    The methods are tried in order of their cost, until one succeeds.
+    """
     goal = goal_at(inputs, tasks)
     state = level(inputs, tasks, goal, tail_start(inputs.sizes))
     if not fits_all(state, inputs) and (goal == inputs.room).all():
@@ -125,8 +127,10 @@ def _search(inputs: PackingInput, tasks: int, starts: list[Arrangement], bound: 
 
 
 def goal_at(inputs: PackingInput, tasks: int) -> Ints:
-    """Return the load to which tasks should be levelled: slightly above the best possible value, and above
-    the room only if necessary."""
+    """Return the load to which tasks should be levelled.
+
+    The load is slightly above the best possible value, and above the room only if necessary.
+    """
     lowest = lowest_loads(inputs.sizes, tasks)
     share = float((lowest / inputs.room).max()) * (1 + FINE[inputs.dimensions - 1])
     goal = np.floor(inputs.room * share).astype(np.int64)
@@ -140,8 +144,10 @@ def lowest_loads(sizes: Ints, tasks: int) -> Ints:
 
 
 def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangement:
-    """Assign each of the first `head` ranks to the lightest task, distribute the tail by count, and then
-    reduce the fullest tasks to the goal."""
+    """Place all partitions, then reduce the fullest tasks to the goal.
+
+    Each of the first `head` ranks gets the lightest task, and the tail is distributed by count.
+    """
     task_of = np.full(len(inputs.sizes), -1, np.int32)
     loads, counts = np.zeros((tasks, inputs.dimensions), np.int64), np.zeros(tasks, np.int64)
     task_of[:head] = assign_lpt(inputs.sizes, np.arange(head), loads, counts, inputs.room, inputs.limits)
@@ -153,7 +159,7 @@ def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangemen
 
 
 def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
-    """Lower the load of the fullest task, in small cases to the proven minimum."""
+    """Lower the load of the fullest task; in small cases, to the proven minimum."""
     goal = goal_at(inputs, tasks)
     state = Arrangement(inputs.sizes, task_of, tasks)
     if lower(state, goal, inputs) or (len(task_of) <= _REFINED and refine(state, inputs, goal)):
@@ -167,8 +173,10 @@ def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
 
 
 def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool = False) -> bool:
-    """Run descent in one or two dimensions; return True if it reaches the goal. `frugal`: as in
-    `DescentGoal`."""
+    """Run descent in one or two dimensions; return True if it reaches the goal.
+
+    `frugal`: as in `DescentGoal`.
+    """
     work = int(_WORK[inputs.dimensions - 1] * inputs.effort)
     if inputs.dimensions == 1:
         return descend(state, DescentGoal(int(goal[0]), inputs.limits, frugal), work)
@@ -195,7 +203,7 @@ def fits_all(state: Arrangement, inputs: PackingInput) -> bool:
 
 
 def _fitted(inputs: PackingInput, tasks: int) -> Arrangement:
-    """Return best fit decreasing; partitions that fit nowhere go to the lightest tasks."""
+    """Place partitions by best fit; partitions that fit nowhere go to the lightest tasks."""
     task_of = best_fit(inputs.sizes[:, 0], int(inputs.room[0]), tasks, inputs.limits)
     state = Arrangement(inputs.sizes, task_of, tasks)
     left = np.flatnonzero(task_of < 0)

@@ -1,7 +1,7 @@
-"""Reaction to load changes: when the number of tasks changes, and which overloads are relieved.
+"""Decides when load changes the number of tasks, and which overloads are relieved.
 
 Tasks are added if the load needed them in each of the last few observations (`settling`), so that a spike
-adds no tasks. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
+adds no tasks. Tasks are removed only if the remaining tasks would have kept the headroom free in every
 observation, so that observations of a day keep the tasks that the day needs. Tasks are added or removed in
 one step. While the load grows, tasks are added for the latest observation. While the load falls, tasks are
 not removed until it stops falling. Between these two limits nothing changes: noise of +-p has no effect as
@@ -29,8 +29,10 @@ ENOUGH_KNOWN: Final = 0.5
 
 _NOISE: Final = 0.1
 _LARGE_FALL: Final = 1.15
-"""Ratio between the tasks needed by an earlier observation and by the current observation. Above this ratio,
-tasks are removed only after the earlier observation has expired."""
+"""Ratio of the tasks needed by an earlier observation to the tasks needed now.
+
+Above this ratio, tasks are removed only after the earlier observation has expired.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,11 @@ def _only_falls(observations: Sequence[Ints]) -> bool:
 
 
 def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:
-    """Return why tasks are kept although the load does not need them. `keep`: tasks that all observations
-    need with headroom. `present_need`: tasks that the current observation needs with headroom."""
+    """Return why tasks are kept although the load does not need them.
+
+    `keep`: tasks that all observations need with headroom. `present_need`: tasks that the current observation
+    needs with headroom.
+    """
     headroom = f"with {round(100 * policy.scale_in_headroom)} % of each left free"
     if present_need == keep:
         return f"it needs {keep} {headroom}"
@@ -124,16 +129,21 @@ def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
 
 
 def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
-    """Return a lower bound on the number of tasks if each task keeps its headroom free. A partition that fits
-    only without headroom counts as one task."""
+    """Return a lower bound on the number of tasks if each task keeps its headroom free.
+
+    A partition that fits only without headroom counts as one task.
+    """
     alone = (sizes > room).any(axis=1)
     rest = np.minimum(sizes[~alone], spared)
     return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)
 
 
 def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[np.bool_]:
-    """Return, for each task, whether its load exceeded usable capacity by more than the overload band in each
-    of the last observations: bool[tasks]."""
+    """Return the tasks with a lasting overload: bool[tasks].
+
+    The load of such a task exceeded usable capacity by more than the overload band in each of the last
+    observations.
+    """
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)
     for sizes in [*problem.recent, problem.sizes][-policy.settling :]:

@@ -1,4 +1,4 @@
-"""Improves a repaired placement with the solver, unless the placement is proven to move the fewest bytes.
+"""Improves a placement with the solver, unless it is proven to move the fewest bytes.
 
 If few partitions carry most of the load, the solver places these partitions exactly and treats small
 partitions as divisible load. Afterwards, the small partitions are repacked: the lightest subset leaves each
@@ -26,10 +26,12 @@ _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
 """Divisor: a partition is heavy if its size is more than 1/10 of a task's room."""
 _FEW_CELLS: Final = 4
-"""With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells,
-the solver runs if the result is above `_NEAR` times the bound."""
+"""Divisor of `exact_cells`. Up to this number of cells, the solver runs if the result is above the bound.
+
+With more cells, the solver runs if the result is above `_NEAR` times the bound.
+"""
 _NEXT_TO_NOTHING: Final = UNITS - 1
-"""Difference in units that is not worth another run of the solver: less than one byte per second."""
+"""Difference that is not worth another run of the solver: less than one byte per second (in units)."""
 _SUMS: Final = 4_000
 _LARGEST_SUM: Final = 2**50
 
@@ -40,7 +42,7 @@ Ranges = list[tuple[int, int]]
 class _SolverBudget:
     """Number of solver runs for the heavy partitions, and deterministic seconds of each run and in total.
 
-    A run usually needs about one second, and sometimes much more. If it does, another seed is faster.
+    A run usually needs about one second. If a run needs much more, another seed is faster.
     """
 
     rounds: int
@@ -56,8 +58,10 @@ _LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
 def improve(
     inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
 ) -> RepairedPlacement:
-    """If the bound is not met, run the solver for the heavy partitions and, in a small problem, for all
-    partitions."""
+    """Run the solver if the bound is not met.
+
+    The solver places the heavy partitions and, in a small problem, all partitions.
+    """
     # A partition without load matters to the solver only if partitions are counted.
     concerned = np.flatnonzero(
         inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)
@@ -92,8 +96,7 @@ def _by_the_heavy(
     small: _SmallPartitions,
     budget: _SolverBudget,
 ) -> RepairedPlacement:
-    """Alternate between solving for the heavy partitions and repacking the small partitions until both
-    agree."""
+    """Alternate between solving for the heavy partitions and repacking the small ones, until both agree."""
     tasks, sizes = best.state.tasks, inputs.sizes[:, 0]
     rooms, left = np.repeat(inputs.room, tasks), budget.in_all * inputs.effort
     seed = inputs.seed
@@ -130,8 +133,7 @@ class _Settled:
 
 
 def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
-    """Keep the heavy partitions; evict the lightest small partitions from tasks above their room, and place
-    them again."""
+    """Keep the heavy partitions and place the lightest small partitions of overfull tasks elsewhere."""
     sizes, task_of = inputs.sizes[:, 0], placed.copy()
     above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
     evictions = {}
@@ -154,8 +156,10 @@ class _SmallPartitions:
         self.staying: dict[int, Ranges] = {}
 
     def learn(self, evictions: Mapping[int, _TaskEviction]) -> bool:
-        """Record the feasible sums of tasks that gave away more than the solver assumed; return True if any
-        record is new."""
+        """Record the feasible sums of tasks that gave away more than the solver assumed.
+
+        Return True if any record is new.
+        """
         before = dict(self.staying)
         for task, eviction in evictions.items():
             if eviction.given <= eviction.excess + NEGLIGIBLE_UNITS:
@@ -174,8 +178,10 @@ class _SmallPartitions:
 
 
 def _sums(sizes: Ints) -> Ranges:
-    """Return ranges that contain the sums of all subsets. The smallest and the largest sums are exact; one
-    range covers the sums between them."""
+    """Return ranges that contain the sums of all subsets.
+
+    The smallest and the largest sums are exact; one range covers the sums between them.
+    """
     whole = int(sizes.sum())
     small = smallest_sums(sizes, _SUMS)
     large = whole - small[::-1]

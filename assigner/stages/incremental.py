@@ -28,9 +28,15 @@ _TRIES: Final = 10
 _OTHERS: Final = 2
 _FEW_CELLS: Final = 500
 _NEAR: Final = 1.01
-"""Beyond `_FEW_CELLS`, results of kept sets within this ratio of the bound are not passed to the solver."""
+"""Ratio to the bound below which results of kept sets are not passed to the solver.
+
+Applies beyond `_FEW_CELLS`.
+"""
 _CELLS_TO_TRY: Final = 4
-"""Other sets of tasks to remove are tried up to this many times `exact_cells` (partitions times tasks)."""
+"""Factor of `exact_cells` up to which other sets of tasks to remove are tried.
+
+The number of cells is the number of partitions times the number of tasks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,10 @@ class StickyPlacement:
 
 
 def keep_and_repair(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
-    """Return the placement, and the decision about its number of tasks. Levelling that gains too little is
-    reverted."""
+    """Return the placement, and the decision about its number of tasks.
+
+    Levelling with too little gain is reverted.
+    """
     kept, count = _repaired(problem, policy)
     if policy.rebalance and _has_gained_too_little(problem, policy, kept):
         return _repaired(problem, replace(policy, least_gain=1.0))
@@ -98,9 +106,11 @@ def _repaired(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacemen
 def _best_at(
     problem: PlacementProblem, policy: Policy, careful: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement:
-    """Return the best placement found with exactly `wanted` tasks: by kept sets if partitions are coarse,
-    with the solver if the policy `careful` allows it. If kept sets were applied to more than a few cells,
-    the solver runs only if they are far from the bound."""
+    """Return the best placement found with exactly `wanted` tasks.
+
+    Kept sets are used if partitions are large relative to a task, and the solver if `careful` allows it. If
+    kept sets were applied to more than a few cells, the solver runs only if they are far from the bound.
+    """
     is_small = int(problem.sizes.any(axis=1).sum()) * wanted <= _FEW_CELLS
     applies = are_kept_sets_worth_it(problem, policy, wanted)
     by_sets = _by_kept_sets(problem, policy, present, wanted) if applies else None
@@ -171,8 +181,10 @@ def _worst(problem: PlacementProblem, kept: StickyPlacement) -> float:
 def _with_others_given_up(
     problem: PlacementProblem, policy: Policy, present: Ranks, kept: StickyPlacement
 ) -> StickyPlacement:
-    """Try other sets of tasks to remove, cheapest first, as long as the bound of a set is below the moves of
-    the best placement so far."""
+    """Try other sets of tasks to remove, cheapest first.
+
+    The search ends when the bound of a set reaches the moves of the best placement so far.
+    """
     given_up = present[~kept.alive[present]]
     if not len(given_up):
         return kept
@@ -244,15 +256,18 @@ def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: i
 
 
 def _can_isolate(problem: PlacementProblem, tasks: int) -> bool:
-    """Return whether the partitions without a dedicated task fit into the tasks that are not dedicated."""
+    """Return whether partitions without a dedicated task fit into the tasks that are not dedicated."""
     offending = int(problem.offending.sum())
     rest = problem.count - offending
     return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
 
 
 def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
-    """Return the load that tasks should not exceed: the usable capacity, less if a rebalance levels the
-    tasks, or more if no further task is allowed."""
+    """Return the load that tasks should not exceed: int64[D].
+
+    The target is the usable capacity. The load is lower if a rebalance levels the tasks, and higher if no
+    further task is allowed.
+    """
     rest, wanted = problem.sizes[~isolated], int(alive.sum())
     tasks = max(1, wanted - int(isolated.sum()))
     lowest = lowest_loads(rest, tasks) if len(rest) else np.zeros_like(problem.usable)
@@ -268,8 +283,11 @@ def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Ma
 def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
-    """Return whether a rebalance relieves the fullest task by at least `least_gain`. Always True if a task is
-    added, because the new task must get partitions. Tasks above usable capacity are always relieved."""
+    """Return whether a rebalance relieves the fullest task by at least `least_gain`.
+
+    Always True if a task is added, because the new task must get partitions. Tasks above usable capacity are
+    always relieved.
+    """
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)
@@ -279,9 +297,11 @@ def _is_gain_worth_moves(
 
 
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
-    """Return the tasks whose load must be reduced to the target: in a rebalance, all tasks above the target;
-    otherwise, tasks with a lasting overload. If a task is added, the band does not apply, because the new
-    task should relieve current tasks."""
+    """Return the tasks whose load must be reduced to the target.
+
+    In a rebalance these are all tasks above the target; otherwise, tasks with a lasting overload. If a task
+    is added, the band does not apply, because the new task should relieve current tasks.
+    """
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)
     if policy.rebalance:
@@ -333,7 +353,10 @@ def _place(
 
 
 def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
-    """Return the participating tasks, including tolerated overloads only if there is no room without them."""
+    """Return the tasks that may receive partitions.
+
+    Tasks with a tolerated overload are included only if there is no room without them.
+    """
     chosen = np.flatnonzero(free & ~scope.tolerated)
     inside = np.zeros(len(free), dtype=bool)
     inside[chosen] = True
@@ -344,8 +367,7 @@ def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, 
 
 
 def _place_isolated(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf) -> Mask:
-    """Give each isolated partition without a task an empty task; return the tasks that are open to other
-    partitions."""
+    """Give each isolated partition without a task an empty task; return the other open tasks."""
     held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
     owners = task_of[scope.isolated & (task_of >= 0)]
     free = scope.alive.copy()

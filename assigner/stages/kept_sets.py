@@ -1,4 +1,4 @@
-"""Stage that chooses which partitions each task keeps, if partitions are large relative to a task."""
+"""Chooses the partitions that each task keeps, if partitions are large relative to a task."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """`places`: numbers of the available tasks, ascending; `most`: maximum number of tasks that may have
-    partitions. `room`: capacity of each task, in units."""
+    """Available tasks and their room.
+
+    `places`: numbers of the available tasks, ascending; `most`: maximum number of tasks that may have
+    partitions. `room`: capacity of each task, in units.
+    """
 
     places: Ranks
     most: int
@@ -23,9 +26,12 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
-    """Return whether to use kept sets. Kept sets need one dimension, no limit on partitions per task, few
-    partitions, and no partition larger than a task. If the sizes of partitions have no large common divisor,
-    kept sets are used only for problems that are too large for the solver."""
+    """Return whether to use kept sets.
+
+    Kept sets need one dimension, no limit on partitions per task, few partitions, and no partition larger
+    than a task. If the sizes of partitions have no large common divisor, kept sets are used only for problems
+    that are too large for the solver.
+    """
     if problem.dimensions > 1 or problem.per_task.is_bounded or problem.offending.any():
         return False
     carrying = problem.sizes[problem.sizes[:, 0] > 0, 0]

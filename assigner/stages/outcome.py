@@ -42,8 +42,10 @@ class StageOutcome:
 
 
 def full_outcome(problem: PlacementProblem, policy: Policy) -> StageOutcome:
-    """Return a placement on the fewest tasks: offending partitions isolated, loads levelled, and tasks mapped
-    to current tasks."""
+    """Return a placement of all partitions on the fewest tasks.
+
+    Offending partitions are isolated, loads are levelled, and tasks are mapped to current tasks.
+    """
     alone = problem.offending
     normal = np.flatnonzero(~alone)
     inputs = PackingInput(problem.sizes[normal], problem.usable, problem.per_task, policy.effort, policy.seed)
@@ -101,8 +103,7 @@ def _why(problem: PlacementProblem, count: TaskCount, present: int, used: int) -
 
 
 def allowed_tasks(problem: PlacementProblem, required: int) -> int:
-    """Return the number of tasks within the minimum and maximum, at most the number of partitions, and at
-    least 1."""
+    """Return the number of tasks within the minimum, the maximum and the number of partitions; at least 1."""
     wanted = max(required, problem.limits.min_tasks)
     if problem.limits.max_tasks is not None:
         wanted = min(wanted, problem.limits.max_tasks)
@@ -110,7 +111,7 @@ def allowed_tasks(problem: PlacementProblem, required: int) -> int:
 
 
 def lowest_maximum_bytes(problem: PlacementProblem, tasks: int, isolated: bool) -> int:
-    """Return a lower bound, in units, on the load of the fullest task if there are `tasks` tasks."""
+    """Return a lower bound on the load of the fullest of `tasks` tasks (in units)."""
     if not isolated:
         return load_bound(problem.sizes[:, 0], tasks)
     alone = problem.offending
@@ -120,8 +121,10 @@ def lowest_maximum_bytes(problem: PlacementProblem, tasks: int, isolated: bool) 
 
 
 def _squeezed(problem: PlacementProblem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
-    """Place all partitions on fewer tasks than required, with levelled loads and without isolating offending
-    partitions."""
+    """Place all partitions on fewer tasks than required, with levelled loads.
+
+    Offending partitions are not isolated.
+    """
     inputs = PackingInput(problem.sizes, problem.usable, problem.per_task, policy.effort, policy.seed)
     state = level(inputs, tasks, goal_at(inputs, tasks), tail_start(inputs.sizes))
     return settle(inputs, state.task_of, tasks).task_of, "levelled above capacity"

@@ -1,4 +1,4 @@
-"""Placement of partitions without a task: heaviest first on the lightest task, then exchanges.
+"""Places partitions without a task: heaviest first on the lightest task, then by exchanges.
 
 Covers the participating tasks, numbered from 0, and the partitions that are or may be placed there.
 """
@@ -58,9 +58,11 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
 
 
 def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
-    """Return a placement improved by ejection chains, starting from `state` and from the tightest fit of
-    `placed`. None if no improvement was found. Large problems are not tried, because their many light
-    partitions already keep the moves close to the bound."""
+    """Return a placement improved by ejection chains, or None if no improvement was found.
+
+    The chains start from `state` and from the tightest fit of `placed`. Large problems are not tried, because
+    their many light partitions already keep the moves close to the bound.
+    """
     if inputs.dimensions != 1 or len(placed) > _MOST_CHAINED or (state.task_of == homes).all():
         return None
     goal = ChainGoal(int(inputs.room[0]), homes, inputs.limits)
@@ -76,16 +78,20 @@ def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: 
 
 
 def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool, int, int]:
-    """Return a sort key, smaller is better: completeness within limits, then excess over room, then moved
-    units."""
+    """Return a sort key; smaller is better.
+
+    The key compares completeness within limits, then excess over room, then moved units.
+    """
     above = int(np.maximum(state.loads - inputs.room, 0).sum())
     complete = bool((state.task_of >= 0).all()) and bool(inputs.limits.allows(state.counts).all())
     return not complete, above, moved_units(inputs.sizes, homes, state.task_of)
 
 
 def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
-    """Keep placed partitions. Assign the other partitions in descending order of load, each to the fullest
-    task with room, if any."""
+    """Place partitions without a task, each in the fullest task with room, if any.
+
+    Partitions are placed in descending order of load. Placed partitions stay.
+    """
     task_of = placed.copy()
     state = Arrangement(inputs.sizes, placed, tasks)
     room, loads, counts = int(inputs.room[0]), state.loads[:, 0].copy(), state.counts.copy()
@@ -101,8 +107,10 @@ def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
 
 
 def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:
-    """Place each partition without a task on the lightest task with room, heaviest first; distribute the tail
-    by count."""
+    """Place partitions without a task on the lightest task with room, heaviest first.
+
+    The tail is distributed by count.
+    """
     homeless = np.flatnonzero(state.task_of < 0)
     if not len(homeless):
         return state

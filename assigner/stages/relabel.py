@@ -1,4 +1,4 @@
-"""Mapping of new tasks to current tasks, so that a plan from scratch moves as little load as possible."""
+"""Maps new tasks to current tasks, so that a full plan moves as little load as possible."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import numpy as np
 from assigner.problem.problem import Ints, TaskOf
 
 _DENSE: Final = 3_000
-"""Number of tasks up to which the best matching is computed. With more tasks, pairs are chosen greedily. If
-there is only one old or one new task, the greedy choice is the best matching."""
+"""Number of tasks up to which the best matching is computed.
+
+With more tasks, pairs are chosen greedily. If there is only one old or one new task, the greedy choice is the
+best matching.
+"""
 
 
 def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[TaskOf, int]:
-    """Renumber tasks so that as many bytes as possible stay in their task. Return the placement and the
-    number of task numbers.
+    """Renumber tasks so that as many bytes as possible stay in their task.
 
-    `bytes_`: int64[n]. `home`, `task_of`: int32[n]. `homes`: number of current tasks, which keep their
-    numbers 0..homes-1; a task without a match gets a number from `homes` upward.
+    Returns the placement and the number of task numbers. `bytes_`: int64[n]. `home`, `task_of`: int32[n].
+    `homes`: number of current tasks, which keep their numbers 0..homes-1; a task without a match gets a
+    number from `homes` upward.
     """
     tasks = int(task_of.max(initial=-1)) + 1
     both = np.flatnonzero((home >= 0) & (task_of >= 0))
@@ -43,7 +46,7 @@ def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[Ta
 
 
 def _overlap(weights: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[Ints, Ints, Ints]:
-    """Return (old task, new task, shared weight) of every pair that shares partitions, heaviest first."""
+    """Return (old task, new task, shared bytes) of every pair that shares partitions, heaviest first."""
     pairs, position = np.unique(task_of.astype(np.int64) * homes + home, return_inverse=True)
     shared = np.zeros(len(pairs), np.int64)
     np.add.at(shared, position, weights)

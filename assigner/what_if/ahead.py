@@ -1,5 +1,4 @@
-"""Tasks that the next hours need according to a forecast from recorded loads, and tasks that past hours
-needed. Pure."""
+"""Computes the tasks that the next hours need and past hours needed, from recorded loads. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
 
 
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Return the forecast hour by hour, with the task count of a simple packing, within milliseconds.
+    """Return the forecast by hour, with the task count of a simple packing, within milliseconds.
 
     Without a limit of messages, the count is never lower than the count that the search finds, and rarely
     higher. Raises InvalidRequest for an invalid capacity.
@@ -93,7 +92,9 @@ def needed_tasks(
     limits: TaskLimits,
     how: Fallback,
 ) -> int:
-    """Return the number of tasks that the given partitions need if all are placed from scratch. `how`: load
-    of partitions whose load is unknown."""
+    """Return the number of tasks that the partitions need if all are placed from scratch.
+
+    `how`: load of partitions whose load is unknown.
+    """
     demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.FULL)).required_tasks

@@ -1,6 +1,7 @@
-"""The what-if document: JSON or CSV, parsed into the planner's input. `report.py` writes the result.
+"""Parses the what-if document (JSON or CSV) into the planner's input.
 
-Every error names its location: the key of the document, the line of the file, or the partition.
+Every error names its location: the key of the document, the line of the file, or the partition. `report.py`
+writes the result.
 """
 
 from __future__ import annotations
@@ -172,8 +173,10 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_csv(text: str) -> dict[str, Any]:
-    """Parse partitions from CSV with a header; an empty field is unknown. Raises InvalidRequest with the
-    line."""
+    """Parse partitions from CSV with a header; an empty field is unknown.
+
+    Raises InvalidRequest that names the line.
+    """
     return {"partitions": [_of_row(where, row) for where, row in rows(text, _COLUMNS[:2], _COLUMNS)]}
 
 
@@ -221,7 +224,10 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuest
 
 
 def _known(partition: _Partition, coarser: PartitionLoad) -> PartitionLoad | None:
-    """Return the load given by the document; missing bytes come from the coarser level."""
+    """Return the load in the document.
+
+    Missing bytes come from the topic's load or the default.
+    """
     if partition.bytes_per_second is not None:
         return PartitionLoad(partition.bytes_per_second, partition.messages_per_second)
     if partition.messages_per_second is not None:
@@ -242,7 +248,10 @@ def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
 
 
 def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]:
-    """Return task names in a fixed order (numbers, then texts), and the number of each partition's task."""
+    """Return task names in a fixed order, and the task number of each partition.
+
+    Numbers come first, then texts.
+    """
     labels = sorted(
         {task for task in tasks if task is not None}, key=lambda task: (isinstance(task, str), task)
     )
@@ -252,8 +261,10 @@ def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]
 
 
 def _names(labels: Sequence[Label], answer: PlacementAnswer) -> list[Label]:
-    """Return task names: current tasks keep their names, and new tasks take the lowest free numbers, in the
-    style of the current names."""
+    """Return a name for every task.
+
+    Current tasks keep their names. New tasks get the lowest free numbers, in the style of the current names.
+    """
     names = list(labels)
     taken = {name for name, alive in zip(labels, answer.alive, strict=False) if alive}
     texts = [label for label in labels if isinstance(label, str)]
@@ -286,6 +297,6 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
 
 
 def _key_text(part: object) -> str:
-    """Return the part of the document if it is short; otherwise return a shortened form."""
+    """Return a key of the document for an error; long keys are shortened."""
     text = str(part) if isinstance(part, str | int) and not isinstance(part, bool) else ""
     return text if 0 < len(text) <= LONGEST_NAME else shown(part)

@@ -1,4 +1,4 @@
-"""Placement of tasks on hosts for what-if plans, with the service's balancing of tasks over instances."""
+"""Places tasks on hosts for what-if plans, like the service places tasks on instances."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Host:
 
 
 def place_tasks(loads: Mapping[str, float], hosts: Sequence[Host]) -> dict[str, list[str]]:
-    """Return the tasks of every host, both sorted by name. `loads`: bytes/s by task, of any number of
-    datastreams.
+    """Return the tasks of every host, both sorted by name.
 
-    Equal input in any order gives equal results. Raises InvalidRequest that names the invalid host.
+    `loads`: bytes/s by task, of any number of datastreams. Equal input in any order gives equal results.
+    Raises InvalidRequest that names the invalid host.
     """
     _refuse_impossible(hosts)
     in_order = sorted(hosts, key=lambda host: host.name)

@@ -1,4 +1,4 @@
-"""Replay of a recorded day: the tasks that each hour would have had, and the moves.
+"""Replays a recorded day: the tasks that each hour would have had, and the moves.
 
 Every hour is planned from the placement of the previous hour, as the service would, with the earlier hours as
 recent observations. The module does no I/O: a port supplies the rows, and the caller gets the hours.
@@ -30,7 +30,10 @@ from mirror.model.topics import TopicPartition
 
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 _LAST_MS: Final = 10**14
-"""Latest supported hour (in the year 5138), so that all hours, including forecast hours, can be formatted."""
+"""Latest supported hour (in the year 5138), in epoch milliseconds.
+
+The limit ensures that all hours, including forecast hours, can be formatted.
+"""
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 """Partition loads by the start of the hour in epoch milliseconds."""
@@ -38,7 +41,7 @@ Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 
 @dataclass(frozen=True, slots=True)
 class ReplayHour:
-    """Requirements of one hour, and the plan for it.
+    """Required tasks of one hour, and the plan for it.
 
     `required_tasks`: required by capacity. `tasks`: actual number, with hysteresis.
     """
@@ -112,10 +115,10 @@ def _summary(hour_ms: int, answer: PlacementAnswer) -> ReplayHour:
 
 
 def hours_from_csv(text: str) -> Hourly:
-    """Parse CSV with the columns hour_ms, topic, partition, bytes_per_second and optionally
-    messages_per_second; other columns are ignored.
+    """Parse the recorded loads of hours from CSV.
 
-    Raises InvalidRequest that names the line.
+    Columns: hour_ms, topic, partition, bytes_per_second and optionally messages_per_second; other columns are
+    ignored. Raises InvalidRequest that names the line.
     """
     return _collect(rows(text, _COLUMNS))
 

@@ -1,4 +1,4 @@
-"""Rows of a CSV whose first line names the columns. Pure."""
+"""Reads a CSV whose first line names the columns. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from mirror.wording import counted
 def rows(
     text: str, needed: Sequence[str], known: Collection[str] | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each row by column, without blanks around values, and its position such as `line 2`. Empty lines
-    are skipped.
+    """Yield the position of each row, such as `line 2`, and its values by column, without surrounding blanks.
 
-    `needed`: required columns; `known`: permitted columns, None for any. Raises InvalidRequest that names the
-    column or the line.
+    Empty lines are skipped. `needed`: required columns; `known`: permitted columns, None for any. Raises
+    InvalidRequest that names the column or the line.
     """
     reader = csv.reader(io.StringIO(text, newline=""))
     try:

@@ -1,4 +1,4 @@
-"""Export of recorded loads to a file that can be shared. Pure.
+"""Exports recorded loads to a file that can be shared. Pure.
 
 The file has the columns that `hours_from_csv` reads. If anonymised, topics are numbered in random order and
 hours start in the first whole week of 1970; weekday, hour of the day and rates are unchanged.
@@ -21,8 +21,11 @@ _WEEK_MS: Final = 168 * HOUR_MS
 
 
 def anonymised(hours: Hourly, random: Random) -> Hourly:
-    """Return the loads without names of topics and without dates. Use an unpredictable `random` if the order
-    of topics must stay secret: with a known seed the same topics get the same numbers."""
+    """Return the loads without topic names and dates.
+
+    Use an unpredictable `random` if the order of topics must stay secret: with a known seed the same topics
+    get the same numbers.
+    """
     topics = sorted({partition.topic for loads in hours.values() for partition in loads})
     random.shuffle(topics)
     width = len(str(len(topics)))

@@ -1,2 +1,1 @@
-"""Import of a Brooklin cluster: `verdicts.py` decides about each datastream, and `importer.py` performs the
-import."""
+"""Imports the datastreams of a Brooklin cluster. Start with `verdicts.py`, then read `importer.py`."""

@@ -1,5 +1,4 @@
-"""Import of a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
-coordination store."""
+"""Reads the definitions of a Brooklin cluster from ZooKeeper, and creates the datastreams in Headrace."""
 
 from __future__ import annotations
 
@@ -36,7 +35,10 @@ _WHO: Final = "headrace import-brooklin"
 
 @dataclass(frozen=True)
 class TakeOver:
-    """Result of an import. `live`: hosts that run Brooklin; `applied`: whether datastreams were created."""
+    """Result of an import.
+
+    `live`: hosts that run Brooklin. `applied`: whether datastreams were created.
+    """
 
     cluster: str
     live: tuple[str, ...]
@@ -55,10 +57,11 @@ class ImportOptions:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
-    """Decide how to import each datastream. With the option `apply`, also create every datastream that can be
-    imported. `there`: ZooKeeper and root path of the Brooklin cluster.
+    """Decide how to import each datastream. With the option `apply`, also create the datastreams.
 
-    Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
+    `there`: ZooKeeper and root path of the Brooklin cluster.
+
+    Raises InvalidRequest before any write if Brooklin and Headrace would copy at the same time.
     """
     found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
@@ -94,8 +97,11 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
 def _admitted(
     findings: tuple[ImportFinding, ...], here: ListTopics, admission: Admission, gate: RouteGate
 ) -> tuple[ImportFinding, ...]:
-    """Mark datastreams as impossible if they use clusters that are not allowed, would copy in a loop, or
-    write to topics of another datastream."""
+    """Mark the datastreams that Headrace would reject as impossible.
+
+    Rejected datastreams use forbidden clusters, would copy in a loop, or write to topics of another
+    datastream.
+    """
     others, refused = list(here.present.values()), {}
     for finding in findings:
         imported = finding.datastream
@@ -124,8 +130,7 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 
 
 def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
-    """Create the datastream. If the creation is rejected, the finding contains the reason; other findings are
-    not affected."""
+    """Create the datastream. If the creation is rejected, the finding contains the reason."""
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:

@@ -1,4 +1,4 @@
-"""Decisions on the import of each datastream of a Brooklin cluster, with notes on ignored features. Pure."""
+"""Decides how to import each datastream of a Brooklin cluster. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ _WITHOUT_EFFECT: Final = {
     "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent applies",
     "producersPerTask": "a worker process shares one connection to each broker",
 }
-"""Metadata that is stored with the definition but ignored, and what Headrace does instead."""
+"""Metadata without effect in Headrace, and what Headrace does instead. The metadata is kept in the
+definition."""
 
 
 class ImportVerdict(StrEnum):
@@ -72,8 +73,11 @@ class ImportVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class ImportFinding:
-    """Decision on one datastream: the verdict, the definition if it can be imported, and notes for the
-    operator. `status`: the initial status."""
+    """Decision on one datastream.
+
+    Contains the verdict, the definition if it can be imported, and notes for the operator. `status`: initial
+    status.
+    """
 
     name: str
     verdict: ImportVerdict
@@ -89,10 +93,12 @@ class ImportFinding:
 
 @dataclass(frozen=True)
 class ListTopics:
-    """Inputs of the decisions: existing definitions, settings and options of the import. `present`:
-    definitions by name; `damaged`: problems of unreadable definitions, by name; `tls`: clusters reached over
-    TLS; `connectors`: names of connectors that mirror Kafka; `transports`: names of transport providers that
-    write to Kafka; `paused`: whether to import running datastreams as paused."""
+    """Inputs of the decisions: existing definitions, settings and options of the import.
+
+    `present`: definitions by name. `damaged`: problems of unreadable definitions, by name. `tls`: clusters
+    with TLS. `connectors`: names of connectors that mirror Kafka. `transports`: names of transport providers
+    that write to Kafka. `paused`: import running datastreams as paused.
+    """
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
@@ -154,8 +160,8 @@ def _judged(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> Import
 
 
 def _carried(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tuple[str, ...]]:
-    """Return the converted definition and notes for the operator. Raises InvalidRequest if the definition
-    cannot be converted."""
+    """Return the converted definition, and notes for the operator. Raises InvalidRequest if it cannot be
+    converted."""
     metadata = dict(brooklin_datastream.metadata)
     metadata.pop("numTasks", None)
     reset = metadata.pop(_RESET, StartPosition.EARLIEST.value)
@@ -197,8 +203,11 @@ def _source(datastream: BrooklinDatastream) -> str:
 
 
 def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
-    """Return the destination in the definition or, if it is missing, the brokers that Brooklin's transport
-    provider recorded in the metadata."""
+    """Return the destination in the definition.
+
+    If the address is missing, returns the brokers that Brooklin's transport provider recorded in the
+    metadata.
+    """
     destination = datastream.document.get("destination")
     destination = destination if isinstance(destination, Mapping) else {}
     brokers = datastream.metadata.get(_BROKERS, "")
@@ -208,9 +217,11 @@ def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
 
 
 def _check_expression(expression: str) -> None:
-    """Raise InvalidRequest for a Java regular expression that has a different meaning in RE2: nested
-    character classes (a union in Java) or intersections of classes. RE2 itself rejects all other unsupported
-    syntax."""
+    """Raise InvalidRequest for a Java regular expression with another meaning in RE2.
+
+    Other meanings apply to nested character classes (a union in Java) and intersections of classes. RE2
+    itself rejects all other unsupported syntax.
+    """
     why = ""
     if len(expression) <= LONGEST and _NESTED_CLASS.search(expression):
         why = "nested character class"
@@ -255,8 +266,7 @@ def _route(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _in_group(finding: ImportFinding, routes: dict[str, Datastream]) -> ImportFinding:
-    """Mark a datastream as impossible if its clusters or topic naming differ from those of the first
-    datastream in its group. Datastreams that share tasks must have the same."""
+    """Mark a datastream as impossible if its clusters or topic names differ from those of its group."""
     datastream = finding.datastream
     if finding.verdict is not ImportVerdict.CREATE or datastream is None:
         return finding

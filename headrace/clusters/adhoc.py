@@ -18,9 +18,10 @@ from mirror.replication.context import EngineContext, EngineIdentity
 
 @contextmanager
 def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[EngineContext]:
-    """Open an engine context on the configured clusters for the `with` block. After the block, the
-    connections of the context are closed. `clusters`: references by option name. Raises ConfigError for a
-    reference that is neither an alias nor an address.
+    """Open an engine context for the `with` block, and close its connections afterwards.
+
+    `clusters`: cluster references by option name. Raises ConfigError for a reference that is neither an alias
+    nor an address.
     """
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)
@@ -37,8 +38,10 @@ def bench_of(
     directory: ClusterDirectory,
     request_seconds: float = math.inf,
 ) -> Iterator[EngineContext]:
-    """Open an engine context from loaded settings. `request_seconds`: upper limit of
-    `request_timeout_seconds`."""
+    """Open an engine context from loaded settings.
+
+    `request_seconds`: upper limit of `request_timeout_seconds`.
+    """
     options = settings.mirror.copying.options()
     seconds = min(options.request_timeout_seconds, request_seconds)
     identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)

@@ -1,4 +1,4 @@
-"""One-shot audits of datastreams: the job of a definition, and results by topic."""
+"""One-shot audits of datastreams: the comparison job of a definition, and results by topic."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ _FIRST_CHECKPOINT_SECONDS: Final = 30.0
 class AuditResult:
     """Result for one topic.
 
-    `counts`: comparison of the records at both ends. `left_out`: number of records filtered or dead-lettered
-    according to the checkpoints; `uncopied`: number of other records at the source that were never copied.
-    `counts` does not include the records in `left_out` and `uncopied`. `unjudged`: number of source offsets
-    beyond the checkpoints, which are still in flight. `expired`: number of copied offsets that retention has
-    removed at the destination only. `at_least`: whether the counts are estimates, because there were too many
-    differences to compare all records. `findings`: the first differences, each with its source partition.
-    `problems`: reasons why partitions could not be compared.
+    `counts`: result of the comparison of source and destination records. `left_out`: number of records that
+    were filtered or dead-lettered according to the checkpoints. `uncopied`: number of other source records
+    that were never copied. `counts` includes neither. `unjudged`: number of source offsets after the
+    checkpoints. `expired`: number of copied offsets that only the destination has deleted. `at_least`:
+    whether the counts are estimates, because there were too many differences. `findings`: the first
+    differences, each with its source partition. `problems`: reasons why partitions could not be compared.
     """
 
     topic: str
@@ -55,13 +54,14 @@ class AuditResult:
 
     @property
     def is_complete(self) -> bool:
-        """True if every source record up to the checkpoints is at the destination unchanged or was omitted
-        intentionally, and the destination has no foreign records. Duplicates are not counted as
-        differences."""
+        """True if source and destination are equal up to the checkpoints.
+
+        Records that were left out intentionally, and duplicates, do not count as differences.
+        """
         return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the result as a JSON object."""
         counts = self.counts
         arrived = counts.equal + counts.altered
         absent = counts.missing + counts.target_compacted + self.left_out + self.uncopied
@@ -110,9 +110,10 @@ def audit_datastream(
     definition: Mapping[str, Any],
     on_progress: Callable[[int, int, int], None] = lambda _compared, _partitions, _offsets: None,
 ) -> list[AuditResult]:
-    """Compare every topic of a datastream with its copy, up to the current checkpoints. Records that arrive
-    in the meantime are ignored. `definition`: definition in the format of /v1. `on_progress`: see
-    `audit_copy`.
+    """Compare every topic of a datastream with its copy, up to the current checkpoints.
+
+    Records that arrive in the meantime are ignored. `definition`: definition in the format of /v1.
+    `on_progress`: see `audit_copy`.
 
     Raises TopicMissing, Unreachable; NotFound if no checkpoint appears before the deadline.
     """
@@ -128,9 +129,11 @@ def audit_datastream(
 
 
 def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms: int) -> list[WindowSum]:
-    """Return the sums of all audit windows with rows since `since_ms` in the audit topic. Raises
-    InvalidRequest if no audit topic is configured, TopicMissing, Unreachable, NotAuthorized,
-    AnswerTooLarge."""
+    """Return the sums of all audit windows with rows since `since_ms` in the audit topic.
+
+    Raises InvalidRequest if no audit topic is configured; TopicMissing, Unreachable, NotAuthorized,
+    AnswerTooLarge.
+    """
     topic, cluster = settings.mirror.audit.topic, ClusterRef(settings.mirror.metrics_cluster)
     if not topic:
         raise InvalidRequest("mirror.audit.topic is empty, so audits write no windows")
@@ -140,10 +143,12 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 
 @dataclass(frozen=True, slots=True)
 class AuditTurn:
-    """Result of one run of a continuous audit. `results`: comparison of the records copied since the previous
-    run. `by_topic`: time (epoch ms) before which every record of the topic is at the destination; None if
-    unknown. `through_ms`: time (epoch ms) before which every record of all topics is at the destination; None
-    if unknown. `problem`: reason why this run failed; the next run compares the same records."""
+    """Result of one run of a continuous audit.
+
+    `results`: comparison of the records copied since the previous run. `by_topic`: time (epoch ms) before
+    which every record of the topic is at the destination, None if unknown. `through_ms`: the same for all
+    topics. `problem`: reason why this run failed. The next run then compares the same records.
+    """
 
     results: Sequence[AuditResult] = ()
     through_ms: int | None = None
@@ -151,7 +156,7 @@ class AuditTurn:
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the result as a JSON object."""
         return {
             "complete_through_ms": self.through_ms,
             "topics": [
@@ -165,11 +170,11 @@ class AuditTurn:
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditTurn]:
-    """Compare the records that a datastream has copied so far, and then every `seconds` the records copied
-    since the previous run. Never ends.
+    """Compare copied records repeatedly, and yield a result every `seconds`. Never ends.
 
+    The first run compares all copied records, each later run those copied since the previous run.
     `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable
-    error is yielded as the problem of a run; other errors are raised.
+    error is yielded as the problem of a run. Other errors are raised.
     """
     clock, watch = SystemClock(), AuditWatch(audit_job(definition))
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:

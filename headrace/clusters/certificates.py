@@ -24,8 +24,8 @@ def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]
 
 
 def _files(settings: HeadraceSettings) -> Iterator[tuple[str, str, bool]]:
-    """Yield, for each file, the key of the setting, the path, and whether the file contains certificate
-    authorities."""
+    """Yield the key of the setting, the path, and whether the file contains CA certificates, for each
+    file."""
     for alias, cluster in settings.clusters.items():
         if cluster.security.protocol.endswith("SSL"):
             place = f"clusters.{alias}.security"

@@ -1,4 +1,4 @@
-"""Resolution of the cluster references of datastreams with the settings."""
+"""Resolves the cluster references of datastreams."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Resolves cluster references. A reference is an alias in the settings or an address. Connections to an
-    address use neither TLS nor authentication. `addresses`: patterns of the addresses that definitions may
-    use."""
+    """Resolves cluster references.
+
+    A reference is an alias in the settings or an address. Connections to an address use neither TLS nor
+    authentication. `addresses`: patterns of addresses that definitions may use.
+    """
 
     def __init__(self, clusters: Mapping[str, KafkaCluster], addresses: Sequence[str] = ("*",)) -> None:
         self._clusters = clusters
@@ -54,9 +56,10 @@ class ClusterDirectory:
         return KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
 
     def _allowed(self) -> list[str]:
-        """Return patterns of the listeners that brokers may advertise if the cluster is referenced by
-        address. Listeners of clusters with an alias are excluded, because an alias has its own
-        permissions."""
+        """Return the listeners that brokers may advertise if the cluster is referenced by address.
+
+        Listeners of clusters with an alias are excluded, because an alias has its own permissions.
+        """
         taken = {
             server for cluster in self._clusters.values() for server in _servers(cluster.bootstrap_servers)
         }
@@ -69,8 +72,10 @@ class ClusterDirectory:
         ]
 
     def checked(self, label: str, reference: str) -> ClusterRef:
-        """Validate a cluster reference. `label`: name of the option, for errors. Raises ConfigError unless
-        the reference is an alias or an address."""
+        """Validate a cluster reference. Raises ConfigError unless it is an alias or an address.
+
+        `label`: name of the option, for errors.
+        """
         if reference not in self._clusters:
             try:
                 bootstrap_servers(label, reference)
@@ -81,9 +86,11 @@ class ClusterDirectory:
         return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
-        """Return the alias of the cluster with the bootstrap servers `address`. Return `address` itself if
-        its servers belong to no alias or to several. Connections use the bootstrap servers of the alias, so
-        that its credentials are never sent to a server of another cluster."""
+        """Return the alias of the cluster with these bootstrap servers.
+
+        Returns the address itself if its servers belong to no alias or to several. Connections use the
+        bootstrap servers of the alias, so that its credentials are never sent to a server of another cluster.
+        """
         wanted = _servers(address)
         near = {
             alias: servers
@@ -96,8 +103,10 @@ class ClusterDirectory:
         return ClusterRef(address)
 
     def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
-        """Return the rules that definitions must meet. `knows_callers`: whether callers are authenticated, so
-        that permissions apply to principals."""
+        """Return the rules that definitions must meet.
+
+        `knows_callers`: callers are authenticated, so permissions belong to principals.
+        """
         rights = {
             ClusterRef(alias): ClusterRights(
                 cluster.readers, cluster.writers, cluster.adopters, cluster.groups

@@ -1,4 +1,4 @@
-"""Configured names of Headrace's own topics."""
+"""Configured names of internal topics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from headrace.settings import HeadraceSettings
 
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
-    """Return the names of Headrace's own topics. Topic patterns of datastreams do not match these topics, and
-    no topic is mirrored into them.
+    """Return the names of the internal topics of Headrace.
+
+    Topic patterns of datastreams do not match them, and no topic is mirrored into them.
 
     Topics of the sampler are not included, because they may be mirrored for another Cruise Control.
     """

@@ -1,4 +1,4 @@
-"""Detection of passwords and tokens that are sent over the network without TLS."""
+"""Detects passwords and tokens that are sent over the network without TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Queries of Kafka clusters for REST requests: limited to a few seconds, and one at a time per cluster."""
+"""Queries Kafka clusters for REST requests.
+
+Queries take at most a few seconds. Each cluster gets one query at a time.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,11 @@ class ClusterQuestions:
     def stored_to_translate(
         self, source: ClusterRef, destination: ClusterRef, group: GroupName
     ) -> StoredLanes:
-        """Return the stored progress for translations of offsets between two clusters. If the source is
-        unreachable, the start offsets of its logs are missing in the result, and the source is not queried
-        again for a while. Raises NothingStored."""
+        """Return the stored progress for translations of offsets between two clusters. Raises NothingStored.
+
+        If the source is unreachable, the start offsets of its logs are missing, and the source is not queried
+        again for a while.
+        """
         if self._turns.failure(source) is not None:
             return self.stored(destination, group)
         found = self._answer(
@@ -68,8 +73,7 @@ class ClusterQuestions:
         return self._answer(destination, lambda bench: stored_groups(bench, destination, keys))
 
     def pair_copy(self, cluster: ClusterRef, name: str) -> PairState | None:
-        """Return the copy of a pair's state that a cluster stores; None if it stores none. Raises
-        CorruptData, NewerFormat."""
+        """Return the copy of a pair's state on a cluster, or None. Raises CorruptData, NewerFormat."""
         return self._answer(cluster, lambda bench: StateCopy(bench, cluster, name).read())
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:

@@ -65,8 +65,10 @@ KeyOption = Annotated[
 
 
 class DefaultCommandGroup(TyperGroup):
-    """Command group with a default command: `headrace audit NAME` is short for `headrace audit compare NAME`.
-    `default`: name of the default command."""
+    """Command group with a default command: `headrace audit NAME` means `headrace audit compare NAME`.
+
+    `default`: name of the default command.
+    """
 
     default: ClassVar[str] = "compare"
 
@@ -140,7 +142,7 @@ def compare(
 def _watch(
     settings: HeadraceSettings, definition: Mapping[str, Any], interval: str, lateness: str, *, as_json: bool
 ) -> None:
-    """Audit until interrupted; exit with 1 if a comparison has found a difference."""
+    """Audit until interrupted. Exit with 1 if a comparison has found a difference."""
     from headrace.clusters.audits import watch_datastream
     from headrace.console.durations import duration_seconds, milliseconds
 
@@ -267,7 +269,7 @@ def certify(
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="Certificate of headrace audit certify.")],
+    file: Annotated[Path, typer.Argument(help="Certificate file of headrace audit certify.")],
     key: KeyOption = None,
     against_clusters: Annotated[
         bool, typer.Option("--against-clusters", help="Compare the certified offsets again.")
@@ -307,7 +309,7 @@ def check(
 
 
 def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
-    """Return the content of the key file, for signing or for checking a signature. Raises ConfigError."""
+    """Return the content of the key file. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)

@@ -1,4 +1,4 @@
-"""Calls of a service: its client, and the options that name the service, the output format, and the cause."""
+"""Client of a service, and options for the service, the output format and the reason."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ WhoOption = Annotated[
 def connect(
     at: str, config: Path | None, timeout_seconds: float = 30.0, *, looks_up: bool = True
 ) -> RestClient:
-    """Return a client of the instances at `at` or, if it is empty, at the configured addresses.
+    """Return a client of the instances at `at`, by default at the configured addresses.
 
-    `looks_up`: whether the client reads the addresses of live instances from the coordination store if no
-    configured address responds. Raises InvalidRequest for an invalid address."""
+    `looks_up`: if no configured address responds, read the addresses of live instances from the coordination
+    store. Raises InvalidRequest for an invalid address.
+    """
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient
@@ -77,7 +78,7 @@ def _live_addresses(config: Path | None) -> Sequence[str]:
 
 
 def _checked_access(config: Path | None, at: str) -> ServiceAccess:
-    """Return the addresses and credentials from the validated settings. Raises ConfigError with all invalid
+    """Return addresses and credentials from the validated settings. Raises ConfigError with all invalid
     settings."""
     from headrace.console.access.caller import ServiceAccess
     from headrace.settings import load_settings
@@ -105,7 +106,7 @@ class CallOptions(ServiceOptions):
     as_json: JsonOption = False
 
     def printed_json(self, document: object) -> bool:
-        """Print the document if --json is given; return whether it is."""
+        """Print the document and return True if --json is given, else return False."""
         if self.as_json:
             print_json(document)
         return self.as_json
@@ -125,5 +126,5 @@ class CauseOptions(OptionGroup):
 
     @property
     def given(self) -> dict[str, Any]:
-        """Fields of a request in which the service names the requester if the caller does not."""
+        """Fields of a request. The service adds the requester if the caller does not name one."""
         return {"reason": self.reason, **({"requested_by": self.requested_by} if self.requested_by else {})}

@@ -87,7 +87,7 @@ def canary(
 
 
 def _path(datastream: str, source: str, destination: str, at: str, config: Path | None) -> CanaryPath:
-    """Return the source and destination of the canary records. Raises InvalidRequest for contradictory
+    """Return source and destination of the canary records. Raises InvalidRequest for contradictory
     options."""
     from headrace.console.resources import path_of
     from headrace.oncall.canaries import path_of_definition
@@ -114,8 +114,10 @@ def _path(datastream: str, source: str, destination: str, at: str, config: Path 
 
 @contextmanager
 def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath) -> Iterator[None]:
-    """Copy the canary topic in a worker process for the `with` block, as `headrace copy` does. Deletes the
-    topic and its copy afterwards."""
+    """Copy the canary topic in a worker process during the `with` block.
+
+    The topic and its copy are deleted afterwards.
+    """
     import re
 
     from headrace.commands.copy import copy_setup

@@ -180,7 +180,7 @@ def _transfer(
 
 
 def _require_room(report: Path) -> None:
-    """Check that the report can be written before copying starts. Raises InvalidRequest, OSError."""
+    """Check before copying that the report can be written. Raises InvalidRequest, OSError."""
     from mirror.errors import InvalidRequest
 
     if report.is_dir() or not report.parent.is_dir():
@@ -283,8 +283,8 @@ def _stop_at_signals(stop: Callable[[], None], kill: Callable[[int, FrameType | 
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
     """Show progress until the workers have ended.
 
-    Stops at the first SIGINT or SIGTERM, and kills the workers at the second. With `ends`, also stops when
-    all remaining partitions have been paused for `_PATIENCE_SECONDS` without a copied record.
+    Stops at the first SIGINT or SIGTERM, and kills the workers at the second. `ends`: also stop if all
+    remaining partitions are paused and no record was copied for `_PATIENCE_SECONDS`.
     """
     from headrace.copy.report import ProgressLine
 

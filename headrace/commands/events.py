@@ -139,7 +139,7 @@ def incidents(
 
 
 def _gain_of(gain: Mapping[str, Any]) -> str:
-    """Format the predicted and actual saving of the first rebalance."""
+    """Format the predicted and the actual saving of the first rebalance."""
     predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
     return (
         f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted another {lasted}"
@@ -151,8 +151,10 @@ def _seconds_of(value: float | None) -> str:
 
 
 def _late_of(incident: Mapping[str, Any]) -> list[str]:
-    """Format the late records of a closed incident for each objective. The result is empty for an open
-    incident, and if an instance of an older version does not report late records."""
+    """Format the late records of a closed incident for each objective.
+
+    Empty for an open incident, or if an older instance does not report late records.
+    """
     if "deliveries" not in incident or incident["closed_ms"] is None:
         return []
     if incident["deliveries"] is None:
@@ -164,8 +166,7 @@ def _late_of(incident: Mapping[str, Any]) -> list[str]:
 
 
 def _cost_of(incident: Mapping[str, Any]) -> str:
-    """Format the cost of an incident. The cost is unknown if an instance of an older version does not report
-    it."""
+    """Format the cost of an incident. The cost is unknown if an older instance does not report it."""
     if "costs" not in incident:
         return "cost: unknown"
     parts = [f"{duration_text(incident['bad_seconds'])} bad"]

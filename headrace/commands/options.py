@@ -12,7 +12,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def choice(kind: type[E], option: str, value: str) -> E:
-    """Parse the value of an option with fixed choices. Raises InvalidRequest with the choices."""
+    """Parse the value of an option with fixed choices. Raises InvalidRequest."""
     from mirror.errors import InvalidRequest
 
     try:

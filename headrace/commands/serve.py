@@ -141,8 +141,11 @@ def _background_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the background threads: audits, and the threads that are active
-    while the instance is leader (sizing advice, consumer groups, use of topics, own monitor)."""
+    """Return functions that start and stop the background threads.
+
+    The threads are audits, and those of the leader: sizing advice, consumer groups, use of topics, own
+    monitor.
+    """
     from api.metrics.collector import AdviceCollector
     from api.metrics.movement import AuditCollector, GroupCollector
 

@@ -41,7 +41,7 @@ def translate(
         bool,
         typer.Option(
             "--rewind",
-            help="Also commit positions that are behind the group's positions on the other cluster.",
+            help="Also commit offsets that are lower than the group's offsets on the other cluster.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -51,7 +51,7 @@ def translate(
         str,
         typer.Option(
             help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After"
-            " this time, positions beyond the copied range are replaced by its end."
+            " this time, offsets beyond the copied range are replaced by the end of that range."
         ),
     ] = "30s",
     as_json: JsonOption = False,
@@ -109,8 +109,10 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the plan as soon as checkpoints have reached all positions of the group. After `seconds`, return
-    the latest plan."""
+    """Return the plan as soon as checkpoints have reached all positions of the group.
+
+    After `seconds`, returns the latest plan.
+    """
     from headrace.console.patience import last_look
 
     return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
@@ -118,7 +120,9 @@ def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> lis
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
     """Report positions that cannot be translated, and partitions in which the group will reread records.
-    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic."""
+
+    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic.
+    """
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED
@@ -141,7 +145,10 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
 
 
 def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None:
-    """Print the translated positions. `done`: number of committed positions; None for a dry run."""
+    """Print the translated positions.
+
+    `done`: number of committed positions, None for a dry run.
+    """
     from headrace.console.terminal import console, print_table
 
     rows = [

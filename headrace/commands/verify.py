@@ -49,7 +49,7 @@ def verify(
     """Compare topics with their copies.
 
     Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped.
-    Without --state, these records count as differences.
+    Without --state, such records count as differences.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import StatusLine, print_json

@@ -30,8 +30,7 @@ _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
 _SSL: Final = "[SSL"
 _AS_SENT: Final = {"Accept-Encoding": "identity"}
-"""Requests an uncompressed response, because a compressed response could expand to thousands of times its
-size."""
+"""Header for an uncompressed response. A compressed response could expand to thousands of times its size."""
 _SILENCE_SECONDS: Final = 45.0
 """Read timeout of an event stream: three heartbeat intervals."""
 _CONNECT_SECONDS: Final = 3.0
@@ -43,8 +42,10 @@ _AWAY: Final = frozenset({502, 503, 504})
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return a TLS context with the CA certificates of the machine. The result is cached, because loading
-    takes 17 ms of CPU time."""
+    """Return a TLS context with the CA certificates of the machine.
+
+    The result is cached, because loading takes 17 ms of CPU time.
+    """
     return httpx.create_ssl_context()
 
 
@@ -63,8 +64,10 @@ def _context_of(settings: ClientCredentials) -> ssl.SSLContext:
 
 
 def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
-    """Return the headers that authenticate the caller. Raises ConfigError, and InvalidRequest if the token
-    would be sent to another machine in plain text."""
+    """Return the headers that authenticate the caller. Raises ConfigError.
+
+    Raises InvalidRequest if the token would be sent to another machine in plain text.
+    """
     token = settings.token()
     if not token:
         return {}
@@ -79,11 +82,10 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 class RestClient:
     """REST client that sends each request to any instance of the service.
 
-    `addresses`: `host:port` or `https://host:port`, separated by commas. If an address does not respond, the
-    client tries the next address, and finally the addresses that `find_more` returns. `note_age`: called with
-    the age in seconds if a response is stale because the coordination store is unreachable.
-    `keeps_connection`: if False, connections are closed after each response, so that callers need not call
-    `close`. `settings`: credentials of the caller; if None, calls are anonymous.
+    `addresses`: `host:port` or `https://host:port`, separated by commas. Addresses are tried in order, and
+    finally the addresses that `find_more` returns. `note_age`: called with the age of a response in seconds
+    if the coordination store is unreachable. `keeps_connection`: if False, the connection is closed after
+    each response, and `close` is not needed. `settings`: credentials of the caller; None for anonymous calls.
     """
 
     def __init__(
@@ -119,21 +121,25 @@ class RestClient:
         )
 
     def _context(self, url: str) -> ssl.SSLContext | bool:
-        """Return the TLS context, or False for plain HTTP, so that certificates are only loaded if needed."""
+        """Return the TLS context, or False for plain HTTP.
+
+        Certificates are loaded only if needed.
+        """
         if not url.startswith("https://"):
             return False
         return _context_of(self._settings) if self._settings else tls_context()
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
-        """Return the timeouts. The connect timeout is short if there are further instances to try."""
+        """Return the timeouts. The connect timeout is short if there are more instances to try."""
         seconds = self._timeout_seconds
         connect = min(seconds, _CONNECT_SECONDS) if len(self._addresses) > 1 else seconds
         return httpx.Timeout(seconds, read=read_seconds, connect=connect)
 
     def _send(self, send: Callable[[httpx.Client], httpx.Response], *, may_repeat: bool) -> httpx.Response:
-        """Send a request to the first instance that responds. If an instance may already have received the
-        request, it is sent to another instance only if `may_repeat` is set. Raises the last
-        TransportError."""
+        """Send a request to the first instance that responds. Raises the last TransportError.
+
+        `may_repeat`: if an instance may have received the request, send it to another instance nevertheless.
+        """
         for _ in range(len(self._addresses) - 1):
             try:
                 return send(self._client)
@@ -151,8 +157,7 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Call `find_more`, at most once. If `find_more` returns new addresses, use the first new address and
-        return True."""
+        """Get more addresses from `find_more`, once. Return whether there is a new address."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:
@@ -173,14 +178,19 @@ class RestClient:
         return self._ask("GET", path, params=parameters)
 
     def post(self, path: str, body: object = None, **parameters: Any) -> Any:
-        """Send a POST request and return the JSON of the response. If `body` is None, an empty object is
-        sent, because actions require a body. Raises Unreachable, InvalidRequest, HeadraceError."""
+        """Send a POST request, and return the JSON of the response.
+
+        A body of None is sent as an empty object, because actions require a body. Raises Unreachable,
+        InvalidRequest, HeadraceError.
+        """
         return self._ask("POST", path, json={} if body is None else body, params=parameters)
 
     def begin(self, method: str, path: str, body: object = None, **parameters: Any) -> tuple[Any, str]:
-        """Send a request without a version check. Return the JSON of the response, and the path of the
-        operation that the request started; the path is empty if none was started. Raises the same errors as
-        `post`."""
+        """Send a request that may start an operation. Return the JSON of the response, and the path of the
+        operation.
+
+        The path is empty if no operation was started. Raises the errors of `post`.
+        """
         headers = {"If-Match": "*"} if method == "DELETE" else {}
         more = {} if body is None and method != "POST" else {"json": body or {}}
         response = self._answer(method, path, headers=headers, params=parameters, **more)
@@ -188,8 +198,10 @@ class RestClient:
         return self._json(response), location if location.startswith(f"{OPERATIONS}/") else ""
 
     def create(self, path: str, body: object, **parameters: Any) -> Any:
-        """Create a resource and return the JSON of the response. If there is no response, the request is
-        retried once with the same idempotency key. Raises the same errors as `post`."""
+        """Create a resource, and return the JSON of the response. Raises the errors of `post`.
+
+        Without a response, the request is retried once with the same idempotency key.
+        """
         headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
         try:
             return self._ask("POST", path, json=body, headers=headers, params=parameters)
@@ -206,26 +218,33 @@ class RestClient:
         return self._json(response), str(response.headers.get("ETag", "*"))
 
     def patch(self, path: str, changes: object, version: str, **parameters: Any) -> Any:
-        """Apply a merge patch if the resource still has the version `version`, and return the JSON of the
-        response. Raises Unreachable, InvalidRequest, StaleVersion, HeadraceError."""
+        """Apply a merge patch to a resource with this version, and return the JSON of the response.
+
+        Raises Unreachable, InvalidRequest, StaleVersion, HeadraceError.
+        """
         headers = {"If-Match": version, "Content-Type": "application/merge-patch+json"}
         return self._ask("PATCH", path, json=changes, headers=headers, params=parameters)
 
     def put(self, path: str, document: object, version: str, **parameters: Any) -> Any:
-        """Replace the resource if it still has the version `version`, and return the JSON of the response.
-        Raises the same errors as `patch`."""
+        """Replace a resource with this version, and return the JSON of the response. Raises the errors of
+        `patch`."""
         headers = {"If-Match": version}
         return self._ask("PUT", path, json=document, headers=headers, params=parameters)
 
     def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
-        """Delete the resource if it still has the version `version` (default: any version), and return the
-        JSON of the response. Raises Unreachable, NotFound, StaleVersion, HeadraceError."""
+        """Delete a resource with this version (default: any), and return the JSON of the response.
+
+        Raises Unreachable, NotFound, StaleVersion, HeadraceError.
+        """
         return self._ask("DELETE", path, headers={"If-Match": version}, params=parameters)
 
     @contextlib.contextmanager
     def stream(self, path: str, headers: Mapping[str, str], **parameters: Any) -> Iterator[Iterator[bytes]]:
-        """Open a streaming response and yield its bytes as they arrive. Raises the same errors as `get`, and
-        Unreachable if the stream ends unexpectedly or heartbeats are missing."""
+        """Open a streaming response, and yield its bytes as they arrive.
+
+        Raises the errors of `get`. Raises Unreachable if the stream ends unexpectedly or heartbeats are
+        missing.
+        """
         timeout = self._timeout(_SILENCE_SECONDS)
 
         def send(client: httpx.Client) -> httpx.Response:
@@ -287,8 +306,7 @@ class RestClient:
         return response
 
     def _whole(self, response: httpx.Response) -> httpx.Response:
-        """Read the body of a response. Raises ServiceAnswerTooLarge, and HeadraceError if the body is
-        compressed."""
+        """Read the body of a response. Raises ServiceAnswerTooLarge; HeadraceError if it is compressed."""
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise self._stranger()
         body = bytearray()
@@ -314,8 +332,7 @@ class RestClient:
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:
-    """Return the error that the service raised. The kind in the problem document determines the class of the
-    error."""
+    """Return the error that the service raised. Its class is the kind in the problem document."""
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")

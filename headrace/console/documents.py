@@ -51,8 +51,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
-    """Return YAML without a trailing line feed. If `several` is set, each document starts with `---`.
-    Invisible characters are written as YAML escapes, which parsers decode to the same values."""
+    """Return YAML without a trailing line feed.
+
+    `several`: start each document with `---`. Invisible characters are written as YAML escapes.
+    """
     given = list(documents)
 
     def dump(allow_unicode: bool) -> str:
@@ -72,9 +74,11 @@ def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
 
 
 def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]:
-    """Parse the documents in a text. Each item of a top-level list is a document. `where`: location of the
-    text, for errors. A text that starts with a brace or bracket is parsed as JSON even if `is_json` is False.
-    Raises InvalidRequest."""
+    """Parse the documents in a text. Raises InvalidRequest.
+
+    Each item of a top-level list is a document. A text that starts with a brace or bracket is parsed as JSON.
+    `where`: location of the text, for errors.
+    """
     try:
         if is_json or text.lstrip()[:1] in ("{", "["):
             found = [json.loads(text, object_pairs_hook=mapping_of)]
@@ -105,8 +109,7 @@ def mapping_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check(documents: list[Any]) -> None:
-    """Raise ValueError for values that JSON cannot represent, and for YAML aliases that expand
-    excessively."""
+    """Raise ValueError for values that JSON cannot represent, and for excessive YAML aliases."""
     waiting, count = list(documents), 0
     while waiting:
         value = waiting.pop()

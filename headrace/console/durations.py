@@ -16,8 +16,11 @@ _LENGTH: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) *(ms|s|m|h|d)")
 
 
 def milliseconds(text: str, longest_ms: int = _CENTURY_MS) -> int:
-    """Parse a duration such as 90s, 10m, 6h or 2d, and return it in milliseconds. Raises InvalidRequest if
-    the duration is invalid, below one millisecond or above `longest_ms`, which must be whole hours."""
+    """Parse a duration such as 90s, 10m, 6h or 2d, and return it in milliseconds.
+
+    Raises InvalidRequest if the duration is invalid, below one millisecond or above `longest_ms`, which must
+    be whole hours.
+    """
     found = _LENGTH.fullmatch(text.strip())
     length_ms = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if length_ms < 1:

@@ -1,4 +1,4 @@
-"""Escaping of untrusted text for terminals, such as names, reasons, problems and messages of servers.
+"""Escapes untrusted text for terminals, such as names, reasons and messages of servers.
 
 Escape sequences could recolour, erase or rewrite earlier output, bidirectional overrides could reverse a
 name, and a line break could start a line that looks like output of the command.
@@ -10,8 +10,11 @@ import json
 
 
 def visible(text: str) -> str:
-    """Return the text on one line with invisible characters escaped: control and format characters, lone
-    surrogates, line breaks, and whitespace other than the plain space."""
+    """Return the text on one line, with invisible characters escaped.
+
+    Invisible characters are control and format characters, lone surrogates, line breaks, and whitespace other
+    than the plain space.
+    """
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else _escape(character) for character in text)
@@ -23,8 +26,7 @@ def visible_lines(text: str) -> str:
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-    """Return JSON with invisible characters written as JSON escapes, which parsers decode to the same
-    values."""
+    """Return JSON with invisible characters written as JSON escapes."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     if text.replace("\n", "").isprintable():
         return text

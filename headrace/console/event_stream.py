@@ -22,9 +22,11 @@ _ID: Final = re.compile(POSITION)
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """A message of the stream. `identity`: event id after which to resume. `event`: the event; None if the
-    message contains none. `gap`: reason why events before this message were missed; empty if none were
-    missed."""
+    """A message of the stream.
+
+    `identity`: event id after which to resume. `event`: the event, None if the message contains none. `gap`:
+    reason why earlier events were missed, or an empty string.
+    """
 
     identity: str
     event: dict[str, Any] | None = None
@@ -39,8 +41,10 @@ def follow(
     note: Callable[[str], None],
     sleep: Callable[[float], None],
 ) -> None:
-    """Pass every event after `since` to `show`, without end. If `since` is empty, start with the next event.
-    If the connection is lost or the instance stops, reconnect and resume with the next retained event.
+    """Pass every event after `since` to `show`. Never ends.
+
+    If `since` is empty, the next event is the first. After a lost connection, the stream resumes with the
+    next retained event.
 
     Raises Unreachable if the first connection fails, and HeadraceError for errors that cannot be retried.
     """
@@ -66,8 +70,10 @@ def follow(
 
 
 def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
-    """Yield the messages of a stream. Comments (heartbeats) are skipped. A message with only an id advances
-    the position. Raises HeadraceError for data that is not an event stream."""
+    """Yield the messages of a stream. Raises HeadraceError for data that is not an event stream.
+
+    Comments (heartbeats) are skipped. A message with only an id advances the position.
+    """
     fields: dict[str, str] = {}
     for line in lines_of(chunks):
         if line:
@@ -81,8 +87,10 @@ def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines, split at line feeds only, because texts may contain other line separators. An incomplete
-    last line is dropped. Raises HeadraceError if a line is too long."""
+    """Yield lines, split at line feeds only. Raises HeadraceError if a line is too long.
+
+    Texts may contain other line separators. An incomplete last line is dropped.
+    """
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")

@@ -19,8 +19,10 @@ _OF_THE_SYSTEM: Final = ("/dev", "/proc")
 
 
 def read_file(path: Path) -> str:
-    """Read a text file as UTF-8, with or without a byte order mark. Raises InvalidRequest for invalid UTF-8,
-    and OSError with the name of the file."""
+    """Read a UTF-8 text file, with or without a byte order mark.
+
+    Raises InvalidRequest for invalid UTF-8; OSError with the name of the file.
+    """
     try:
         with _named(path):
             return path.read_text(encoding="utf-8-sig")
@@ -37,9 +39,10 @@ def read_stdin() -> str:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Replace the content of a file atomically. A device or a pipe is written directly, and may receive only
-    part of the content on failure. Raises OSError with the name of the file, even for a full disk, for which
-    the system reports no name."""
+    """Replace the content of a file atomically. Raises OSError with the name of the file.
+
+    A device or a pipe is written directly, and may receive only a part of the content.
+    """
     data = content.encode() if isinstance(content, str) else content
     with _named(path):
         if _is_written_as_it_is(path):
@@ -49,8 +52,10 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _is_written_as_it_is(path: Path) -> bool:
-    """Return whether the path must be written directly, because it is a device, a pipe, or a file in a
-    read-only folder."""
+    """Return whether a path must be written directly.
+
+    True for a device, a pipe, or a file in a read-only folder.
+    """
     if any(path.absolute().is_relative_to(folder) for folder in _OF_THE_SYSTEM):
         return True
     return path.exists() and not (path.is_file() and os.access(path.resolve().parent, os.W_OK))

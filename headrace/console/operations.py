@@ -21,8 +21,7 @@ def wait_for_end(
     *,
     sleep: Callable[[float], None] | None = None,
 ) -> Mapping[str, Any]:
-    """Wait for an operation, and return it once it is done or failed. Progress is reported on stderr when it
-    changes.
+    """Wait for the end of an operation, and return it. Progress is reported on stderr.
 
     Raises TimedOut with the operation, which continues.
     """

@@ -18,12 +18,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OptionGroup:
-    """Base of groups of options: frozen dataclasses whose fields have the type and the default of an option
-    each."""
+    """Base class of groups of options.
+
+    Groups are frozen dataclasses. Each field has the type and the default of an option.
+    """
 
 
 def flattened(command: Command) -> Command:
-    """Return a command whose groups of options are separate options. The command receives the groups."""
+    """Return a command whose groups of options are separate options."""
     hints = get_type_hints(command, include_extras=True)
     kinds: dict[str, Any] = {
         name: kind for name, kind in hints.items() if inspect.isclass(kind) and issubclass(kind, OptionGroup)

@@ -25,8 +25,10 @@ def last_look(
     timeout_seconds: float,
     sleep: Callable[[float], None] | None = None,
 ) -> _T:
-    """Call `look` at increasing intervals until `is_over` returns True for its result or the timeout passes.
-    Return the latest result."""
+    """Call `look` at increasing intervals until `is_over` accepts its result or the timeout passes.
+
+    Returns the latest result.
+    """
     until, wait = time.monotonic() + timeout_seconds, _FIRST_SECONDS
     while not is_over(found := look()) and time.monotonic() < until:
         (sleep or pause)(wait)
@@ -37,9 +39,10 @@ def last_look(
 def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `look` until it returns an empty string, and return the empty string. On timeout, return the
-    latest result of `look`. After a retriable error, such as an unreachable instance, polling continues;
-    other errors of `look` are raised."""
+    """Call `look` until it returns an empty string or the timeout passes. Return its latest result.
+
+    After a retriable error, such as an unreachable instance, polling continues. Other errors are raised.
+    """
 
     def lacking() -> str:
         try:

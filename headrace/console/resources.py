@@ -1,4 +1,4 @@
-"""REST paths that commands request, conditions for which commands wait, and the state of instances."""
+"""REST paths, conditions for which commands wait, and states of instances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLANS: Final = "/v1/plans"
 UNKNOWN: Final = "?"
 """Text of an unknown value in a table."""
 _MOST_SKEW_MS: Final = 1_000.0
-"""Tolerated clock skew. Displayed ages of records are wrong by the clock skew."""
+"""Tolerated clock skew in ms. Displayed ages of records are wrong by the skew."""
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
@@ -34,8 +34,11 @@ class WaitCondition(StrEnum):
 
 
 def path_of(name: str) -> str:
-    """Return the path of a datastream. A damaged datastream may have any name. Raises InvalidRequest for
-    names that would resolve to another resource."""
+    """Return the path of a datastream.
+
+    A damaged datastream may have any name. Raises InvalidRequest for a name that would resolve to another
+    resource.
+    """
     if name in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid datastream name {name!r}", advice="list names with headrace datastream list"
@@ -44,8 +47,10 @@ def path_of(name: str) -> str:
 
 
 def path_of_consumer_group(name: str, group: str) -> str:
-    """Return the path of a consumer group that follows a datastream. Raises InvalidRequest for names that
-    would resolve to another resource."""
+    """Return the path of a synchronised consumer group.
+
+    Raises InvalidRequest for a name that would resolve to another resource.
+    """
     if group in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid group name {group!r}", advice="list names with headrace groups list DATASTREAM"
@@ -54,8 +59,10 @@ def path_of_consumer_group(name: str, group: str) -> str:
 
 
 def path_of_lost(name: str) -> str:
-    """Return the path of a datastream whose definition the coordination store has lost. Raises InvalidRequest
-    for names that would resolve to another resource."""
+    """Return the path of a lost datastream.
+
+    Raises InvalidRequest for a name that would resolve to another resource.
+    """
     if name in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid datastream name {name!r}", advice="list names with headrace datastream lost"
@@ -64,8 +71,10 @@ def path_of_lost(name: str) -> str:
 
 
 def path_of_group(prefix: str) -> str:
-    """Return the path of a group: all datastreams that share tasks. Raises InvalidRequest for prefixes that
-    would resolve to another resource."""
+    """Return the path of a group of datastreams that share tasks.
+
+    Raises InvalidRequest for a prefix that would resolve to another resource.
+    """
     if prefix in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid task prefix {prefix!r}", advice="show task prefixes with headrace datastream get"
@@ -74,8 +83,10 @@ def path_of_group(prefix: str) -> str:
 
 
 def path_of_plan(identity: str) -> str:
-    """Return the path of a computed plan. Raises InvalidRequest for ids that would resolve to another
-    resource."""
+    """Return the path of a computed plan.
+
+    Raises InvalidRequest for an id that would resolve to another resource.
+    """
     if identity in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid plan id {identity!r}", advice="compute a plan with headrace datastream plan"
@@ -93,8 +104,7 @@ def instance_state(instance: Mapping[str, Any]) -> str:
 
 
 def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each unhealthy component of an instance, or the reason why the instance did not
-    respond."""
+    """Yield a sentence for each unhealthy component of an instance, or why it did not respond."""
     if instance["health"] is None:
         yield instance["reason"] or instance["state"]
         return
@@ -136,8 +146,10 @@ class ClusterSkew(NamedTuple):
 
 
 def worst_skews(instances: Iterable[Mapping[str, Any]]) -> dict[str, ClusterSkew]:
-    """Return the largest clock skew of each cluster, sorted by cluster name. `instances`: response of `GET
-    /v1/instances`."""
+    """Return the largest clock skew of each cluster, sorted by cluster name.
+
+    `instances`: response of `GET /v1/instances`.
+    """
     found: dict[str, ClusterSkew] = {}
     for instance in instances:
         for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():

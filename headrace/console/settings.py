@@ -23,11 +23,11 @@ class ClientSettings(Settings):
     """Settings of commands that call a service."""
 
     addresses: list[str] = Field(default=[])
-    """Instances that commands call, as `host:port` or `https://host:port`. Commands call the instances in
-    this order until one responds. If empty, commands call the address in `api`. If none of these instances
-    responds and the settings have `[zookeeper]`, commands look for live instances there."""
+    """Instances that commands call, as `host:port` or `https://host:port`, in the order of preference. If
+    empty, the address in `api`. If none of them responds and `[zookeeper]` is set, commands look up live
+    instances there."""
     token_file: str = ""
-    """File with the token; the variable HEADRACE_TOKEN takes precedence."""
+    """File with the token. The variable HEADRACE_TOKEN takes precedence."""
     ca_file: str = ""
     """CA certificates (PEM) to verify the certificate of the service; if empty, the CA certificates of the
     machine."""
@@ -50,5 +50,5 @@ class ClientSettings(Settings):
         return self
 
     def token(self) -> str:
-        """Return the token; empty if there is none. Raises ConfigError without the token in its message."""
+        """Return the token, empty if there is none. Raises ConfigError without the token in its message."""
         return token_of(self.token_file)

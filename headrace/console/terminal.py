@@ -1,4 +1,4 @@
-"""Output of commands, for people and for programs.
+"""Output of commands for users and programs.
 
 All output of commands goes through this module. The module never interprets output as markup, and it escapes
 control characters.
@@ -28,19 +28,23 @@ _CONTINUED: Final = "\n  "
 _BETWEEN: Final = 2
 """Number of terminal cells between two columns."""
 _NARROWEST: Final = 24
-"""Minimum width of a folded column in cells. If the table is still too wide with folded columns, each row is
-printed as a record."""
+"""Minimum width of a folded column in cells.
+
+If the table is still too wide, each row is printed as a record.
+"""
 _TERMINAL_SECONDS: Final = 0.2
 _FILE_SECONDS: Final = 5.0
 _NOTHING: Final = "-"
-"""Text of an empty table cell in the output to a pipe, so that every line has the same number of fields."""
+"""Text of an empty table cell in a pipe, so that every line has the same number of fields."""
 
 Lines = list[str]
 
 
 class Terminal:
-    """Prints lines verbatim: brackets such as `[a-z]+` are not interpreted as markup, and `:warning:` is not
-    replaced with an emoji."""
+    """Prints lines verbatim.
+
+    Brackets such as `[a-z]+` are not interpreted as markup, and `:warning:` is not replaced with an emoji.
+    """
 
     def __init__(self, *, stderr: bool = False) -> None:
         self._is_stderr = stderr
@@ -53,7 +57,7 @@ class Terminal:
 
     @cached_property
     def _is_terminal(self) -> bool:
-        """Whether the stream is a terminal according to Rich. Rich is only imported if the output may be a
+        """True if the stream is a terminal according to Rich. Rich is only imported if the output may be a
         terminal."""
         may_be = self._stream.isatty() or any(map(os.environ.get, _MAKE_A_TERMINAL))
         return may_be and self._console.is_terminal
@@ -68,8 +72,10 @@ class Terminal:
         return self._console.width
 
     def print(self, text: str = "", **how: Any) -> None:
-        """Print one line. On a terminal, the line is wrapped between words; in a pipe or a file, it is not
-        wrapped. `how`: options of `rich.console.Console.print`."""
+        """Print one line.
+
+        On a terminal, the line is wrapped between words. `how`: options of `rich.console.Console.print`.
+        """
         if self._is_terminal:
             self._console.print(visible(text), **{"soft_wrap": False, **how})
         else:
@@ -77,11 +83,12 @@ class Terminal:
             self._stream.flush()
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Print a table. A cell of None is empty, and a list is printed with one line per item.
+        """Print a table.
 
-        Cells are never truncated. If the table is too wide for the terminal, columns are folded. If folded
-        columns would not be legible, each row is printed as a record of `column value` lines. A pipe or a
-        file receives a heading and one line per row, regardless of width.
+        A cell of None is empty. A list is printed with one line per item. Cells are never truncated. If the
+        table is too wide for the terminal, columns are folded. If columns would become illegible, each row is
+        printed as a record of `column value` lines. A pipe or a file always receives a heading and one line
+        per row.
         """
         cells = [[_cell(value) for value in row] for row in rows]
         if not self._is_terminal:
@@ -112,8 +119,10 @@ class Terminal:
 
 
 def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> int:
-    """Return the minimum width of a legible table in cells. A column needs the width of its widest line, but
-    at most the width of a folded column."""
+    """Return the minimum width of a legible table in cells.
+
+    A column needs the width of its widest line, at most that of a folded column.
+    """
     widest = [
         max([cell_len(name), *(cell_len(text) for row in cells for text in row[number])])
         for number, name in enumerate(columns)
@@ -139,9 +148,10 @@ def _cell(value: object) -> Lines:
 
 
 class StatusLine:
-    """Progress on stderr. On a terminal, one line is rewritten in place and never wider than the terminal. In
-    a pipe or a file, a new progress line is printed every few seconds. `since`: start of the work in seconds
-    (any clock); the first line appears one interval later.
+    """Progress on stderr.
+
+    On a terminal, one line is rewritten in place. In a pipe or a file, a new line is printed every few
+    seconds. `since`: start of the work in seconds (any clock). The first line appears one interval later.
     """
 
     def __init__(self, since: float = -math.inf) -> None:
@@ -151,16 +161,17 @@ class StatusLine:
         self._is_shown = False
 
     def is_due(self, now: float) -> bool:
-        """Return whether a progress line is due. If a line is due, the next line is due one interval
-        later."""
+        """Return whether a progress line is due. The next one is due one interval later."""
         if now < self._next:
             return False
         self._next = now + self._seconds
         return True
 
     def show(self, parts: Sequence[str]) -> None:
-        """Show the parts as one line. The caller passes the most important parts first; parts that do not fit
-        on the terminal are omitted."""
+        """Show the parts as one line.
+
+        Pass the most important parts first. Parts that do not fit on the terminal are omitted.
+        """
         self._is_shown = True
         if not self._is_terminal:
             note(", ".join(parts), soft_wrap=True)
@@ -183,8 +194,10 @@ class StatusLine:
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """Join as many of the first parts as fit into `room` cells. If even the first part does not fit, it is
-    truncated."""
+    """Join as many of the first parts as fit into `room` cells.
+
+    If the first part does not fit, it is truncated.
+    """
     text = ""
     for part in parts:
         longer = f"{text}, {part}" if text else part
@@ -213,8 +226,10 @@ def complain(message: str) -> None:
 
 
 def note(text: str, **how: Any) -> None:
-    """Print progress on stderr. Write errors, such as a closed terminal or a full disk, are ignored, so that
-    they do not abort the command. `how`: options of `Terminal.print`."""
+    """Print progress on stderr.
+
+    Write errors, such as a closed terminal or a full disk, are ignored. `how`: options of `Terminal.print`.
+    """
     with suppress(OSError):
         error_console().print(text, **how)
 
@@ -225,7 +240,10 @@ def print_json(value: object, indent: int | None = 2) -> None:
 
 
 def print_yaml(documents: Iterable[object], *, several: bool = False) -> None:
-    """Print YAML on stdout. If `several` is set, each document starts with `---`."""
+    """Print YAML on stdout.
+
+    `several`: start each document with `---`.
+    """
     from headrace.console.documents import yaml_text
 
     _write(yaml_text(documents, several=several))
@@ -248,7 +266,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
 
 def time_text(at_ms: int | None, missing: str) -> str:
-    """Format a time in epoch ms as `2026-11-21T08:00:00+00:00`; return `missing` if `at_ms` is None."""
+    """Format a time (epoch ms) as `2026-11-21T08:00:00+00:00`.
+
+    `missing`: text if `at_ms` is None.
+    """
     from datetime import UTC, datetime
 
     if at_ms is None:

@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from mirror.adapters.zookeeper import ZooKeeper
 
 PART: Final = "coordination store"
-"""Name of the store in the health report of an instance."""
+"""Component of the health report for the coordination store."""
 
 
 class CoordinationClient(NodeStore, Protocol):
-    """Session with the store: access to the nodes, start and stop, and the times of contact that a lease
-    requires."""
+    """Session with the coordination store, with the contact times that a lease requires."""
 
     def start(self) -> None:
         """Connect."""
@@ -56,13 +55,15 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def is_answering(self) -> bool:
-        """Return whether the store is likely to respond soon."""
+        """Return whether the store will probably respond soon."""
         ...
 
 
 def store_folder(settings: HeadraceSettings) -> Path:
-    """Return the folder of the embedded store: `mirror.state_directory` or, if it is not set, a folder below
-    the user's state directory. Raises ConfigError if the user has no home directory."""
+    """Return the folder of the embedded store. Raises ConfigError if the user has no home directory.
+
+    The folder is `mirror.state_directory`, by default a folder in the state directory of the user.
+    """
     if settings.mirror.state_directory:
         return Path(settings.mirror.state_directory).absolute()
     base = os.environ.get("XDG_STATE_HOME", "")
@@ -95,15 +96,17 @@ def service_name(settings: HeadraceSettings) -> str:
 
 
 def store_sentence(settings: HeadraceSettings) -> str:
-    """Describe where the service stores its state, and what this implies."""
+    """Describe where the service stores its state, and the consequences."""
     name = store_name(settings)
     is_alone = settings.store is StoreKind.EMBEDDED
     return f"{name}; this instance runs alone, without ZooKeeper" if is_alone else name
 
 
 def store_cluster(settings: HeadraceSettings) -> KafkaCluster:
-    """Return the settings of the store's Kafka cluster. A cluster given by address is used without TLS and
-    authentication."""
+    """Return the settings of the Kafka cluster of the store.
+
+    A cluster that is given by address is used without TLS and authentication.
+    """
     name = settings.coordination.cluster
     return settings.clusters.get(name) or KafkaCluster(bootstrap_servers=name)
 
@@ -113,8 +116,7 @@ def zookeeper_client(
     on_state: Callable[[SessionState], None] | None = None,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> ZooKeeper:
-    """Return a ZooKeeper client that is not started yet. Raises ConfigError if the extra `zookeeper` is not
-    installed."""
+    """Return a ZooKeeper client that is not started yet. Raises ConfigError without the extra `zookeeper`."""
     try:
         from mirror.adapters.zookeeper import ZooKeeper
     except ModuleNotFoundError as error:
@@ -132,7 +134,7 @@ def coordination_client(
     on_state: Callable[[SessionState], None],
     while_waiting: Callable[[], None],
 ) -> CoordinationClient:
-    """Return the client of an instance. The client is not started yet. Raises ConfigError."""
+    """Return the client of an instance, which is not started yet. Raises ConfigError."""
     if settings.store is StoreKind.ZOOKEEPER:
         return zookeeper_client(settings.zookeeper, on_state, while_waiting)
     sentence = store_sentence(settings)
@@ -164,8 +166,10 @@ def connected(settings: HeadraceSettings, command: str) -> Iterator[Coordination
 
 @contextmanager
 def viewed(settings: HeadraceSettings, command: str) -> Iterator[NodeStore]:
-    """Connect for the duration of a command that only reads. If the store is embedded, the command reads a
-    copy of it, because an instance may be using the store. Raises the errors of the client."""
+    """Connect for the duration of a command that only reads. Raises the errors of the client.
+
+    The command reads a copy of an embedded store, because an instance may be using the store.
+    """
     if settings.store is StoreKind.EMBEDDED:
         yield session_on_copy(store_folder(settings))
     else:

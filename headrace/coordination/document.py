@@ -19,8 +19,10 @@ _ADVICE: Final = "repeat headrace state export"
 
 @dataclass(frozen=True)
 class ExportedState:
-    """Content of the exported nodes by path, without the nodes of live instances. `next_numbers`: number of
-    the next sequential child, by path of the parent. `store`: description of the exported store."""
+    """Exported nodes by path, without the nodes of live instances.
+
+    `next_numbers`: next sequential number by path of the parent. `store`: description of the exported store.
+    """
 
     nodes: Mapping[str, bytes]
     next_numbers: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +43,10 @@ def to_document(state: ExportedState) -> bytes:
 
 
 def from_document(data: bytes, place: str) -> ExportedState:
-    """Parse a document. `place`: location of the document, for errors. Raises CorruptData, NewerFormat."""
+    """Parse a document. Raises CorruptData, NewerFormat.
+
+    `place`: location of the document, for errors.
+    """
     try:
         document = json.loads(data)
         _check(document, place)
@@ -57,7 +62,7 @@ def from_document(data: bytes, place: str) -> ExportedState:
 
 
 def _check(document: Mapping[str, Any], place: str) -> None:
-    """Check the envelope. Raises CorruptData, NewerFormat, KeyError, TypeError."""
+    """Check the metadata of a document. Raises CorruptData, NewerFormat, KeyError, TypeError."""
     if document["kind"] != _KIND:
         raise CorruptData(f"{place} is not an export of headrace state export", advice=_ADVICE)
     if document["format"] > FORMAT:

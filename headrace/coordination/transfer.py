@@ -1,4 +1,4 @@
-"""Reading of a stopped service's state from a store, and writing of this state to an empty store."""
+"""Exports the state of a stopped service, and imports it into an empty store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_INSTANCES: Final = frozenset(
         znodes.DRILLS,
     }
 )
-"""Parent nodes whose children disappear with the instance or command that created them."""
+"""Parents of nodes that belong to a running instance or command."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)
 """Parent nodes with sequential children. The new store continues the sequence numbers."""
 _COUNTER: Final = "counter-"
@@ -50,8 +50,10 @@ def import_state(
     state: ExportedState,
     write_elsewhere: Callable[[ExportedState], ExportedState] = lambda state: state,
 ) -> None:
-    """Write all nodes to an empty store. The nodes of an unfinished import are replaced. Raises NewerFormat,
-    and IllegalTransition if the store is not empty.
+    """Write all nodes to an empty store.
+
+    The nodes of an unfinished import are replaced. Raises NewerFormat; IllegalTransition if the store is not
+    empty.
 
     `write_elsewhere`: writes a part of the state to another store, and returns the rest.
     """

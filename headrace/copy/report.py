@@ -56,8 +56,7 @@ class ProgressLine:
         self._line.show(parts)
 
     def _slowed(self, throttled: Mapping[str, float]) -> list[str]:
-        """Return a text for each cluster whose broker quota has throttled the copy since the last progress
-        line."""
+        """Return a text for each cluster whose quota has throttled the copy since the last progress line."""
         before, self._throttled = self._throttled, dict(throttled)
         return [
             f"throttled by the broker quota of {name}"
@@ -80,8 +79,7 @@ def lag_text(progress: CopyProgress) -> str:
 
 
 def print_plan(plan: CopyPlan) -> None:
-    """Print the changes of topics at the destination, and the differences of topic settings from the
-    source."""
+    """Print the changes of destination topics, and differences of topic settings from the source."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
         if names:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
@@ -113,9 +111,11 @@ def _some(names: list[str]) -> str:
 def document_of(
     job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report. `complete`: whether every partition has reached its end offset with nothing in
-    flight. `cpu_seconds` of a partition: its share of the total CPU time, estimated from the work that it
-    caused."""
+    """Return the report.
+
+    `complete`: every partition has reached its end offset, and nothing is in flight. `cpu_seconds` of a
+    partition: its estimated share of the CPU time.
+    """
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
     lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
     costs = [lane.pop("cost_us") for lane in lanes]
@@ -208,8 +208,7 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def slowed(document: Mapping[str, Any]) -> str:
-    """Return a suffix for the title with the clusters whose broker quotas throttled the copy; empty if no
-    quota did."""
+    """Return a suffix for the title with the clusters whose quotas throttled the copy."""
     return "".join(
         f", throttled by the broker quota of {name} for {duration_text(seconds)}"
         for name, seconds in document["throttled_seconds"].items()

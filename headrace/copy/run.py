@@ -1,4 +1,4 @@
-"""The parent process of a copy: plans it, starts the workers and collects their messages."""
+"""Parent process of a copy: plans it, starts the workers and collects their messages."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ _FENCED: Final = str(
 class CopyProgress:
     """Progress of a copy, summed over the workers.
 
-    `lag`: number of records. `unknown`: number of partitions whose present lag is unknown. `paused`: reason
-    for each paused partition. `reasons`: every cause of a pause so far (`common_text`), with the first
-    affected partition and its reason. `stuck`: reason for each partition that has paused since the last
-    copied record, even if it is retrying now. `throttled`: seconds for which broker quotas have throttled the
-    most throttled worker, by cluster.
+    `lag`: lag in records. `unknown`: number of partitions with an unknown lag. `paused`: reason for each
+    paused partition. `reasons`: every cause of a pause so far (see `common_text`), with the first affected
+    partition and its reason. `stuck`: reason for each partition that has paused since the last copied record,
+    even if it is retrying. `throttled`: seconds for which broker quotas have throttled a worker, the maximum
+    over the workers, by cluster.
     """
 
     records: int = 0
@@ -81,7 +81,7 @@ class CopyProgress:
 class CopyOutcome:
     """Result of a copy: a report for each lane, and the CPU time and memory of the workers that finished.
 
-    `restarts`: number of restarts of workers; the lanes of a restarted worker resumed from their checkpoints.
+    `restarts`: number of restarts of workers. Lanes resume from their checkpoints after a restart.
     """
 
     lanes: list[dict[str, Any]] = field(default_factory=list)
@@ -92,8 +92,11 @@ class CopyOutcome:
 
 
 class _Share:
-    """Lanes that one worker copies. `left`: unfinished lanes. `latest`: sums of the current process.
-    `before`: sums of earlier processes of this worker, which died."""
+    """Lanes that one worker copies.
+
+    `left`: unfinished lanes. `latest`: sums of the current process. `before`: sums of earlier processes of
+    this worker, which crashed.
+    """
 
     def __init__(self, specs: Sequence[LaneSpec]) -> None:
         self.left = {spec.key.partition: spec for spec in specs}
@@ -137,8 +140,10 @@ class CopySetup:
 
 
 class CopyRun:
-    """One copy. Call `plan`, then `run`. `stop` and `kill` may be called from any thread or signal
-    handler."""
+    """A copy. Call `plan`, then `run`.
+
+    `stop` and `kill` may be called from any thread or signal handler.
+    """
 
     def __init__(self, setup: CopySetup, job: CopyJob, workers: int) -> None:
         self._setup = setup
@@ -154,14 +159,18 @@ class CopyRun:
         self.outcome = CopyOutcome()
 
     def plan(self) -> CopyPlan:
-        """Plan the copy and prepare the destination. Raises the errors of `plan_copy`, and ConfigError for a
-        transform that cannot be loaded."""
+        """Plan the copy, and prepare the destination.
+
+        Raises the errors of `plan_copy`; ConfigError for a transform that cannot be loaded.
+        """
         load_transforms(self._job.policy.transforms)
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan the topics again that could not be planned before. Return None if no omitted topic can be
-        copied yet, or if the copy was stopped."""
+        """Plan topics again that could not be planned before.
+
+        Returns None if none of them can be copied yet, or if the copy was stopped.
+        """
         if self._is_stopping or not plan.failures:
             return None
         try:
@@ -176,8 +185,10 @@ class CopyRun:
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
-        """Start the workers, and yield the progress a few times per second until all workers have ended.
-        Closing the generator early kills the workers. `outcome` accumulates over several calls."""
+        """Start the workers, and yield the progress a few times per second until they have ended.
+
+        Closing the generator early kills the workers. `outcome` accumulates over several calls.
+        """
         self._inbox = queue.SimpleQueue()  # discard late messages of the workers of an earlier call
         self._shares = [_Share(share) for share in shares(specs, self._workers)]
         self._pool = self._pool_of(len(self._shares))
@@ -203,8 +214,10 @@ class CopyRun:
         self._is_stopping = True
 
     def kill(self) -> None:
-        """Kill the workers immediately. A later copy compares or copies again the records after their
-        checkpoints."""
+        """Kill the workers at once.
+
+        A later copy compares or repeats the records after the last checkpoints.
+        """
         self._is_stopping = self._is_killed = True
 
     def _with_bench(self, make: Callable[[EngineContext], Coroutine[Any, Any, T]]) -> T:
@@ -250,8 +263,10 @@ class CopyRun:
             self._take(worker, item.message)
 
     def _look(self) -> None:
-        """Start workers that are due, and stop or kill workers on request. A worker that dies too often is
-        not restarted."""
+        """Start workers that are due, and stop or kill workers on request.
+
+        A worker that crashes too often is not restarted.
+        """
         self._feed(self._pool.look())
         for worker in self._pool.workers:
             slot, is_alive = worker.slot, worker.process is not None
@@ -311,8 +326,10 @@ class CopyRun:
             progress.paused.pop(partition, None)
 
     def _take_report(self, share: _Share, report: dict[str, Any]) -> None:
-        """Record the report of a lane. If the lane stopped before its end offset, add the reason for its last
-        pause, even if it was retrying when it stopped."""
+        """Record the report of a lane.
+
+        If the lane stopped before its end offset, the reason of its last pause is added.
+        """
         place = TopicPartition(report["topic"], report["partition"])
         spec = share.left.pop(place, None)
         end = spec.end_offset if spec is not None else None
@@ -341,8 +358,10 @@ class CopyRun:
 
 
 def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-    """Start a worker process. The stdout of the worker is discarded, so that output of libraries cannot mix
-    with the report."""
+    """Start a worker process.
+
+    The stdout of the process is discarded, so that output of libraries cannot mix with the report.
+    """
     descriptor = channel.fileno()
     command = worker_command("headrace.copy.worker", str(descriptor))
     with held_back():

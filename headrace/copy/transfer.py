@@ -1,4 +1,4 @@
-"""A copy with a connector at one or both ends, within this process, partition by partition."""
+"""Copies from or to a connector within this process."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ _MOST_ROWS: Final = 40
 
 
 class TransferRun:
-    """One copy. Call `run` to copy. `stop` may be called from a signal handler. `keeps_state`: whether to
-    keep the progress stored in a cluster, so that a later copy can resume."""
+    """A copy with a connector.
+
+    `stop` may be called from a signal handler. `keeps_state`: keep the progress that is stored in a cluster,
+    so that a later copy can resume.
+    """
 
     def __init__(self, setup: CopySetup, job: CopyJob, *, workers: int, keeps_state: bool) -> None:
         self._job = job
@@ -75,8 +78,10 @@ class TransferRun:
         return sink
 
     def run(self, show: Callable[[CopyProgress, float], None]) -> dict[str, Any]:
-        """Copy until the end offsets are reached or `stop` is called, and return the report. Raises the
-        errors of `Transfer.prepare`."""
+        """Copy to the end offsets, or until `stop` is called, and return the report.
+
+        Raises the errors of `Transfer.prepare`.
+        """
         started = time.monotonic()
         try:
             self._bench.run(self._transfer.prepare())
@@ -95,8 +100,10 @@ class TransferRun:
         self._transfer.stop()
 
     def _follow(self, show: Callable[[CopyProgress, float], None]) -> None:
-        """Run the transfer and show its progress. With `until_end`, stop if all remaining partitions stay
-        paused."""
+        """Run the transfer and show its progress.
+
+        With `until_end`, stops if all remaining partitions stay paused.
+        """
         running = self._bench.loop.spawn(self._transfer.run())
         stuck_since: float | None = None
         while not running.is_done:

@@ -1,5 +1,7 @@
-"""Main program of a worker of `headrace copy`. Imports are minimal, because one worker process runs per
-core."""
+"""Main program of a worker of `headrace copy`.
+
+The module imports as little as possible, because one worker process runs per core.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from mirror.replication.options import CopyingOptions
 from mirror.worker.process import Worker, receive_setup
 
 _STEP_SECONDS: Final = 0.05
-"""Polling interval of the control channel. After its start, a worker receives only the request to stop."""
+"""Seconds between polls of the control channel."""
 
 
 class VisibleFormatter(logging.Formatter):

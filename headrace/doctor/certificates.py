@@ -1,4 +1,4 @@
-"""Diagnosis of the certificates in the settings."""
+"""Checks the certificates in the settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RENEW: Final = "replace the file; Headrace reads changed files for the next con
 def examined_certificates(
     certificates: Iterable[CertificateValidity], now_ms: int
 ) -> Iterator[DoctorFinding]:
-    """Evaluate the remaining validity of each file."""
+    """Check the remaining validity of each file."""
     for certificate in certificates:
         left = certificate.seconds_left(now_ms)
         if left is None:

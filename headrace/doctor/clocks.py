@@ -1,4 +1,4 @@
-"""Diagnosis of the clocks of clusters, from measurements by the instances of the service."""
+"""Checks the clocks of clusters, from measurements by the instances."""
 
 from __future__ import annotations
 

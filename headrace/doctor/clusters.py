@@ -1,4 +1,4 @@
-"""Diagnosis of a Kafka cluster: brokers, permissions, quotas, disk space, and connection security."""
+"""Checks a Kafka cluster: brokers, permissions, quotas, disk space, and connection security."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _DEFAULT_BUFFER_BYTES: Final = 102_400
 def examined_cluster(
     alias: str, settings: KafkaCluster, facts: ClusterFacts, *, is_written: bool
 ) -> Iterator[DoctorFinding]:
-    """Evaluate a reachable cluster. `is_written`: whether Headrace creates and writes topics in this
-    cluster."""
+    """Check a reachable cluster.
+
+    `is_written`: Headrace creates and writes topics on this cluster.
+    """
     subject = f"cluster {alias}"
     yield from _brokers(subject, facts)
     yield from _distance(subject, facts.brokers)
@@ -35,7 +37,10 @@ def examined_cluster(
 
 
 def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Report different aliases that refer to the same cluster. `identities`: cluster id by alias."""
+    """Report aliases that refer to the same cluster.
+
+    `identities`: cluster id by alias.
+    """
     by_identity: dict[str, list[str]] = {}
     for alias, identity in identities.items():
         by_identity.setdefault(identity, []).append(alias)

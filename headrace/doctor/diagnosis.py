@@ -21,14 +21,17 @@ class Grade(StrEnum):
     UNKNOWN = "unknown"
     """The check could not run."""
     WARNING = "warning"
-    """The part of the installation works now, but may fail or be abused later."""
+    """The configuration works now, but may fail or be abused later."""
     PROBLEM = "problem"
-    """The part of the installation does not work."""
+    """It does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """A finding about one part of the installation. `advice`: the suggested fix."""
+    """A finding about the installation.
+
+    `advice`: suggested fix.
+    """
 
     subject: str
     grade: Grade

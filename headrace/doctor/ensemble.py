@@ -1,4 +1,4 @@
-"""Diagnosis of ZooKeeper servers: reachability, versions and disk usage."""
+"""Checks ZooKeeper servers: reachability, versions and disk usage."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _GIB: Final = 2**30
 
 
 def examined_servers(servers: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
-    """Evaluate the configured servers. If all servers are unreachable, yield nothing, because another finding
-    already reports the failed session."""
+    """Check the configured servers.
+
+    Yields nothing if all servers are unreachable, because another finding already reports the failed session.
+    """
     reached = [server for server in servers if not server.problem]
     if not reached:
         return

@@ -1,5 +1,5 @@
-"""Examination of all clusters, servers and files in the settings. If one part of the examination fails, the
-other parts still run."""
+"""Runs the checks for all clusters, servers and files in the settings. A failed check does not stop the
+others."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 
 
 class Examination:
-    """Examines an installation. `seconds`: timeout per cluster or server. `client`: client of the service, to
-    list its instances and datastreams."""
+    """Runs all checks of an installation.
+
+    `seconds`: timeout per cluster or server. `client`: client of the service, which lists its instances and
+    datastreams.
+    """
 
     def __init__(self, settings: HeadraceSettings, client: RestClient, seconds: float) -> None:
         self._settings = settings
@@ -150,7 +153,7 @@ class Examination:
         )
 
     def _service(self, datastreams: list[Mapping[str, Any]]) -> Iterator[DoctorFinding]:
-        """Examine the service, and append its undamaged definitions to `datastreams`."""
+        """Check the service, and append its undamaged definitions to `datastreams`."""
         instances = self._client.get("/v1/instances")
         found = self._client.get("/v1/datastreams")
         datastreams += [
@@ -182,7 +185,7 @@ class Examination:
             yield from examined_own_topic(name, facts.topics.get(name), needs, keeps_progress=keeps_progress)
 
     def _own_topics(self, alias: str) -> dict[str, Sequence[AclOperation]]:
-        """Return Headrace's own topics on a cluster, with the required permissions."""
+        """Return the internal topics of Headrace on a cluster, with the required permissions."""
         mirror, topics = self._settings.mirror, dict[str, Sequence[AclOperation]]()
         if alias == mirror.destination_cluster:
             topics[mirror.progress_topic] = (_READ, _WRITE)

@@ -1,4 +1,4 @@
-"""Diagnosis of this machine and of the settings, without network access."""
+"""Checks this machine and the settings, without network access."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from mirror.errors import ConfigError
 from mirror.wording import counted
 
 _FEW_FILES = 4_096
-"""Minimum limit of open files. Each worker has a few connections to every broker, and REST has one connection
-per caller."""
+"""Minimum limit of open files.
+
+Each worker has a few connections to every broker, and REST has one per caller.
+"""
 
 
 class HostFacts(NamedTuple):
@@ -37,7 +39,7 @@ def this_host() -> HostFacts:
 
 
 def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
-    """Evaluate the machine."""
+    """Check the machine."""
     if facts.is_compiled:
         yield DoctorFinding(
             "this machine", Grade.OK, f"the data plane is compiled; {counted(facts.cores, 'core')}"
@@ -59,7 +61,7 @@ def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
 
 
 def examined_settings(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
-    """Evaluate the security of the settings, and whether the planner is available."""
+    """Check the security of the settings, and whether the planner is available."""
     if refusal := _refusal(settings):
         yield DoctorFinding("REST", Grade.PROBLEM, refusal.message, refusal.advice)
     elif exposure := settings.api.exposure():
@@ -89,8 +91,7 @@ def _planner_gap(settings: HeadraceSettings) -> str:
 
 
 def _refusal(settings: HeadraceSettings) -> ConfigError | None:
-    """Return the error with which `headrace serve` would reject the settings; None if it would accept
-    them."""
+    """Return the error with which `headrace serve` would reject the settings, or None."""
     try:
         settings.api.check_exposure()
     except ConfigError as error:

@@ -1,5 +1,7 @@
-"""Diagnosis of plug-ins. Any instance may become leader and must therefore have the plug-ins of all
-datastreams."""
+"""Checks plug-ins.
+
+Any instance may become leader, so it must have the plug-ins of all datastreams.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,10 @@ _INSTALL: Final = "install its package there, in Headrace's Python environment (
 def examined_plug_ins(
     instances: Sequence[Mapping[str, Any]], datastreams: Sequence[Mapping[str, Any]]
 ) -> Iterator[DoctorFinding]:
-    """Report plug-ins that a datastream uses but an instance lacks, and plug-ins that only some instances
-    have.
+    """Report plug-ins that an instance lacks although a datastream or another instance has them.
 
-    The arguments are the responses of `GET /v1/instances` and `GET /v1/datastreams`. If an instance does not
-    respond, or its version does not report plug-ins, its plug-ins are unknown and not reported as missing.
+    `instances`, `datastreams`: responses of `GET /v1/instances` and `GET /v1/datastreams`. If an instance
+    does not respond, or is too old to report plug-ins, its plug-ins are not reported as missing.
     """
     for kind, field, names in _KINDS:
         chosen: defaultdict[str, list[str]] = defaultdict(list)
@@ -48,8 +49,7 @@ def examined_plug_ins(
 def _missing(
     installed: Mapping[str, Sequence[str] | None], chosen: Collection[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the instances that lack a plug-in, for each plug-in that a datastream uses or an instance
-    has."""
+    """Return the instances that lack each plug-in."""
     has = {instance: set(found) for instance, found in installed.items() if found is not None}
     lacking = {
         name: [instance for instance, found in has.items() if name not in found]

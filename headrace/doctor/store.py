@@ -1,5 +1,4 @@
-"""Diagnosis of the embedded store and of the store on Kafka. The check does not need an instance that uses
-the store."""
+"""Checks the embedded store and the store on Kafka."""
 
 from __future__ import annotations
 
@@ -19,13 +18,17 @@ from mirror.wording import counted
 _SUBJECT: Final = "coordination store"
 _REPLICAS: Final = 3
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
-"""Free disk space in bytes below which there is a warning. While the store rewrites its file, the file needs
-twice its size."""
+"""Free disk space in bytes below which there is a warning.
+
+While the store rewrites its file, it needs twice the size of the file.
+"""
 
 
 def examined_shared_store(settings: HeadraceSettings, facts: SharedStoreFacts) -> Iterator[DoctorFinding]:
-    """Evaluate the topics of the store on Kafka. The caller has already checked the settings of existing
-    topics."""
+    """Check the topics of the store on Kafka.
+
+    The caller has already checked the settings of existing topics.
+    """
     name = store_name(settings)
     if facts.missing:
         topics = ", ".join(facts.missing)
@@ -46,7 +49,7 @@ def examined_shared_store(settings: HeadraceSettings, facts: SharedStoreFacts) -
 
 
 def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
-    """Evaluate the folder of the embedded store. Raises ConfigError, DamagedStore, NewerFormat."""
+    """Check the folder of the embedded store. Raises ConfigError, DamagedStore, NewerFormat."""
     folder = store_folder(settings)
     try:
         holder = holder_of(folder / LOCK_NAME)

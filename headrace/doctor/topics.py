@@ -1,4 +1,4 @@
-"""Diagnosis of a datastream's topics and their copies: permissions and conflicting settings."""
+"""Checks the topics of a datastream and their copies: permissions and conflicting settings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOP
 
 
 class TopicPair(NamedTuple):
-    """A topic and its copy. `copy`: None if the copy does not exist yet."""
+    """A topic and its copy, which is None if it does not exist yet."""
 
     source: TopicFacts
     copy: TopicFacts | None
 
 
 class _Remark(NamedTuple):
-    """A note on one topic. If several topics have the same note, they are reported as one finding."""
+    """A remark on one topic. Topics with the same remark are reported as one finding."""
 
     grade: Grade
     sentence: str
@@ -42,8 +42,7 @@ def is_there(facts: TopicFacts | None) -> bool:
 
 
 def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[DoctorFinding]:
-    """Evaluate the permissions and settings of a datastream's topics. Topics with the same note are
-    reported in one finding."""
+    """Check the permissions and settings of a datastream's topics."""
     subject = f"datastream {datastream}"
     if not pairs:
         yield DoctorFinding(
@@ -70,8 +69,11 @@ def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[Doct
 def examined_own_topic(
     name: str, facts: TopicFacts | None, needs: Iterable[AclOperation], *, keeps_progress: bool = False
 ) -> Iterator[DoctorFinding]:
-    """Evaluate one of Headrace's own topics. `facts`: None if the topic does not exist and will be created.
-    `keeps_progress`: whether the topic contains checkpoints, which must not expire."""
+    """Check one internal topic of Headrace.
+
+    `facts`: None if the topic does not exist and will be created. `keeps_progress`: the topic contains
+    checkpoints, which must not expire.
+    """
     subject = f"topic {name}"
     if facts is None or not is_there(facts):
         yield DoctorFinding(subject, Grade.NOTE, "does not exist yet; an instance will create it", "")

@@ -55,7 +55,10 @@ Definitions = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SwitchoverActs:
-    """Satisfies `mirror.jobs.dr.driver.Acts`. `own_topics`: topics of Headrace, which are never mirrored."""
+    """Performs the steps of operations. Implements `mirror.jobs.dr.driver.Acts`.
+
+    `own_topics`: internal topics of Headrace, which are never mirrored.
+    """
 
     settings: PairSettings
     bench: EngineContext
@@ -92,7 +95,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the missing ACLs of the origin to those created by earlier runs of this operation."""
+        """Add the ACLs that are missing at the origin to those of earlier runs."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -148,7 +151,7 @@ class SwitchoverActs:
         return operation
 
     async def _require_same_topics(self, operation: Switchover) -> None:
-        """Raise TimedOut unless the target has all partitions, and no others."""
+        """Raise TimedOut unless origin and target have the same partitions."""
         origin, target = operation.origin, operation.target
         here, there = [await self.topics(operation.definitions, name) for name in (origin, target)]
         if different := differing_topics(origin, here, target, there):
@@ -285,8 +288,10 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Add the fork. Measure the loss again, because it may have changed before the datastreams
-        stopped."""
+        """Add the fork.
+
+        The loss is measured again, because it may have changed before the datastreams stopped.
+        """
         fork = self.bench.run(self._fork(operation))
         loss = self.loss(operation).with_seconds_of(operation.loss or Loss())
         return operation.with_(fork=fork.model_copy(update={"loss": loss}), loss=loss)
@@ -320,7 +325,10 @@ class SwitchoverActs:
         return self.bench.run(self._ends(definitions, cluster))
 
     def _with_settled_fork(self, operation: Switchover) -> Switchover:
-        """Add the exact fork. For a decision about the tail, add its offsets and its number of records."""
+        """Add the exact fork.
+
+        For a decision about the tail, also adds its offsets and its number of records.
+        """
         reader = self.tail(fork_in(operation))
         fork = self.bench.run(reader.settle())
         settled = operation.with_(fork=fork, starts=fork.ends)
@@ -387,13 +395,13 @@ class SwitchoverActs:
 
 
 def fork_in(operation: Switchover) -> Fork:
-    """Return the fork of an operation that requires one."""
+    """Return the fork of an operation that must have one."""
     assert operation.fork is not None, "begin() requires a fork"
     return operation.fork
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the current step and the following steps, with a description of each."""
+    """Return the current and the following steps, each with a description."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     is_failover = operation.kind is Kind.FAILOVER
     texts = {

@@ -36,8 +36,10 @@ _FOLDER: Final = "dr"
 
 @contextmanager
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
-    """Connect to the coordination store for a command. An instance keeps an embedded store open, so in this
-    case the states of pairs are in a separate embedded store, which only one command at a time can open.
+    """Connect to the coordination store for a command.
+
+    An instance keeps an embedded store open. If the service has an embedded store, the states of pairs are in
+    a second one, which one command at a time can open.
 
     Raises StoreInUse, and the errors of the store's client.
     """
@@ -58,8 +60,10 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
 
 
 def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
-    """Return an exported state of a service with the states of its pairs, which may have a store of their
-    own. Raises StoreInUse while another command changes the states."""
+    """Return the exported state of a service, including the states of its pairs.
+
+    The pairs may have a separate store. Raises StoreInUse while another command changes them.
+    """
     if settings.store is not StoreKind.EMBEDDED or not (store_folder(settings) / _FOLDER).exists():
         return state
     with store_of(settings, "headrace state export", reads_only=False) as nodes:
@@ -69,8 +73,10 @@ def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> Exp
 
 
 def import_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
-    """Write the states of pairs if they have a store of their own; return the rest of an exported state.
-    Raises IllegalTransition if that store has another state of a pair, StoreInUse."""
+    """Write the states of pairs if they have a separate store. Return the rest of the exported state.
+
+    Raises StoreInUse; IllegalTransition if that store has another state of a pair.
+    """
     if settings.store is not StoreKind.EMBEDDED:
         return state
     pairs = {path: data for path, data in state.nodes.items() if path.startswith(f"{znodes.DR}/")}
@@ -97,8 +103,10 @@ def fresh_state(name: str, settings: PairSettings) -> PairState:
 
 
 def with_settings(state: PairState, settings: PairSettings) -> PairState:
-    """Return the state with the datastreams of the current settings. Return the state unchanged if an
-    operation is in progress or the pair has failed over."""
+    """Return the state with the datastreams of the current settings.
+
+    If an operation is in progress, or if the pair has failed over, the state is returned unchanged.
+    """
     is_fixed = state.operation is not None or state.fork is not None
     if is_fixed or set(state.datastreams) == set(settings.datastreams):
         return state
@@ -111,11 +119,13 @@ def node_of(name: str) -> str:
 
 
 class PairBook:
-    """Reads and writes the state of one pair. `fresh`: initial state, used if no state is stored. `note`:
-    called with a message if a copy cannot be read or written.
+    """Reads and writes the state of one pair.
 
-    Conditional writes in the coordination store resolve conflicts between operators. If the coordination
-    store has lost the state, the latest copy is used instead.
+    `fresh`: initial state, used if no state is stored. `note`: callback for messages about copies that cannot
+    be read or written.
+
+    Conditional writes in the coordination store resolve conflicts between operators. If the store has lost
+    the state, the latest copy on the clusters is used.
     """
 
     def __init__(
@@ -136,15 +146,17 @@ class PairBook:
         self._writer = uuid4().hex
         self._node_version: int | None = None
         self.silent: set[str] = set()
-        """Clusters that do not respond. Copies at these clusters are not read, and are written only if
-        `everywhere` is set."""
+        """Clusters that do not respond.
+
+        Copies on them are not read, and are written only if `everywhere` is set.
+        """
 
     def beside(self, fresh: PairState) -> PairBook:
-        """Return a book that stores another state in the same store and clusters."""
+        """Return a book for another state in the same store and on the same clusters."""
         return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def begin_drill(self) -> None:
-        """Let no other command run a drill until this one ends. Raises IllegalTransition while one runs."""
+        """Prevent other commands from running a drill. Raises IllegalTransition while another drill runs."""
         path = f"{znodes.DRILLS}/{quote(self._fresh.name, safe='')}"
         try:
             self._nodes.create(path, self._writer.encode(), ephemeral=True)
@@ -155,8 +167,8 @@ class PairBook:
             ) from error
 
     def read(self) -> PairState:
-        """Return the state with the highest version, from the store and the copies. Raises Unreachable,
-        CorruptData, NewerFormat."""
+        """Return the newest state in the store and on the clusters. Raises Unreachable, CorruptData,
+        NewerFormat."""
         found = [self._fresh]
         stored = self._stored()
         if stored is not None:

@@ -1,4 +1,4 @@
-"""Checks whether a switch-over of a pair would succeed, without changing anything."""
+"""Checks whether a switch-over of a pair would succeed. Changes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _COMPARED: Final = (
 
 
 class CheckItem(NamedTuple):
-    """Result of one check. `grade`: ok, warn or fail."""
+    """Result of one check.
+
+    `grade`: ok, warn or fail.
+    """
 
     item: str
     grade: str
@@ -52,7 +55,7 @@ def check_pair(session: PairSession) -> list[CheckItem]:
 
 
 class PairCheck:
-    """Preflight checks of a switch-over from the active cluster of a pair to the other cluster."""
+    """Checks before a switch-over from the active cluster to the other cluster."""
 
     def __init__(self, session: PairSession) -> None:
         self._session = session
@@ -71,7 +74,7 @@ class PairCheck:
         )
 
     def run(self) -> list[CheckItem]:
-        """Return the results of all checks. If a check raises an error, its result is a failure."""
+        """Return the results of all checks. A check that raises an error has failed."""
         checks: dict[str, Callable[[], Iterator[CheckItem]]] = {
             "operation": self._operation,
             "datastreams": self._datastreams,
@@ -123,7 +126,7 @@ class PairCheck:
             yield CheckItem("topics", WARN, f"only on {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
-        """Return the partition count of each of the pair's topics on a cluster, as of the first call."""
+        """Return the partition count of each topic of the pair on a cluster. Cached after the first call."""
         if cluster not in self._known:
             self._known[cluster] = self._session.bench.run(
                 self._session.acts.topics(self._plan.definitions, cluster)
@@ -196,8 +199,10 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Warn about clusters whose clocks differ from the clocks of instances. If the clocks differ, ages of
-    records and therefore the loss in seconds are wrong. `instances`: response of `GET /v1/instances`."""
+    """Warn about clusters whose clocks differ from those of the instances.
+
+    Ages of records, and the loss in seconds, are then wrong. `instances`: response of `GET /v1/instances`.
+    """
     skews = worst_skews(instances)
     for cluster in clusters:
         if cluster in skews and not skews[cluster].is_tolerable:
@@ -207,9 +212,11 @@ def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str])
 async def group_items(
     target: Cluster, name: str, here: ListedGroup, there: ListedGroup
 ) -> Sequence[CheckItem]:
-    """Return the reasons why a group would not move to the target, and warn of share groups, which may
-    receive records again. `here`, `there`: listing of the group by both clusters. Raises NotAuthorized,
-    Unreachable."""
+    """Return why a group would not move to the target, and a warning for a share group.
+
+    A share group may receive records again. `here`, `there`: description of the group on both clusters.
+    Raises NotAuthorized, Unreachable.
+    """
     hindrance = group_hindrance(here, there)
     if hindrance is FollowReason.OTHER_TYPE:
         return [CheckItem("groups", FAIL, f"group {name} has another type on {target.name}")]
@@ -222,8 +229,10 @@ async def group_items(
 
 
 async def _may_alter(cluster: Cluster) -> bool:
-    """Return whether Headrace has the right to create ACLs. Return True for brokers before Kafka 2.8, which
-    do not report rights."""
+    """Return whether Headrace may create ACLs.
+
+    True for brokers before Kafka 2.8, which do not report rights.
+    """
     try:
         rights = await cluster.ask(cluster_rights())
     except NotAuthorized:

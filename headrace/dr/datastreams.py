@@ -18,8 +18,10 @@ from mirror.model.topics import TopicNaming
 
 
 class PairDatastreams:
-    """Client for datastreams. `cause`: reason and requester, recorded with each change. All methods raise
-    Unreachable and the errors of the service."""
+    """Client for the datastreams of a pair. All methods raise Unreachable and the errors of the service.
+
+    `cause`: reason and requester, recorded with each change.
+    """
 
     def __init__(self, client: RestClient, cause: Mapping[str, str]) -> None:
         self._client = client
@@ -40,7 +42,7 @@ class PairDatastreams:
         return found
 
     def audits(self, name: str) -> list[AuditedTopic]:
-        """Return the state of a datastream's continuous audit by topic; empty if the audit is off."""
+        """Return the state of a datastream's continuous audit by topic. Empty if the audit is off."""
         found = self._client.get("/v1/audits", datastream=name)
         return [
             AuditedTopic(
@@ -59,7 +61,7 @@ class PairDatastreams:
             raise TimedOut(f"datastream {name} is not {condition}: {unmet}")
 
     def require_lag_below(self, name: str, seconds: float) -> None:
-        """Raise TimedOut unless the oldest record that is not yet copied is younger than `seconds`."""
+        """Raise TimedOut unless the oldest uncopied record is younger than `seconds`."""
         found = self.lag(name)
         if found["lag_records"] == 0:
             return
@@ -76,7 +78,7 @@ class PairDatastreams:
         self._require_all(names, WaitCondition.STOPPED)
 
     def resume(self, name: str) -> None:
-        """Resume a stopped datastream. Raises TimedOut if the datastream is still stopping; call again."""
+        """Resume a stopped datastream. Raises TimedOut while it is still stopping."""
         status = self._client.get(path_of(name))["status"]
         if status == "STOPPING":
             raise TimedOut(f"datastream {name} is stopping")
@@ -84,7 +86,7 @@ class PairDatastreams:
             self._client.post(f"{path_of(name)}/resume", self._cause)
 
     def create(self, bodies: Iterable[Mapping[str, Any]]) -> None:
-        """Create the datastreams that do not exist. Raises TimedOut until all run."""
+        """Create the datastreams that do not exist. Raises TimedOut until all are running."""
         names = []
         for body in bodies:
             names.append(str(body["name"]))
@@ -96,7 +98,7 @@ class PairDatastreams:
         self._require_all(names, WaitCondition.RUNNING)
 
     def delete(self, names: Collection[str]) -> None:
-        """Delete the datastreams that exist. Raises TimedOut until all are gone."""
+        """Delete the datastreams that exist. Raises TimedOut until all are deleted."""
         for name in names:
             with contextlib.suppress(NotFound):
                 if self._client.get(path_of(name))["status"] != "DELETING":
@@ -127,9 +129,11 @@ def body_of(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opposite(definition: Mapping[str, Any], name: str, starts: PartitionOffsets) -> dict[str, Any]:
-    """Return the request body for a datastream in the opposite direction. `starts`: start offsets.
+    """Return the request body for a datastream in the opposite direction.
 
-    The prefix for shared tasks is removed: datastreams that share tasks must store their progress at the same
+    `starts`: start offsets.
+
+    The task prefix is removed, because datastreams that share tasks must store their progress on the same
     cluster.
     """
     source, destination = definition["source"], definition["destination"]

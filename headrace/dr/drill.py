@@ -1,4 +1,4 @@
-"""Rehearsal of a switch-over to the other cluster and back, with a separate topic and consumer group.
+"""Rehearses a switch-over to the other cluster and back, with a separate topic and consumer group.
 
 A drill runs the steps of a real switch-over with the same clusters, principals and targets. The state of a
 drill is stored under a separate name. If a drill is interrupted, the next drill undoes its changes first.
@@ -56,9 +56,11 @@ def drill_book(session: PairSession) -> PairBook:
 
 @dataclass
 class DrillResult:
-    """Result of a drill. `problems`: reasons for the failure, empty if the drill passed. `legs`: switch-overs
-    to the other cluster and back. `deliveries`: results of the records written before and after the first
-    switch-over."""
+    """Result of a drill.
+
+    `problems`: reasons for the failure, empty if the drill passed. `legs`: switch-overs to the other cluster
+    and back. `deliveries`: results of the records that were written before and after the first switch-over.
+    """
 
     pair: str
     problems: list[str] = field(default_factory=list)
@@ -67,11 +69,11 @@ class DrillResult:
 
     @property
     def is_passed(self) -> bool:
-        """Return whether all steps succeeded."""
+        """True if all steps succeeded."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the result as a JSON object."""
         return {
             "pair": self.pair,
             "passed": self.is_passed,
@@ -82,8 +84,11 @@ class DrillResult:
 
 
 class Drill:
-    """One drill of a pair. `seconds`: duration of the writes on each cluster. `deadline_seconds`: time limit
-    of each switch-over and of each retried request."""
+    """A drill of a pair.
+
+    `seconds`: duration of the writes on each cluster. `deadline_seconds`: timeout of each switch-over and of
+    each retried request.
+    """
 
     def __init__(
         self, session: PairSession, directory: ClusterDirectory, seconds: float, deadline_seconds: float
@@ -99,8 +104,10 @@ class Drill:
         self._book = drill_book(session)
 
     def planned(self) -> tuple[PairState, PairSettings]:
-        """Return the state and the settings of the next drill, without storing them. Raises IllegalTransition
-        if a switch-over of the pair is in progress."""
+        """Return the state and the settings of the next drill, without storing them.
+
+        Raises IllegalTransition if a switch-over of the pair is in progress.
+        """
         real = self._real.state()
         if real.operation is not None:
             raise IllegalTransition(
@@ -121,12 +128,12 @@ class Drill:
         return begun, self._settings_of(begun)
 
     def run(self) -> DrillResult:
-        """Run the drill, and remove everything that the drill has created. If the removal fails, the next
-        drill repeats it.
+        """Run the drill, and remove everything that it has created.
 
-        Raises IllegalTransition if a switch-over or a drill of the pair is in progress, VersionConflict if
-        another operator has begun a drill because this command has lost its session, and the errors of the
-        removal.
+        If the removal fails, the next drill repeats it.
+
+        Raises IllegalTransition if a switch-over or a drill of the pair is in progress; VersionConflict if
+        this command has lost its session and another drill has begun; errors of the removal.
         """
         self._book.begin_drill()
         self.planned()
@@ -193,7 +200,7 @@ class Drill:
             raise TimedOut(f"datastream {datastream} does not copy its topic yet")
 
     def _commit(self, home: str, place: TopicPartition) -> None:
-        """Commit a position in the middle of the written records for the consumer group of the drill."""
+        """Commit a position in the middle of the written records for the group of the drill."""
         cluster = self._real.bench.cluster(ClusterRef(home))
 
         async def commit() -> None:
@@ -234,8 +241,10 @@ class Drill:
         )
 
     def _definition(self, name: str, topic: str, home: str, away: str) -> Mapping[str, Any]:
-        """Return the request body for the drill's datastream, which has the same owner as the pair's first
-        datastream."""
+        """Return the request body for the datastream of the drill.
+
+        The owner is that of the first datastream of the pair.
+        """
         present = next(iter(self._real.state().datastreams.values()))
         owner = self._real.acts.datastreams.definitions([present])[present].get("owner")
         return {
@@ -249,7 +258,7 @@ class Drill:
         return KafkaAdmin(self._directory.resolve(ClusterRef(cluster)))
 
     def _patiently(self, act: Callable[[], _T]) -> _T:
-        """Call `act`, and repeat it after retriable errors until the deadline."""
+        """Call `act`, and retry after retriable errors until the deadline."""
         until = time.monotonic() + self._deadline_seconds
         while True:
             try:

@@ -42,9 +42,9 @@ _FOUND = (Precision.EXACT, Precision.NEXT, Precision.END)
 class GroupMove:
     """Commits the positions of groups at the target of an operation.
 
-    `previous`: names of the datastreams that copied in the opposite direction before the last switch-over, by
-    configured name. Records from before the last switch-over were copied from the target, so positions in
-    these records are translated with the offset maps of these datastreams.
+    `previous`: datastreams of the opposite direction before the last switch-over, by configured name. Older
+    records were copied from the target by these datastreams, so positions in older records are translated
+    with their offset maps.
     """
 
     bench: EngineContext
@@ -53,11 +53,10 @@ class GroupMove:
     present: Mapping[str, str]
 
     async def move(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
-        """Commit the positions of groups that match `selection`. Return the groups with committed positions,
-        and notes for the operator.
+        """Commit the positions of the selected groups. Return the groups, and notes for the operator.
 
-        Raises Refused if a group has members or another type at the target, or a position without a
-        counterpart, TimedOut if checkpoints have not reached all positions yet, NotAuthorized, Unreachable.
+        Raises Refused if a group has members or another type at the target, or a position that cannot be
+        translated; TimedOut if checkpoints have not reached all positions yet; NotAuthorized, Unreachable.
         """
         expression = expression_of("groups", selection)
         origin = self.bench.cluster(ClusterRef(self.operation.origin))
@@ -88,8 +87,10 @@ class GroupMove:
         return moved, remarks
 
     async def _move_group(self, name: str, here: ListedGroup, there: ListedGroup) -> list[PositionMove]:
-        """Translate and commit the positions of a group, and return the translations. `here`, `there`:
-        listing of the group by the origin and by the target."""
+        """Translate and commit the positions of a group. Return the translations.
+
+        `here`, `there`: description of the group at the origin and at the target.
+        """
         done: list[PositionMove] = []
         for configured, datastream in self.present.items():
             definition = self.operation.definitions[datastream]
@@ -118,8 +119,11 @@ class GroupMove:
         return done
 
     async def move_stored(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
-        """Commit positions without the origin, from the group positions that are stored at the target. Return
-        the groups with committed positions, and notes for the operator. Raises Unreachable."""
+        """Commit positions without the origin, using positions that are stored at the target. Raises
+        Unreachable.
+
+        Returns the groups with committed positions, and notes for the operator.
+        """
         expression = expression_of("groups", selection)
         target = ClusterRef(self.operation.target)
         log = await stored_groups(self.bench, target)
@@ -160,13 +164,15 @@ class GroupMove:
         return _moved(job.group, count, found.kind, has_members=True), remarks
 
     def _is_unknown(self, move: PositionMove) -> bool:
-        """Return whether a position has no known counterpart at the target. A position from before the last
-        switch-over has no counterpart, because the offset map of the opposite copy is stored at the lost
-        origin."""
+        """Return whether a position cannot be translated because its offset map is lost.
+
+        Positions from before the last switch-over need the offset map of the opposite copy, which is stored
+        on the lost origin.
+        """
         return move.is_left_behind or (bool(self.previous) and move.precision == Precision.BEFORE)
 
     async def _former(self, configured: str) -> StoredLanes | None:
-        """Return the stored lanes of the previous datastream to the origin; None if there are none."""
+        """Return the stored lanes of the previous datastream to the origin, or None."""
         name = self.previous.get(configured)
         if name is None:
             return None
@@ -178,8 +184,10 @@ class GroupMove:
     def _checked(
         self, move: PositionMove, stored: StoredLanes, former: StoredLanes | None, job: TranslateJob
     ) -> PositionMove:
-        """Return the move. If the position is before the first record of the current copy, translate it with
-        the offset map of the previous copy. Raises Refused if neither copy includes the position."""
+        """Return the translation of a position. Raises Refused if no copy includes it.
+
+        A position before the first record of the current copy is translated with the previous copy.
+        """
         lane = stored.lanes.get(LaneKey(GroupName(job.state), move.here))
         if lane is None or move.offset >= lane.ledger.start or former is None:
             return move
@@ -196,8 +204,8 @@ class GroupMove:
 
 
 async def share_hindrance(target: Cluster, name: str, group: ListedGroup) -> str:
-    """Return why a share group cannot move to the target, as a sentence; empty if it can, and for other
-    groups. Raises NotAuthorized, Unreachable."""
+    """Return why a share group cannot move to the target, or an empty string. Raises NotAuthorized,
+    Unreachable."""
     if group.kind != SHARE:
         return ""
     try:

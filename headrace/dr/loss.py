@@ -21,8 +21,11 @@ async def measured_loss(
     source_ends: Ends,
     log_ends: Ends,
 ) -> Loss:
-    """Return the loss of a failover to a cluster. `source_ends`: known source end offsets that are newer than
-    the ends stored with checkpoints. `log_ends`: end offsets of the target. Raises Unreachable."""
+    """Return the loss of a failover to a cluster. Raises Unreachable.
+
+    `source_ends`: end offsets of the source that are newer than the stored ones. `log_ends`: end offsets of
+    the target.
+    """
     contact_ms = max((lane.version[1] for lane in lanes.values() if lane.version), default=0)
     seconds = {}
     for one in loss_of(places, lanes, source_ends, log_ends, {}).partitions:
@@ -37,8 +40,7 @@ async def measured_loss(
 
 
 async def _last_time_ms(target: Cluster, place: TopicPartition, end: int) -> int | None:
-    """Return the maximum timestamp of the last batch before an offset, or None if no batch precedes the
-    offset."""
+    """Return the maximum timestamp of the last batch before an offset, or None if there is none."""
     if end <= 0:
         return None
     try:

@@ -17,10 +17,12 @@ from mirror.ports import NodeStore
 
 
 class PairReader:
-    """Reads the state of the configured pairs. `copy_at`: reads the copy of a pair's state on a cluster.
+    """Reads the state of the configured pairs.
 
-    If the coordination store has no state of a pair, it may have lost the state. In this case, the copies of
-    the state on both clusters are read once and cached.
+    `copy_at`: reads the copy of a pair's state on a cluster.
+
+    If the coordination store has no state of a pair, it may have lost it. If the state is missing, the copies
+    on both clusters are read once and cached.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class PairReader:
         return PairView(name, pair, with_settings(state, pair), problem)
 
     def _copy(self, name: str, pair: PairSettings) -> tuple[PairState | None, str]:
-        """Return the copy with the highest version, and a message about unreadable copies. Cache the result
-        if both copies could be read."""
+        """Return the newest copy of the state, and a message about unreadable copies.
+
+        The result is cached if both copies could be read.
+        """
         if name in self._copied:
             return self._copied[name], ""
         found, problems = list[PairState](), list[str]()

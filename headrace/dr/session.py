@@ -56,12 +56,15 @@ from mirror.replication.context import EngineContext
 _CLIENT_ID: Final = "headrace-dr"
 _PAUSE_SECONDS: Final = 0.2
 _UNDO_SECONDS: Final = 60.0
-"""Time after the deadline during which a failing undo is still retried."""
+"""Seconds after the deadline for which a failing undo is still retried."""
 
 
 @dataclass(frozen=True)
 class PairSession:
-    """A pair with its connections. `note`: called with messages about the progress."""
+    """A pair with its connections.
+
+    `note`: callback for messages about the progress.
+    """
 
     name: str
     settings: PairSettings
@@ -76,8 +79,11 @@ class PairSession:
         return with_settings(self.book.read(), self.settings)
 
     def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
-        """Return the state with a new operation, without storing it. `target`: an empty string means the
-        active cluster. Raises InvalidRequest if `target` is not a cluster of the pair, IllegalTransition."""
+        """Return the state with a new operation, without storing it.
+
+        `target`: empty for the active cluster. Raises InvalidRequest if it is not a cluster of the pair;
+        IllegalTransition.
+        """
         state = self.state()
         if not target:
             target = state.active
@@ -98,9 +104,12 @@ class PairSession:
         return self._driver(seconds).run(planned)
 
     def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
-        """Return the state with a failover and its measured loss, without storing it. `max_loss`: limit of
-        the loss, in records or as a duration. `accepted`: `Loss.figure` that the operator accepts, or empty.
-        Raises InvalidRequest if `accepted` is not the measured loss, and the errors of `planned`."""
+        """Return the state with a failover and its measured loss, without storing it.
+
+        `max_loss`: limit of the loss, in records or as a duration. `accepted`: `Loss.figure` that the
+        operator accepts, or empty. Raises InvalidRequest if it is not the measured loss, and the errors of
+        `planned`.
+        """
         self.book.silent.add(self.settings.other(target))  # probably lost, and not required
         limit = record_limit(max_loss) or LossLimit(seconds=duration_seconds(max_loss))
         state = self.planned(target, Kind.FAILOVER, limit=limit)
@@ -113,8 +122,10 @@ class PairSession:
         return state.with_(operation=operation)
 
     def fail_back(self, seconds: float) -> PairState:
-        """Copy the records written on the active cluster since the fork, then run a switch-over. Raises the
-        errors of `Driver.run`."""
+        """Copy the records written on the active cluster since the fork, then switch over.
+
+        Raises the errors of `Driver.run`.
+        """
         until = time.monotonic() + seconds
         state = self.state()
         if not is_returning(state):
@@ -125,9 +136,11 @@ class PairSession:
         return self.run(self.planned(target), max(until - time.monotonic(), 0.0))
 
     def tail(self, state: PairState, selection: str) -> tuple[Fork, dict[TopicPartition, int]]:
-        """Return the exact fork after a comparison of both clusters, and the current end offsets of the
-        selected topics on the lost cluster. Raises IllegalTransition if the pair has no fork, InvalidRequest,
-        Unreachable."""
+        """Return the exact fork, and the end offsets of the selected topics on the lost cluster.
+
+        The fork is determined by a comparison of both clusters. Raises IllegalTransition if the pair has no
+        fork; InvalidRequest, Unreachable.
+        """
         fork = fork_of_pair(state)
         expression = expression_of("topics", selection)
         ends = self.acts.ends_at(fork.cluster, fork.definitions)
@@ -135,9 +148,11 @@ class PairSession:
         return self.bench.run(self.acts.tail(fork).settle()), chosen
 
     def export_tail(self, folder: Path, selection: str) -> TailDecision:
-        """Write the undecided records of the tail to files, and record the export in the state. Resume an
-        interrupted export to the same folder. Raises IllegalTransition, InvalidRequest, ConfigError,
-        Unreachable."""
+        """Write the undecided records of the tail to files, and record the export in the state.
+
+        Resumes an interrupted export to the same folder. Raises IllegalTransition, InvalidRequest,
+        ConfigError, Unreachable.
+        """
         state = self.state()
         if state.operation is not None:
             raise IllegalTransition(f"a {state.operation.kind} of {self.name} is in progress")
@@ -164,8 +179,10 @@ class PairSession:
         return decision
 
     def abort(self, reason: str) -> PairState:
-        """Undo the operation in progress. Raises IllegalTransition if no operation is in progress, or after
-        the point of no return."""
+        """Undo the operation in progress.
+
+        Raises IllegalTransition without an operation, or after the point of no return.
+        """
         state = self.state()
         continued = state.with_(operation=operation_of(state).by(self.operator))
         return self._driver(0.0).undo(continued, reason)
@@ -199,8 +216,11 @@ def pair_session(
     reads_only: bool,
     request_seconds: float = math.inf,
 ) -> Iterator[PairSession]:
-    """Open the connections of a command. `request_seconds`: maximum duration of a request. Raises ConfigError
-    for an unknown pair, and StoreInUse if another command uses the embedded store of pairs."""
+    """Open the connections of a command.
+
+    `request_seconds`: maximum duration of a request. Raises ConfigError for an unknown pair; StoreInUse if
+    another command uses the embedded store of pairs.
+    """
     pair = settings.dr.get(name)
     if pair is None:
         known = ", ".join(sorted(settings.dr)) or "none"

@@ -21,7 +21,7 @@ from mirror.wording import counted
 
 _SHOWN: Final = ("kind", "identity", "origin", "target", "operator", "step", "reached", "failure", "begun_ms")
 Lag = Sequence[Mapping[str, Any]] | HeadraceError
-"""Partitions as returned by `GET /v1/datastreams/{name}/lag`, or the error of the request."""
+"""Partitions in the response of `GET /v1/datastreams/{name}/lag`, or the error of the request."""
 
 
 def word_of(state: PairState, settings: PairSettings) -> str:
@@ -35,8 +35,10 @@ def word_of(state: PairState, settings: PairSettings) -> str:
 
 
 def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lag of each topic in records and seconds, with the largest lag first. `unknown`: number of
-    partitions with unknown lag, which the sums do not include."""
+    """Return the lag of each topic in records and seconds, largest first.
+
+    `unknown`: number of partitions with an unknown lag, which are not included.
+    """
     found: dict[str, dict[str, Any]] = {}
     for one in partitions:
         row = found.setdefault(
@@ -51,7 +53,7 @@ def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 async def bytes_behind(cluster: Cluster, rows: Iterable[Mapping[str, Any]]) -> int | None:
-    """Estimate the lag of one topic in bytes, as stored by the source; return None if it is unknown.
+    """Estimate the lag of one topic in stored bytes, or return None if it is unknown.
 
     The estimate uses the mean size of the first uncopied records in the partition with the largest lag.
     `rows`: partitions as returned by `GET /v1/datastreams/{name}/lag`. Raises Unreachable.
@@ -85,8 +87,10 @@ def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class PairView:
-    """Stored state of a pair, without the lag of its datastreams. Satisfies `api.services.Pair`. `state`:
-    None if the state is unknown; `problem` is then the reason."""
+    """Stored state of a pair, without the lag of its datastreams. Implements `api.services.Pair`.
+
+    `state`: None if the state is unknown. `problem`: reason.
+    """
 
     name: str
     settings: PairSettings
@@ -95,7 +99,7 @@ class PairView:
 
     @property
     def datastreams(self) -> Collection[str]:
-        """Names of the datastreams to the inactive cluster; empty after a failover."""
+        """Names of the datastreams to the inactive cluster. Empty after a failover."""
         if self.state is None or self.state.fork is not None:
             return ()
         return self.state.datastreams.values()
@@ -103,8 +107,9 @@ class PairView:
     def document(
         self, lags: Mapping[str, Lag], sizes: Mapping[str, int | None] | None = None
     ) -> dict[str, Any]:
-        """Return the document of `headrace dr status`. `lags`: lag by name of datastream. `sizes`: lag in
-        bytes by topic, None if unknown.
+        """Return the document of `headrace dr status`.
+
+        `lags`: lag by name of datastream. `sizes`: lag in bytes by topic, None if unknown.
 
         The state is `degraded` if the lag exceeds the target `rpo_seconds` or is unknown.
         """

@@ -1,4 +1,4 @@
-"""The tail of a lost cluster: its records after the fork, readable once the cluster responds again."""
+"""Reads the tail of a lost cluster: its records that were not copied."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ from mirror.replication.context import EngineContext
 from mirror.wording import counted, first_few
 
 REPLAYED_HEADER: Final = "headrace-replayed"
-"""Header of a replayed record. The value is `CLUSTER/OFFSET`: the record's original cluster and offset."""
+"""Header of a replayed record, with the value `CLUSTER/OFFSET` of the original record."""
 _LOOK_SECONDS: Final = 0.1
 _STUCK_SECONDS: Final = 20.0
 _NAMES_SHOWN: Final = 5
 
 
 class TailRange(NamedTuple):
-    """Undecided offsets [start, end) of a partition. `expired`: number of undecided offsets before `start`
-    that retention has deleted."""
+    """Undecided offsets [start, end) of a partition.
+
+    `expired`: number of undecided offsets before `start` that retention has deleted.
+    """
 
     start: int
     end: int
@@ -43,8 +45,10 @@ class TailRange(NamedTuple):
 
 
 class PartitionTail(NamedTuple):
-    """Records of a partition in the tail. `from_ms`, `to_ms`: minimum and maximum timestamp (epoch ms), None
-    if there is no record."""
+    """Records of a partition in the tail.
+
+    `from_ms`, `to_ms`: minimum and maximum timestamp (epoch ms), None if there is no record.
+    """
 
     topic: str
     partition: int
@@ -70,7 +74,7 @@ class TailReader:
         return self.bench.cluster(ClusterRef(self.fork.cluster))
 
     async def ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, TailRange]:
-        """Return the undecided offsets of each partition that has any. Raises Unreachable."""
+        """Return the partitions with undecided offsets. Raises Unreachable."""
         firsts = await self._cluster.offsets(dict.fromkeys(ends, EARLIEST))
         found = {}
         for place, end in sorted(ends.items()):
@@ -102,9 +106,9 @@ class TailReader:
         return found
 
     async def settle(self) -> Fork:
-        """Return the exact fork: compare copies that have no checkpoint with the records of the lost cluster.
+        """Return the exact fork, after a comparison of copies without a checkpoint with the lost cluster.
 
-        If the target now ends before its recorded end, only its remaining records are compared. Raises
+        If the log of the target is now shorter than recorded, only its remaining records are compared. Raises
         Unreachable, CorruptData.
         """
         found = {}
@@ -171,7 +175,7 @@ def _equal(one: Record, other: Record) -> bool:
 
 
 class _TailSource:
-    """Source of a transfer that returns the records of the tail. Satisfies `connector.RecordSource`."""
+    """Record source that returns the records of the tail. Implements `connector.RecordSource`."""
 
     def __init__(self, source: KafkaSource, ranges: Mapping[TopicPartition, TailRange]) -> None:
         self._source = source
@@ -201,15 +205,20 @@ def _replay_name(fork: Fork, generation: int) -> GroupName:
 
 
 def replay_sink(reader: TailReader, active: str) -> KafkaSink:
-    """Return the sink of a replay. Each transaction of the sink also stores the position of the replay, under
-    a name that is unique to this tail and changes with every decision about the tail."""
+    """Return the sink of a replay.
+
+    Each transaction of the sink also stores the position of the replay. The name of the position is unique to
+    this tail, and changes with every decision about the tail.
+    """
     state = _replay_name(reader.fork, reader.fork.generation)
     return KafkaSink(reader.bench, ClusterRef(active), state)
 
 
 async def forget_replays(reader: TailReader, active: str) -> None:
-    """Delete the stored positions of all replays of the tail, after every record of the tail was replayed or
-    skipped. Raises Unreachable."""
+    """Delete the stored positions of all replays of the tail. Raises Unreachable.
+
+    Call this after every record of the tail was replayed or skipped.
+    """
     fork = reader.fork
     keys = [
         LaneKey(_replay_name(fork, generation), place)
@@ -231,8 +240,10 @@ def marked(cluster: str) -> Transform:
 
 
 def exported_ends(folder: Path, ranges: Mapping[TopicPartition, TailRange]) -> dict[TopicPartition, int]:
-    """Return the offsets before which earlier exports to a folder are complete. Raises CorruptData,
-    Unreachable."""
+    """Return the offsets before which earlier exports to a folder are complete.
+
+    Raises CorruptData, Unreachable.
+    """
     found = {place: position_in(folder_of(folder, place), SUFFIX) for place in ranges}
     return {
         place: min(position.next_offset, ranges[place].end) for place, position in found.items() if position
@@ -242,8 +253,10 @@ def exported_ends(folder: Path, ranges: Mapping[TopicPartition, TailRange]) -> d
 async def exported_records(
     folder: Path, ranges: Mapping[TopicPartition, TailRange], ends: Mapping[TopicPartition, int]
 ) -> int:
-    """Return the number of records of the tail that files in a folder have before some ends. Raises
-    CorruptData, Unreachable."""
+    """Return the number of records of the tail in the files of a folder, before `ends`.
+
+    Raises CorruptData, Unreachable.
+    """
     files, count = FileSource(folder), 0
     for place, bounds in (await files.bounds(list(ends))).items():
         start = max(ranges[place].start, bounds.first)
@@ -254,11 +267,10 @@ async def exported_records(
 async def copy_tail(
     reader: TailReader, ranges: Mapping[TopicPartition, TailRange], sink: RecordSink, rules: RoutingRules
 ) -> int:
-    """Copy the tail to a sink, in order within each partition; return the number of records that this call
-    has copied.
+    """Copy the tail to a sink in offset order. Return the number of copied records.
 
-    The sink stores the position together with the records, so a call after an interruption resumes the copy
-    without duplicates. Raises Unreachable if a partition cannot be copied to its end.
+    The sink stores the position together with the records, so an interrupted copy resumes without duplicates.
+    Raises Unreachable if a partition cannot be copied to its end.
     """
     if not ranges:
         return 0

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
 
 Trusted = Mapping[GroupName, "tuple[Outlook | None, str]"]
-"""Forecast and reason, by group. If the forecast must not influence plans, it is None, and the reason
-explains why."""
+"""Forecast and reason by group.
+
+The forecast is None if it must not influence plans, and the reason says why.
+"""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Partition loads of several groups in one hour. `owners`: number of the group whose forecast
-    contains the load of a partition, by partition. `loads`: loads of the partitions, by number of their
-    group."""
+    """Partition loads of several groups in one hour.
+
+    `owners`: number of the group whose forecast contains the partition, by partition. `loads`: loads of the
+    partitions, by number of the group.
+    """
 
     def __init__(self, owners: Mapping[TopicPartition, int], loads: Mapping[int, Loads]) -> None:
         self._owners = owners
@@ -42,8 +46,8 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the upper estimate of the forecasts. The estimate covers every hour that plans may use before
-    the next computation."""
+    """Return the upper bound of the forecasts for every hour that plans may use before the next
+    computation."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
     owners: dict[TopicPartition, int] = {}

@@ -1,5 +1,7 @@
-"""Past loads of partitions, which determine the share of each partition in a forecast total. Each hour is
-read only once."""
+"""Past loads of partitions, which determine the share of each partition in a forecast.
+
+Each hour is read only once.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,20 @@ if TYPE_CHECKING:
 HOUR_MS: Final = 3_600_000
 DAY: Final = 24
 MOST_RATES: Final = 1_000_000
-"""Maximum number of loads (partitions times hours) per cluster in memory; each load takes 17 bytes. If there
-are more, only the mean of the last day is read, which is one load per partition."""
+"""Maximum number of loads (partitions times hours) per cluster in memory, 17 bytes each.
+
+Above it, only the mean of the last day is read, which is one load per partition.
+"""
 _FORGIVEN: Final = 3
-"""Number of consecutive failures after which no further loads of a cluster are read in the same
-computation."""
+"""Number of consecutive failures after which a computation reads no more loads of a cluster."""
 
 Loads = Mapping[TopicPartition, PartitionLoad]
 Hours = Mapping[int, Snapshot]
 AskLoads = Callable[[ClusterRef, int, int], Loads]
-"""Returns the mean loads of a time range; empty if there are none. Start and end are epoch ms at whole
-hours."""
+"""Callback that returns the mean loads of a time range, empty if there are none.
+
+Start and end are epoch ms at whole hours.
+"""
 
 
 class PastHours:
@@ -47,10 +52,11 @@ class PastHours:
         return partitions * hours <= self._most_rates
 
     def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
-        """Return the known loads of the hours in `wanted`, in the same order. Drop all other hours from the
+        """Return the known loads of some hours, in the same order. All other hours are dropped from the
         cache.
 
-        Reading stops after several consecutive failures. Raises the error of `ask` if no hour is known.
+        `wanted`: starts of the hours (epoch ms). Reading stops after several consecutive failures. Raises the
+        error of `ask` if no hour is known.
         """
         known = self._known.get(cluster, {})
         empty = self._empty.get(cluster, set())
@@ -93,9 +99,11 @@ class PastHours:
 
 @dataclass(frozen=True)
 class PartitionDetails:
-    """Partition loads of a cluster: either `hours` (loads by hour) or `mean` (mean of the last day).
-    `known`: hours in which a load of any group is known. `why`: reason why the loads cannot be read; empty if
-    they were read."""
+    """Partition loads of a cluster.
+
+    Contains either `hours` (loads by hour) or `mean` (mean of the last day). `known`: hours in which any
+    group has a known load. `why`: reason why the loads cannot be read, or an empty string.
+    """
 
     known: Collection[int] = ()
     hours: Hours = field(default_factory=dict)
@@ -103,7 +111,7 @@ class PartitionDetails:
     why: str = ""
 
     def of(self, planned: frozenset[TopicPartition]) -> PastRates:
-        """Return the loads of the given partitions, without partitions that have no load in the last day."""
+        """Return the loads of these partitions. Partitions without a load in the last day are omitted."""
         from headrace.foresight.rates import mean_rates, past_rates
 
         if not self.hours:

@@ -1,5 +1,7 @@
-"""Lower bounds of the number of tasks that past hours required. Results are cached, so that each computation
-of advice adds only a few hours."""
+"""Lower bounds of the number of tasks that past hours required.
+
+Results are cached, so each computation adds only a few hours.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ WEEK: Final = 7 * DAY
 
 @dataclass(frozen=True)
 class Sizing:
-    """Inputs that determine the required number of tasks of a group, apart from its loads. `planned`: planned
-    partitions of the group."""
+    """Inputs that determine the required number of tasks of a group, except its loads.
+
+    `planned`: planned partitions of the group.
+    """
 
     planned: frozenset[TopicPartition]
     limits: TaskLimits
@@ -45,8 +49,8 @@ class PastNeeds:
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
-        """Return lower bounds of the number of tasks that the group required, by hour (epoch ms). Hours
-        without known loads are omitted.
+        """Return lower bounds of the required number of tasks, by hour (epoch ms). Hours with unknown loads
+        are omitted.
 
         If partitions, limits or capacity have changed, only the hours of the last day are computed again.
         `past`: load sums of the group.
@@ -64,5 +68,5 @@ class PastNeeds:
         return needs
 
     def keep(self, groups: Collection[GroupName]) -> None:
-        """Drop the results of groups that are not in `groups`, because they no longer exist."""
+        """Drop the results of groups that no longer exist."""
         self._kept = {group: known for group, known in self._kept.items() if group in groups}

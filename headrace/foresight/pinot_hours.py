@@ -26,8 +26,10 @@ from pmp.loads.rates import RateOptions, partition_loads
 def hour_of_pinot(
     client: PinotClient, cluster: str, hour_ms: int, grain: Grain
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads of the hour starting at `hour_ms` (epoch ms); empty if Pinot has none. Raises
-    LoadUnavailable."""
+    """Return the loads of the hour starting at `hour_ms` (epoch ms). Raises LoadUnavailable.
+
+    Empty if Pinot has no loads of this hour.
+    """
     return _means(client, cluster, TimeRange(hour_ms, hour_ms + HOUR_MS), grain)
 
 
@@ -39,8 +41,10 @@ def _means(
 
 
 def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
-    """Return a function that reads the mean loads of a time range from rollups or, if they do not exist yet,
-    from samples."""
+    """Return a function that reads the mean loads of a time range.
+
+    The query reads rollups or, if they do not exist yet, samples.
+    """
     directory = ClusterDirectory(settings.clusters)
 
     def ask(cluster: ClusterRef, since_ms: int, until_ms: int) -> dict[TopicPartition, PartitionLoad]:

@@ -14,8 +14,10 @@ from mirror.model.topics import TopicPartition
 
 
 def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRates:
-    """Return past rates without hours. The newest load of each partition is its mean load. Partitions without
-    a mean are omitted."""
+    """Return past rates without hours.
+
+    The newest load of each partition is its mean load. Partitions without a mean are omitted.
+    """
     reader = _Reader(partitions)
     return reader.known({}, reader.rates(mean))
 
@@ -38,7 +40,7 @@ class _Reader:
         self._rows = np.empty(0, np.int64)
 
     def rates(self, loads: Snapshot) -> Rates:
-        """Return float64[n, 2]: bytes and messages per second, NaN if unknown."""
+        """Return bytes and messages per second as float64[n, 2], NaN if unknown."""
         if self._numbers is not loads.numbers:  # mostly shared by the snapshots of a cluster
             self._numbers = loads.numbers
             self._rows = np.array(

@@ -1,4 +1,4 @@
-"""Recorded loads for `headrace plan`, from a file or from Pinot, and the chart of a replay."""
+"""Recorded loads for `headrace plan`, and the chart of a replay."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ _GAPS_SHOWN: Final = 10
 
 
 def from_file(path: Path) -> Hourly:
-    """Read hourly loads from a CSV file, if the suffix is `.csv`, or else from a JSON file. Raises
-    InvalidRequest with the invalid line or entry."""
+    """Read hourly loads from a CSV file (suffix `.csv`) or a JSON file.
+
+    Raises InvalidRequest with the invalid line or entry.
+    """
     text = read_file(path)
     return hours_from_csv(text) if path.suffix.lower() == ".csv" else hours_from_json(text)
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
-    """Return the hourly loads of the last `since` (such as 24h or 28d), including the current hour so far,
-    and notes on missing hours.
+    """Return the recent hourly loads in Pinot, and notes on missing hours.
 
-    Each hour is read from its samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest
-    for an invalid duration, and LoadUnavailable if no hour has samples or a rollup.
+    `since`: duration, such as 24h or 28d. The range includes the current hour so far. Each hour is read from
+    its samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest for an invalid
+    duration; LoadUnavailable if no hour has samples or a rollup.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient
@@ -91,8 +93,10 @@ def _minute(at_ms: int) -> str:
 
 
 class PeakHour(NamedTuple):
-    """The hour that requires the most tasks. `instances`: number of required instances; None if the number of
-    tasks per instance is not configured."""
+    """The hour that requires the most tasks.
+
+    `instances`: number of required instances; None if the number of tasks per instance is not configured.
+    """
 
     hour_ms: int
     required_tasks: int
@@ -109,8 +113,10 @@ class PeakHour(NamedTuple):
 
 
 def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
-    """Return the peak hour of a replay. If several hours require the same number of tasks, return the hour
-    with the highest load."""
+    """Return the peak hour of a replay.
+
+    Of several hours with the same number of tasks, returns that with the highest load.
+    """
     most = max(hours, key=lambda hour: (hour.required_tasks, hour.bytes_per_second))
     needed = FleetSize(0, tasks_per_instance).needed(most.required_tasks)
     return PeakHour(most.hour_ms, most.required_tasks, most.tasks, needed)
@@ -133,8 +139,9 @@ def readable(hours: Sequence[ReplayHour]) -> list[dict[str, Any]]:
 
 
 def draw(hours: Sequence[ReplayHour], usable_bytes_per_second: int, path: Path) -> None:
-    """Draw a chart of the number of tasks in each hour and, below it, a chart of the moved load. The suffix
-    of the file determines the format.
+    """Draw charts of the number of tasks and of the moved load in each hour.
+
+    The suffix of the file determines the format.
 
     Raises InvalidRequest if the format is not supported.
     """
@@ -180,8 +187,10 @@ def graded_sentence(grade: ForecastGrade) -> str:
 
 
 def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
-    """Draw a chart of the forecast load with its interval and, below it, a chart of the required number of
-    tasks. Raises InvalidRequest if the format is not supported."""
+    """Draw charts of the forecast load and of the required number of tasks.
+
+    Raises InvalidRequest if the format is not supported.
+    """
     figure = _figure(path)
     load, tasks = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     times = [_time(hour.hour_ms) for hour in hours]

@@ -35,19 +35,22 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
-"""Name of the advice in the health report of the leader."""
+"""Component of the health report for advice."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""Delay until the next computation if the last computation failed or the need is unknown. Also the minimum
-time between computations after changes of tasks, instances or datastreams."""
+"""Seconds until the next computation after a failure or an unknown need.
+
+Also the minimum time between computations after changes of tasks, instances or datastreams.
+"""
 _COMPARE_SECONDS: Final = 10.0
 
 
 class ForesightThread(BackgroundThread):
-    """Computes the advice soon after the instance becomes leader, then once per interval and after a change
-    of tasks, instances or datastreams. One call of `look` computes the current need and the forecast; the
-    following calls compute the need of past hours. A failed computation is reported as unhealthy and retried;
-    other threads are not affected."""
+    """Computes the advice periodically, and after a change of tasks, instances or datastreams.
+
+    One call of `look` computes the current need and the forecast, the following calls the need of past hours.
+    A failed computation is reported as unhealthy and retried. Other threads are not affected.
+    """
 
     def __init__(
         self,
@@ -72,11 +75,11 @@ class ForesightThread(BackgroundThread):
 
     @property
     def advice(self) -> Advice | None:
-        """Latest advice; None if the instance is not leader. May be read from any thread."""
+        """Latest advice, or None if this instance is not the leader. Thread-safe."""
         return self._advice
 
     def look(self) -> None:
-        """Compute the advice if it is due. Drop the state if the instance is no longer leader."""
+        """Compute the advice if it is due. Drop the state after losing leadership."""
         if not self._is_leading():
             if self._has_led:
                 self._turn.forget()
@@ -108,8 +111,10 @@ class ForesightThread(BackgroundThread):
         self._report()
 
     def _go_on(self) -> None:
-        """Compute the need of some past hours. If the computation fails, store the advice without past
-        hours."""
+        """Compute the need of some past hours.
+
+        After a failure, the advice is stored without past hours.
+        """
         advice: Advice | None = None
         try:
             with Bulkhead() as computing:
@@ -123,7 +128,7 @@ class ForesightThread(BackgroundThread):
             self._advice = advice or self._advice
 
     def _report(self) -> None:
-        """Show the advice and its age in the health report, unless the last computation failed."""
+        """Show the advice and its age in the health report, unless the last computation has failed."""
         if self._advice is not None and self._is_well:
             sentence = sentence_with_age(self._advice, self._clock.now_ms())
             self._health.report(PART, True, sentence)
@@ -150,8 +155,10 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """Build the thread. If a group is planned with loads from Pinot, its past loads are read from Pinot
-    too."""
+    """Build the thread.
+
+    Past loads are read from Pinot for groups that are planned with loads from Pinot.
+    """
     advice = settings.assigner.advice
     turn = ForesightTurn(
         Means(
@@ -170,8 +177,11 @@ def build_foresight(
 
 
 def _history(settings: HeadraceSettings) -> History:
-    """Return the history in Pinot. The history imports Pinot's client when it is first used. The methods of
-    the history raise HistoryUnavailable if the client is not installed, and the errors of the query."""
+    """Return the history in Pinot.
+
+    The client of Pinot is imported on first use. The methods of the history raise HistoryUnavailable if it is
+    not installed, and the errors of the query.
+    """
 
     @cache
     def pinot() -> tuple[AskSums, AskLoads]:
@@ -195,8 +205,10 @@ def _history(settings: HeadraceSettings) -> History:
 def _fallback(
     settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> Callable[[Sequence[Datastream]], Fallback]:
-    """Return a function that returns the task capacity for a group and the policy of the planner. The
-    capacity comes from the group's last plan or, if it has none, from the settings."""
+    """Return a function that returns the task capacity of a group and the policy of the planner.
+
+    The capacity comes from the last plan of the group, by default from the settings.
+    """
 
     def how(members: Sequence[Datastream]) -> Fallback:
         from assigner.what_if.document import Fallback

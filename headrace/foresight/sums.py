@@ -1,6 +1,6 @@
 """Hourly load sums over the partitions of each group, for forecasts and for the need of past hours.
 
-Pinot computes the sums, so a query returns one row per hour, whatever the number of partitions.
+Pinot computes the sums, so a query returns only one row per hour.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from mirror.model.load import TaskCapacity
 from mirror.model.sizing.load_sums import LoadSums
 
 _FORGIVEN: Final = 3
-"""Number of failures after which a cluster is not queried again in the same computation."""
+"""Number of failures after which a computation does not query a cluster again."""
 _FIELDS: Final = len(LoadSums._fields)
 
 
 @dataclass(frozen=True)
 class SumQuery:
-    """Topics whose partitions are summed. `capacity`: capacity of a task. Partitions with a load above the
-    capacity are also counted separately."""
+    """Topics whose partitions are summed.
+
+    `capacity`: capacity of a task. Partitions with a higher load are counted separately.
+    """
 
     topics: frozenset[str]
     capacity: TaskCapacity
 
 
 AskSums = Callable[[ClusterRef, SumQuery, int, int], Mapping[int, LoadSums]]
-"""Function that returns the sums of each known hour in a time range. Start and end (exclusive) are epoch ms
-at whole hours."""
+"""Callback that returns the sums of each known hour in a time range.
+
+Start and end (exclusive) are epoch ms at whole hours.
+"""
 
 
 class HourlySums:
@@ -53,8 +57,7 @@ class HourlySums:
             self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
 
     def put_all(self, others: HourlySums) -> None:
-        """Copy the sums of all hours in `others`, including unknown sums. Hours outside of the range are
-        ignored."""
+        """Copy the sums of all hours, including unknown sums. Hours outside the range are ignored."""
         self._totals = None
         later = (others._first_ms - self._first_ms) // HOUR_MS
         first, end = max(later, 0), min(later + others._hours, self._hours)
@@ -103,17 +106,19 @@ class PastSums:
         self._failures: dict[ClusterRef, list[HeadraceError]] = {}
 
     def begin(self, groups: Collection[GroupName]) -> None:
-        """Begin a computation of advice. Drop groups that are not in `groups`, and allow queries of clusters
-        that failed in the last computation."""
+        """Begin a computation of advice.
+
+        Drops groups that are not in `groups`. Clusters that failed in the last computation are queried again.
+        """
         self._kept = {group: kept for group, kept in self._kept.items() if group in groups}
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
         """Return the hourly sums of a group up to the last complete hour.
 
-        Hours of the last day are read again, because samples may be late. Older hours are read again only if
-        topics or capacity have changed. If the query fails, return the hours that are already known, or raise
-        the error of `ask` if there are none.
+        Hours of the last day are read again, because samples may be late. Older hours are read again only
+        after a change of topics or capacity. If the query fails, the known hours are returned. Raises the
+        error of `ask` if no hour is known.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         first = end - self._days * DAY * HOUR_MS

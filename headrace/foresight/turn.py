@@ -1,5 +1,4 @@
-"""Computation of the sizing advice in three steps: the current need, the forecast, and the need of past
-hours.
+"""Computes the sizing advice in three steps: current need, forecast, and need of past hours.
 
 The result of each step is stored at once, so that a slow or failed step does not delay the results of earlier
 steps.
@@ -48,9 +47,9 @@ NOT_YET = "its forecast has not been computed yet"
 
 
 _LATEST_MS: Final = 2 * HOUR_MS
-"""Maximum age of stored advice. The stored need of past hours is kept until it has been computed again."""
+"""Maximum age of stored advice in ms. The stored need of past hours is kept until it is recomputed."""
 _SLICE_SECONDS: Final = 1.0
-"""Time after which the computation of past hours is interrupted."""
+"""Seconds after which the computation of past hours is interrupted."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,11 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a computation of advice. `past`: history for groups that are planned with loads from
-    Pinot; None if there is no history. `provider`: name of the service's load provider. `how`: returns the
-    task capacity for the datastreams of a group, and the policy of the planner."""
+    """Dependencies of a computation of advice.
+
+    `past`: history for groups that are planned with loads from Pinot, or None. `provider`: name of the
+    default load provider. `how`: returns the task capacity of a group and the policy of the planner.
+    """
 
     services: Services
     store: AdviceStore
@@ -93,8 +94,11 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Member:
-    """A group in a computation of advice. `sizing`: None if no partition of the group is planned. `sums`:
-    None if unknown; `why` then contains the reason."""
+    """A group in a computation of advice.
+
+    `sizing`: None if no partition of the group is planned. `sums`: None if unknown; `why` contains the
+    reason.
+    """
 
     need: GroupNeed
     source: LoadSource
@@ -106,8 +110,10 @@ class _Member:
 
 @dataclass
 class _Round:
-    """Result of the first two steps, which is the input of the third step. `left`: groups whose past hours
-    are not computed yet."""
+    """Results of the first two steps, and input of the third step.
+
+    `left`: groups whose past hours are not computed yet.
+    """
 
     now_ms: int
     needs: Sequence[GroupNeed]
@@ -125,8 +131,10 @@ class ForesightTurn:
         self._round: _Round | None = None
 
     def run(self) -> Advice:
-        """Run all steps. Raises HeadraceError if the shared state cannot be read or written; problems with
-        the history are reported in the advice."""
+        """Run all steps. Raises HeadraceError if the shared state cannot be read or written.
+
+        Problems with the history are reported in the advice.
+        """
         self.present()
         advice = self.forecast()
         while self.has_past_left:
@@ -136,16 +144,16 @@ class ForesightTurn:
     def present(self) -> Advice:
         """Store the current need, without reading the history.
 
-        Stored advice may come from a former leader: its forecast hours are kept until they have passed, and
-        its need of past hours is kept if the advice is recent. Raises HeadraceError.
+        Stored advice may come from a former leader. A forecast is kept for hours that have not passed, and
+        the need of past hours if the advice is recent. Raises HeadraceError.
         """
         self._round = None
         now_ms = self._clock_ms()
         return self._stored(self._present(now_ms), now_ms, None)
 
     def forecast(self) -> Advice:
-        """Compute the forecast, pass the expected loads to the planning, and store the advice. Raises the
-        errors of `run`."""
+        """Compute the forecast, pass the expected loads to planning, and store the advice. Raises the errors
+        of `run`."""
         now_ms = self._clock_ms()
         members = self._members(now_ms)
         details = {source: self._details(source, members, now_ms) for source in _sources(members)}
@@ -179,8 +187,9 @@ class ForesightTurn:
         return self._round is not None
 
     def past(self) -> Advice | None:
-        """Compute the need of past hours for up to a second. Store and return the advice when all hours are
-        complete; return None until then.
+        """Compute the need of past hours for up to a second.
+
+        When all hours are complete, stores and returns the advice. Until then, returns None.
 
         If the call raises HeadraceError, the results of completed groups are kept.
         """
@@ -202,14 +211,16 @@ class ForesightTurn:
         return self._stored(found.needs, found.now_ms, found.behind)
 
     def abandon_past(self) -> Advice | None:
-        """Store the advice without the need of past hours, after its computation failed. Raises
-        HeadraceError."""
+        """Store the advice without the need of past hours, after a failure. Raises HeadraceError."""
         found, self._round = self._round, None
         return None if found is None else self._stored(found.needs, found.now_ms, [])
 
     def shape(self) -> object:
-        """Return a value that changes when the advice becomes outdated: the number of tasks by group, and the
-        names of the instances that are not leaving. Raises HeadraceError."""
+        """Return a value that changes when the advice becomes outdated. Raises HeadraceError.
+
+        The value consists of the number of tasks by group, and the names of the instances that are not
+        leaving.
+        """
         services = self._means.services
         plan = services.plan()
         tasks = {group: len(plan.of_group(group)) for group in groups_of(services.status.datastreams)}
@@ -229,8 +240,10 @@ class ForesightTurn:
     def _stored(
         self, needs: Sequence[GroupNeed], now_ms: int, behind: Sequence[Mapping[int, int]] | None
     ) -> Advice:
-        """Store and return the advice. `behind`: number of tasks required in past hours, by group; None if
-        not computed yet."""
+        """Store and return the advice.
+
+        `behind`: number of tasks required in past hours, by group; None if not computed yet.
+        """
         settings, services = self._means.settings, self._means.services
         fleet = FleetSize(
             sum(not instance.is_leaving for instance in services.live()), settings.tasks_per_instance
@@ -259,8 +272,7 @@ class ForesightTurn:
         return _Groups(members, plan, sources, needs)
 
     def _present(self, now_ms: int) -> list[GroupNeed]:
-        """Return the current need of each group, with the stored forecast for hours that have not passed
-        yet."""
+        """Return the current need of each group, and the stored forecast for hours that have not passed."""
         groups, stored = self._groups(now_ms), self._means.store.read()
         before = {known.group: known for known in stored.groups} if stored else {}
         found: list[GroupNeed] = []
@@ -286,7 +298,7 @@ class ForesightTurn:
         return found
 
     def _summed(self, member: _Member, now_ms: int) -> _Member:
-        """Return the group with its past load sums, or with the reason why there are none."""
+        """Add the past load sums to a group, or the reason why there are none."""
         history = self._history(member.source)
         if history is None:
             return replace(member, why=NO_PAST)
@@ -308,7 +320,7 @@ class ForesightTurn:
     def _details(
         self, source: LoadSource, members: Mapping[GroupName, _Member], now_ms: int
     ) -> PartitionDetails:
-        """Return the loads that determine how a forecast total is distributed over the partitions."""
+        """Return the loads that determine the share of each partition in a forecast."""
         history = self._history(source)
         summed = [
             member for member in members.values() if member.source == source and member.sums is not None
@@ -332,8 +344,10 @@ class ForesightTurn:
     def _coming(
         self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the forecast of a group, and the group's need with the forecast hours. If there is no
-        forecast, return None, and the need with the reason."""
+        """Return the forecast of a group, and its need with the forecast.
+
+        Without a forecast, returns None, and the need with the reason.
+        """
         why = member.why or details.why
         if why or member.sizing is None or member.sums is None:
             return None, replace(need, why=need.why or why)
@@ -362,8 +376,11 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return the sizing of a group. Limits on its number of tasks are omitted, because the result is the
-        needed number and not the permitted number."""
+        """Return the sizing of a group.
+
+        Limits on its number of tasks are omitted, because the result is the required number, not the
+        permitted one.
+        """
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
@@ -374,13 +391,13 @@ class ForesightTurn:
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
-        """Return the forecast; None if past forecasts were too inaccurate to influence plans."""
+        """Return the forecast, or None if past forecasts were too inaccurate to influence plans."""
         if found is None or not found.grade.error <= self._means.settings.largest_error:
             return None
         return found
 
     def _expect(self, ahead: Mapping[LoadSource, Trusted], now_ms: int) -> None:
-        """Pass the upper estimates of the forecasts to the planning."""
+        """Pass the upper bounds of the forecasts to planning."""
         for source, found in ahead.items():
             if self._history(source) is not None:
                 self._means.expected.put(source, expectation_of(found, self._means.settings, now_ms))
@@ -391,8 +408,7 @@ def _sources(members: Mapping[GroupName, _Member]) -> set[LoadSource]:
 
 
 def _newest_need(member: _Member) -> int | None:
-    """Return the lower bound of the number of tasks that the latest known hour required; None if no hour is
-    known."""
+    """Return the number of tasks that the latest known hour required at least, or None."""
     if member.sums is None or member.sizing is None or member.sums.newest_ms is None:
         return None
     newest = member.sums.get(member.sums.newest_ms)
@@ -400,7 +416,7 @@ def _newest_need(member: _Member) -> int | None:
 
 
 def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> GroupNeed:
-    """Return the need, with those hours of an earlier forecast that have not passed yet."""
+    """Add those hours of an earlier forecast that have not passed."""
     coming = tuple(hour for hour in before.coming if hour.hour_ms + HOUR_MS > now_ms) if before else ()
     if before is None or not coming:
         return replace(need, why=need.why or NOT_YET)
@@ -408,8 +424,10 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """Return the current need of a group. The need is known only if the group's last plan is recent and used
-    measured loads."""
+    """Return the current need of a group.
+
+    The number is known only if the last plan of the group is recent and used measured loads.
+    """
     tasks = len(plan.of_group(group))
     if found is None:
         return GroupNeed(group, tasks, None, why="it has not been planned yet")

@@ -39,8 +39,11 @@ def build_alerts(
     metrics: AlertMetrics,
     may_tell: Callable[[], bool] = lambda: True,
 ) -> AlertDispatch:
-    """Build the alerts about the service at `at` or, if `at` is empty, at the configured address. `may_tell`:
-    returns whether this monitor is certainly the active monitor. Raises ConfigError, InvalidRequest."""
+    """Build the alerts of a service. Raises ConfigError, InvalidRequest.
+
+    `at`: address of the service, by default the configured address. `may_tell`: returns whether this monitor
+    is certainly the active monitor.
+    """
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
     first = address.partition(",")[0]
@@ -84,8 +87,10 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 
 
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
-    """Return a function that returns the silences in the settings file. The function reloads the file after a
-    change, and returns the previous silences while the file is invalid."""
+    """Return a function that returns the silences in the settings file.
+
+    The function reloads the file after a change, and returns the previous silences while the file is invalid.
+    """
     file = config_file(config)
     state = _state_of(file)
 
@@ -104,7 +109,7 @@ def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[
 
 
 def _state_of(file: Path | None) -> tuple[int, int, int] | None:
-    """Return a fingerprint that changes when the file changes; None if the file does not exist."""
+    """Return a fingerprint that changes when the file changes, or None if it does not exist."""
     try:
         found = file.stat() if file else None
     except OSError:

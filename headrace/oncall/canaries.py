@@ -1,4 +1,4 @@
-"""Canaries, audits and retirements that the monitor watches, built from the settings."""
+"""Builds the canaries, audits and retirements that the monitor watches."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from monitor.canary.watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
-    """Return a function that builds the probe of a path. The function raises ConfigError if the directory
-    does not allow a cluster of the path."""
+    """Return a function that builds the probe of a canary path.
+
+    The function raises ConfigError if the directory does not permit a cluster of the path.
+    """
 
     def open_probe(path: CanaryPath) -> CanaryProbe:
         source = CanaryEnd(directory.resolve(path.source), path.topic)
@@ -50,8 +52,10 @@ def own_paths(control: Control) -> Paths:
 
 
 def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
-    """Return a function that lists the canaries of the service at `at` or, if `at` is empty, at the
-    configured address. Raises InvalidRequest."""
+    """Return a function that lists the canaries of a service. Raises InvalidRequest.
+
+    `at`: address of the service, by default the configured address.
+    """
     address = settings.service_address(at or settings.monitor.service)
     rest = RestClient(address, settings=settings.commands)
 
@@ -67,21 +71,28 @@ def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
 
 
 def rest_audits(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[TopicAudit]]:
-    """Return a function that reads the audits of the service at `at` or, if `at` is empty, at the configured
-    address. Raises InvalidRequest."""
+    """Return a function that reads the audits of a service. Raises InvalidRequest.
+
+    `at`: address of the service, by default the configured address.
+    """
     address = settings.service_address(at or settings.monitor.service)
     return partial(audits_of_answer, RestClient(address, settings=settings.commands))
 
 
 def rest_retirements(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[Retirement]]:
-    """Return the retirements of the service at `at`, or at the address in the settings. Raises
-    InvalidRequest."""
+    """Return a function that reads the retirements of a service. Raises InvalidRequest.
+
+    `at`: address of the service, by default the configured address.
+    """
     address = settings.service_address(at or settings.monitor.service)
     return partial(retirements_of_answer, RestClient(address, settings=settings.commands))
 
 
 def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:
-    """Return the path of a datastream's canary. `definition`: definition in the format of /v1."""
+    """Return the path of a datastream's canary.
+
+    `definition`: definition in the format of /v1.
+    """
     destination = definition["destination"]
     return CanaryPath.of(
         definition["name"],

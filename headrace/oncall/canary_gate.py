@@ -1,4 +1,4 @@
-"""Use of a canary as a release gate."""
+"""Runs a canary as a release gate."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from monitor.canary.ledger import CanaryFigures
 
 _LEAST_WARM_UP_SECONDS: Final = 10.0
 _MOST_WARM_UP_SECONDS: Final = 90.0
-"""Maximum time to wait for the first record, if the run is at least as long. A leader that has just
-discovered the topic must create its copy first."""
+"""Maximum seconds to wait for the first record, if the run is at least as long.
+
+The leader must first create the copy of a new topic.
+"""
 _LOOK_SECONDS: Final = 0.2
 
 
 def run_gate(
     probe: CanaryProbe, limits: GateLimits, seconds: float, show: Callable[[CanaryFigures], None]
 ) -> GateResult:
-    """Run a probe for `seconds` after its first record has arrived, judge the result, and stop the probe.
+    """Run a probe for `seconds` after the arrival of its first record, and return the result.
 
-    If no record arrives in the warm-up time, the gate fails. At the end of the run, waiting records get up to
-    `max_delay_ms` to arrive. `show`: called with the figures several times per second.
+    If no record arrives in the warm-up time, the gate fails. At the end of the run, records have up to
+    `max_delay_ms` to arrive. `show`: called with intermediate results several times per second.
     """
 
     never = threading.Event()

@@ -1,5 +1,4 @@
-"""Construction of the writer and the reader of stored incidents. Stored incidents survive a restart of the
-monitor."""
+"""Builds the writer and the reader of stored incidents, which survive a restart of the monitor."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ from monitor.records.record import IncidentRecord, StoredMonitorState
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
-    """Build the writer that stores incidents and restores them after a restart. Raises ConfigError,
-    NotFound."""
+    """Build the writer that stores and restores incidents. Raises ConfigError, NotFound."""
     clock, inherited = SystemClock(), InheritedAlerts()
     alerts.expect_past()
 
@@ -48,8 +46,10 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
-    """Build the reader of stored incidents. The reader returns no incidents if the topic is missing or not
-    configured."""
+    """Build the reader of stored incidents.
+
+    The reader returns no incidents if the topic is missing or not configured.
+    """
     topic = cache(lambda: incident_topic(settings))
 
     def read() -> Sequence[IncidentRecord]:

@@ -1,7 +1,7 @@
-"""Construction of monitors from the settings.
+"""Builds monitors from the settings.
 
-Pinot's client is imported on demand, because the monitor inside an instance also works without the extra
-`pinot`. So is the REST interface, because the monitor of a command does not use it.
+Pinot's client and the REST interface are imported on demand. The monitor inside an instance also works
+without the extra `pinot`, and the monitor of a command does not use the REST interface.
 """
 
 from __future__ import annotations
@@ -35,23 +35,30 @@ if TYPE_CHECKING:
 
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """Build a monitor of the service at `at` or, if `at` is empty, at the configured address. Raises
-    InvalidRequest for an invalid address, and ModuleNotFoundError if the extra `monitor` is not installed."""
+    """Build a monitor of a service.
+
+    `at`: address of the service, by default the configured address. Raises InvalidRequest for an invalid
+    address; ModuleNotFoundError without the extra `monitor`.
+    """
     address = settings.service_address(at or settings.monitor.service)
     service = RestService(RestClient(address, settings=settings.commands))
     return _monitor_of(service, settings, has_pinot=True)
 
 
 def build_advice(settings: HeadraceSettings, at: str) -> RestAdvice:
-    """Build a reader of the sizing advice of the service at `at` or, if `at` is empty, at the configured
-    address. Raises InvalidRequest."""
+    """Build a reader of the sizing advice of a service. Raises InvalidRequest.
+
+    `at`: address of the service, by default the configured address.
+    """
     address = settings.service_address(at or settings.monitor.service)
     return RestAdvice(RestClient(address, settings=settings.commands))
 
 
 def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
-    """Build a monitor inside an instance. If Pinot's client is not installed, the monitor reads the metrics
-    topic. Raises InvalidRequest, ConfigError."""
+    """Build a monitor inside an instance. Raises InvalidRequest, ConfigError.
+
+    Without Pinot's client, the monitor reads the metrics topic.
+    """
     from api.resources.lanes import LanesNow
     from api.resources.movement import FleetMovements
 
@@ -100,8 +107,10 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """Build the error budgets. Without Pinot, they are computed from the measurements in `written`, and only
-    for rules with windows of at most one hour. Return None if every rule has a longer window.
+    """Build the error budgets, or return None.
+
+    Without Pinot, budgets are computed from the measurements in `written`, and only for rules with windows of
+    at most one hour. Returns None if every rule has a longer window.
     """
     rules = [read_rule(text) for text in monitor.burn_rates]
     if stored is not None:
@@ -113,21 +122,26 @@ def _budgets(
 
 
 def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
-    """Build the counter of late records in incidents. Return None if the settings do not use Pinot or its
-    client is not installed."""
+    """Build the counter of late records in incidents.
+
+    Returns None if Pinot is not used, or if its client is not installed.
+    """
     stored = _stored_past(settings, clock) if _is_pinot_installed() else None
     return None if stored is None else DeliveryCounts(stored.past, clock, stored.days)
 
 
 class _StoredPast(NamedTuple):
-    """Measurements stored in Pinot. `days`: retention of the measurements."""
+    """Measurements in Pinot.
+
+    `days`: retention of the measurements.
+    """
 
     past: PastMeasurements
     days: int
 
 
 def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None:
-    """Return the measurements stored in Pinot; None if the settings do not use Pinot."""
+    """Return the measurements in Pinot, or None if Pinot is not used."""
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
     from pinot.tables import MIRROR_METRICS
@@ -142,8 +156,10 @@ def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None
 def _measurements(
     settings: HeadraceSettings, clock: Clock, written: TopicMeasurements | None
 ) -> Measurements:
-    """Return the measurements from Pinot. Depending on the settings, the metrics topic is the fallback, or is
-    used instead. Raises ConfigError if Pinot's client cannot be built."""
+    """Return the measurements in Pinot or in the metrics topic, as configured. Raises ConfigError.
+
+    The metrics topic may also be the fallback for Pinot.
+    """
     if settings.monitor.measurements is MeasurementPlace.TOPIC and written is not None:
         return written
     from monitor.adapters.pinot_measurements import PinotMeasurements
@@ -154,9 +170,12 @@ def _measurements(
 
 
 def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
-    """Return the measurements from the metrics topic. Return None if only Pinot is used, or if Pinot is
-    available and the cluster of the topic is not configured. Raises InvalidRequest if the topic is required
-    but its cluster is not configured, and ConfigError if Pinot's client is required but not installed."""
+    """Return the measurements in the metrics topic, or None if it is not used.
+
+    The topic is not used if only Pinot is configured, or if Pinot is available and the cluster of the topic
+    is not configured. Raises InvalidRequest if the topic is required but its cluster is not configured;
+    ConfigError if Pinot's client is required but not installed.
+    """
     place, mirror = settings.monitor.measurements, settings.mirror
     wanted = " ".join(f"'{requirement}'" for requirement in sorted(requirements_of("monitor")))
     if place is MeasurementPlace.PINOT:

@@ -1,4 +1,4 @@
-"""Construction of the monitor that runs inside the leader.
+"""Builds the monitor that runs inside the leader.
 
 The modules of the monitor are imported when it starts, because other instances do not need them.
 """
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 
 class OwnMonitor:
-    """Builder of a monitor that runs while the instance is leader. `address`: REST address of the instance,
-    for links in alerts. `registry`: metrics registry of `/metrics`."""
+    """Builds a monitor that runs while this instance is the leader.
+
+    `address`: REST address of the instance, for links in alerts. `registry`: metrics registry of `/metrics`.
+    """
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class OwnMonitor:
 
 
 class MonitorThread(BackgroundThread):
-    """A monitor in a dedicated thread. Satisfies `monitor.leader_monitor.RunningMonitor`."""
+    """A monitor in its own thread. Implements `monitor.leader_monitor.RunningMonitor`."""
 
     def __init__(self, monitor: MonitorRun) -> None:
         super().__init__("monitor")

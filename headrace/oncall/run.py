@@ -38,8 +38,11 @@ _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every ins
 
 
 class MonitoredService(NamedTuple):
-    """A service as a monitor sees it. `read_advice` returns the latest sizing advice, `canaries` the paths
-    of its canaries, `audits` the continuous audits of its lanes, `retirements` those in progress."""
+    """A service as its monitor sees it.
+
+    `read_advice`: returns the latest sizing advice. `canaries`: returns the paths of its canaries. `audits`:
+    returns the continuous audits of its lanes. `retirements`: returns the retirements in progress.
+    """
 
     cycle: MonitorCycle
     read_advice: Callable[[], Advice | None]
@@ -49,10 +52,9 @@ class MonitoredService(NamedTuple):
 
 
 class MonitorTerm:
-    """Term of a monitor: its evaluations, alerts, canaries and stored incidents as long as it is the active
-    monitor.
+    """Evaluations, alerts, canaries and stored incidents of a monitor while it is the active monitor.
 
-    `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
+    `at`: address of the service for links, by default the configured address. Raises ConfigError,
     InvalidRequest, NotFound.
     """
 
@@ -89,8 +91,10 @@ class MonitorTerm:
         self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
     def run(self) -> LoopEnd:
-        """Run until `stop` is called or another monitor becomes active. At the end, each receiver's pending
-        alerts are sent once more."""
+        """Run until `stop` is called or another monitor becomes active.
+
+        At the end, the pending alerts of each receiver are sent once more.
+        """
         self._standstill.start()
         for listener in self._listeners:
             listener.start()
@@ -106,8 +110,11 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor now writes the incidents. If this monitor was fenced but still has
-        the lease, it writes again, because the broker fenced it only after an interrupted write."""
+        """Return whether another monitor now writes the incidents.
+
+        If this monitor was fenced but still has the lease, it writes again: the broker has fenced it only
+        after an interrupted write.
+        """
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:
@@ -125,8 +132,8 @@ class MonitorTerm:
 
 
 class MonitorRun:
-    """Waits until no other monitor is active, then becomes active. If another monitor takes over, this
-    monitor waits again.
+    """Waits until no other monitor is active, and then becomes active. Waits again if another monitor takes
+    over.
 
     `build`: returns a new term; `run` raises the errors of `build`.
     """
@@ -163,8 +170,10 @@ class MonitorRun:
         self._term.stop()
 
     def _is_next(self) -> bool:
-        """Wait until no other monitor is active. Return False if the run must end. If the service is
-        unreachable, the monitor starts anyway, and its evaluations report the problem."""
+        """Wait until no other monitor is active. Return False if the run must end.
+
+        If the service is unreachable, the monitor starts anyway, and its evaluations report the problem.
+        """
         pause = 0.0
         while not self._stopping.wait(pause):
             pause = self._interval

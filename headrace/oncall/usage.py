@@ -1,5 +1,4 @@
-"""Function that reads the usage by owner, from Pinot if it is configured and otherwise from the metrics
-topic."""
+"""Reads the usage by owner, from Pinot if it is configured, otherwise from the metrics topic."""
 
 from __future__ import annotations
 
@@ -20,8 +19,10 @@ from pinot.time_range import TimeRange
 
 
 def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRange], UsageReport]:
-    """Return the function that reads the usage of whole days. The function raises Unreachable,
-    AnalyticsError, HistoryUnavailable, TopicMissing."""
+    """Return the function that reads the usage of whole days.
+
+    The function raises Unreachable, AnalyticsError, HistoryUnavailable, TopicMissing.
+    """
     place = settings.monitor.measurements
     uses_pinot = place is not MeasurementPlace.TOPIC and "pinot" in settings.model_fields_set
     cluster = settings.clusters.get(settings.mirror.metrics_cluster)

@@ -1,5 +1,7 @@
-"""Construction of objects that need the analytics extras. Import this module only if a command or setting
-requires Pinot or Spark."""
+"""Creates objects that need the analytics extras.
+
+Import this module only if a command or setting requires Pinot or Spark.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ _FRESHNESS_SECONDS: Final = 5.0
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
-    """Return the provider of loads from Pinot, based on samples of Cruise Control or of Headrace's sampler.
+    """Return the load provider that reads samples from Pinot.
 
-    Samples are stored under the alias of their cluster, even if a datastream refers to the cluster by
-    address.
+    The samples come from Cruise Control or from Headrace's sampler. Measurements are stored under the alias
+    of their cluster, even if a datastream refers to it by address.
     """
     clock = SystemClock()
     directory = ClusterDirectory(settings.clusters)
@@ -46,7 +48,7 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
-    """Return a function that reads the freshness of a cluster's samples in Pinot. The query is attempted
+    """Return a function that reads the age of a cluster's samples in Pinot. The query is sent
     once, with a time-out of at most 5 s. If Pinot does not respond within the time-out, Pinot is reported as
     unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
@@ -56,8 +58,10 @@ def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshn
 
 
 def _progress(settings: HeadraceSettings) -> Progress | None:
-    """Return Pinot's ingestion progress in the sample topic, or None if the topic's cluster is not
-    configured."""
+    """Return Pinot's ingestion progress in the sample topic.
+
+    Returns None if the cluster of the topic is not configured.
+    """
     ingested = settings.clusters.get(settings.pmp.output_cluster)
     if ingested is None:
         return None

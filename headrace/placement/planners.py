@@ -1,5 +1,7 @@
-"""Selection of the leader's planner and load provider. The libraries of an extra are imported only if the
-selected planner or provider needs them."""
+"""Selects the planner and the load provider of the leader.
+
+The libraries of an extra are imported only if they are needed.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,12 @@ from mirror.ports import NodeStore, Planner
 _log = structlog.get_logger(__name__)
 _INSTALL: Final = "pip install 'headrace[assigner]'"
 _LIBRARIES: Final = ("numpy", "ortools", "scipy")
-"""Libraries that the planner by load requires, installed by the extra `assigner`."""
+"""Libraries of the planner by load, which the extra `assigner` installs."""
 WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
 
 
 class NoLoads:
-    """The load provider `none`: partitions are placed by count."""
+    """Load provider `none`: partitions are placed by count."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Raise LoadUnavailable."""
@@ -55,8 +57,10 @@ class NoLoads:
 
 
 class _LoadPlannerOnDemand:
-    """The planner by load, which is imported for its first plan, because its libraries take 130 MiB and only
-    the leader needs them."""
+    """Planner by load, imported for its first plan.
+
+    The libraries of the planner use 130 MiB, and only the leader needs them.
+    """
 
     def __init__(self, settings: AssignerSettings) -> None:
         self._settings = settings
@@ -84,16 +88,17 @@ def report_planner(settings: HeadraceSettings, health: Health) -> None:
 
 
 def planner_gap(settings: HeadraceSettings) -> str:
-    """Return a message if placement by load is configured but its planner is not installed; otherwise an
-    empty string. Raises ConfigError."""
+    """Return a message if placement by load is configured but its planner is missing. Raises ConfigError."""
     leader = settings.mirror.leader
     is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
     return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """Return the strategy of the service, and a function that creates the strategies of datastreams when they
-    are needed. Raises ConfigError if the strategy of the service cannot be created."""
+    """Return the default strategy, and a function that creates the strategies of datastreams.
+
+    Raises ConfigError if the default strategy cannot be created.
+    """
     leader, service = settings.mirror.leader, choose_planner(settings)
 
     def made(name: str) -> Planner:
@@ -124,14 +129,15 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
 def choose_providers(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> LoadProviders:
-    """Return the load provider of the service (`mirror.leader.load_provider`), and a function that creates
-    the providers of datastreams when they are needed. Raises ConfigError if the provider of the service
-    cannot be created."""
+    """Return the default load provider, and a function that creates the providers of datastreams.
+
+    Raises ConfigError if the default provider cannot be created.
+    """
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """Return a provider that adds the backlog to the loads of `found`, and limits the time to wait for
-        `found`."""
+        """Return a provider that adds backlogs to the loads of another provider, and limits the time to wait
+        for it."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
@@ -167,8 +173,10 @@ def _provider(
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:
-    """Check that all configured plug-ins can be created. The created objects are discarded. Raises
-    ConfigError."""
+    """Check that all configured plug-ins can be created. Raises ConfigError.
+
+    The created objects are discarded.
+    """
     leader = settings.mirror.leader
     if leader.load_provider not in OWN_PROVIDERS:
         load_provider(leader.load_provider, _plain(leader.load_provider_options))
@@ -185,7 +193,7 @@ def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
-    """Return the configured capacity of a task, which applies until a capacity has been learned."""
+    """Return the configured capacity of a task, used until a capacity is learned."""
     return settings.mirror.leader.task_capacity
 
 
@@ -202,7 +210,7 @@ def capacity_book(
 
 
 def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:
-    """Return the usable rate of one task; None if placement is not by load."""
+    """Return the usable rate of one task, or None if partitions are not placed by load."""
     if settings.mirror.leader.load_provider == "none":
         return None
     return task_capacity(settings).usable_bytes_per_second

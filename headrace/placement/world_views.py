@@ -1,4 +1,4 @@
-"""Views of the clusters for plans of the leader, dry runs, and checks before a creation."""
+"""Creates views of the clusters for plans of the leader, dry runs, and checks before a creation."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
 
 _PREVIEW_SECONDS: Final = ANSWER_SECONDS
-"""Maximum time that a dry run waits for slow clusters."""
+"""Maximum seconds that a dry run waits for slow clusters."""
 _CREATION_SECONDS: Final = 3.0
-"""Maximum time that the creation of a datastream, or the pause of a whole topic, waits for a slow cluster."""
+"""Maximum seconds that a creation, or a pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
 
 
@@ -84,14 +84,16 @@ class WorldViews:
         )
 
     def gate(self, plans: PlanStore) -> RouteGate:
-        """Return the check that a datastream must pass before it is created. Each check queries the clusters
-        again, because topics may be new."""
+        """Return the check for new datastreams.
+
+        Each check queries the clusters again, because topics may be new.
+        """
         route_map = RouteMap(ClusterIds(self.nodes), own_topics(self.settings))
         known = KnownClusters(self.nodes)
         return RouteGate(route_map, known, self.questions(), LatestPlan(plans), SystemClock())
 
     def questions(self) -> ClusterRequests:
-        """Return a reader of cluster metadata with a short timeout, for callers that are waiting."""
+        """Return a reader of cluster metadata with a short timeout."""
         return ClusterRequests(self.admin_of, _CREATION_SECONDS)
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:

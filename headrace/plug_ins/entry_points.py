@@ -1,8 +1,8 @@
-"""Loading of plug-ins through the entry points of installed packages.
+"""Loads plug-ins through the entry points of installed packages.
 
 A plug-in is a function that takes its options (a mapping of names to strings) and returns a load provider or
-a placement strategy. Built-in names are reserved. If a plug-in cannot be created, a ConfigError names it; the
-service does not start with a substitute.
+a placement strategy. Built-in names are reserved. If a plug-in cannot be created, the service does not start:
+a ConfigError names the plug-in.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlugInKind:
-    """A kind of plug-in. `group`: entry point group; `what`: name in messages; `setting`: key that selects a
-    plug-in of this kind; `method`: required method; `own`: names of the built-in plug-ins."""
+    """A kind of plug-in.
+
+    `group`: entry point group. `what`: name in messages. `setting`: key that selects a plug-in of this kind.
+    `method`: required method. `own`: names of the built-in plug-ins.
+    """
 
     group: str
     what: str
@@ -48,27 +51,24 @@ PLACEMENT_STRATEGIES: Final = PlugInKind(
 
 
 def load_provider(name: str, options: Mapping[str, str]) -> LoadProvider:
-    """Create the load provider that another package provides under the given name. Raises ConfigError."""
+    """Create a load provider of another package. Raises ConfigError."""
     found: LoadProvider = _load(LOAD_PROVIDERS, name, options)
     return found
 
 
 def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
-    """Create the placement strategy that another package provides under the given name. Raises
-    ConfigError."""
+    """Create a placement strategy of another package. Raises ConfigError."""
     found: Planner = _load(PLACEMENT_STRATEGIES, name, options)
     return found
 
 
 def provider_names() -> tuple[str, ...]:
-    """Return the names of the built-in load providers, followed by the sorted names of load providers in
-    other packages. The packages are not imported."""
+    """Return the names of all load providers, built-in ones first. Does not import their packages."""
     return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of the built-in placement strategies, followed by the sorted names of strategies in
-    other packages. The packages are not imported."""
+    """Return the names of all placement strategies, built-in ones first. Does not import their packages."""
     return _known(PLACEMENT_STRATEGIES, _entries(PLACEMENT_STRATEGIES))
 
 

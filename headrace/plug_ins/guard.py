@@ -1,5 +1,7 @@
-"""Protected calls of plug-ins. A plug-in can neither end a thread or the process nor block the service for
-long."""
+"""Calls plug-ins safely.
+
+A plug-in can neither end a thread or the process, nor block the service for long.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ from mirror.errors import HeadraceError, TimedOut, legible, named
 
 _T = TypeVar("_T")
 PATIENCE_SECONDS: Final = 30.0
-"""Maximum time that the leader waits for a plan or for the creation of a strategy."""
+"""Maximum seconds that the leader waits for a plan, or for the creation of a strategy."""
 
 
 def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
-    """Return the result of the call. Exceptions propagate unchanged. Only exceptions that would end a thread
-    or the process, such as SystemExit, are raised as `kind`, with `subject` in the message."""
+    """Return the result of a call. Exceptions are raised unchanged, with one exception.
+
+    Exceptions that would end a thread or the process, such as SystemExit, are raised as `kind`, with
+    `subject` in the message.
+    """
     try:
         return call()
     except BaseException as error:
@@ -28,16 +33,20 @@ def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _
 
 
 class PatientCalls:
-    """Waits at most `seconds` for each call. A call that takes longer continues in the background; further
-    calls fail until it returns. Thread-safe."""
+    """Limits the time to wait for a call. Thread-safe.
+
+    A call that takes longer than `seconds` continues in the background. Further calls fail until it returns.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._late: Future[Any] | None = None
 
     def ask(self, subject: str, call: Callable[[], _T]) -> _T:
-        """Return the result of the call. Raises the exceptions of the call, and TimedOut with `subject` in
-        the message. `call` must only raise subclasses of Exception."""
+        """Return the result of a call. Raises its exceptions, and TimedOut.
+
+        `subject`: name of the plug-in in the message. `call` must only raise subclasses of Exception.
+        """
         if self._late is not None and not self._late.done():
             raise TimedOut(f"{subject} has not returned from an earlier call yet")
         answer: Future[_T] = Future()

@@ -1,4 +1,4 @@
-"""Validation of the results of load providers, before they are used or shown."""
+"""Validates the results of load providers before they are used or shown."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ _LONGEST_NOTE: Final = 1_000
 
 
 class CheckedLoads:
-    """Wrapper of a load provider that validates its reports. Satisfies `ports.LoadProvider`. If a report is
-    invalid, the last known loads remain in use."""
+    """Wrapper of a load provider that validates its reports. Implements `ports.LoadProvider`.
+
+    If a report is invalid, the last known loads remain in use.
+    """
 
     def __init__(self, name: str, provider: LoadProvider) -> None:
         self._name = name
         self._provider = provider
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the report, restricted to the requested partitions. Raises LoadUnavailable if the report is
-        invalid, and the errors of the provider."""
+        """Return the report for the requested partitions.
+
+        Raises LoadUnavailable if the report is invalid, and the errors of the provider.
+        """
         report: object = called(
             f"load provider {self._name}",
             lambda: self._provider.loads(cluster, partitions),
@@ -50,8 +54,11 @@ class CheckedLoads:
 
 
 def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Freshness] | None:
-    """Return a function that reads the freshness of a cluster's loads; None if the provider has no method
-    `freshness`. The function raises CorruptData for an invalid result, and the errors of the provider."""
+    """Return a function that reads the age of a cluster's loads.
+
+    Returns None if the provider has no method `freshness`. The function raises CorruptData for an invalid
+    result, and the errors of the provider.
+    """
     ask = getattr(provider, "freshness", None)
     if not callable(ask):
         return None

@@ -56,14 +56,15 @@ class LoadProviderContract:
         assert report.loads.keys() <= set(partitions[:1]), "partitions that were not requested"
 
     def test_an_unknown_partition_is_no_idle_one(self) -> None:
-        """Check that an unknown load is omitted or has the level `default`. A load of zero would mean that
-        the partition is idle."""
+        """Check that an unknown load is omitted or has the level `default`.
+
+        A load of zero would mean that the partition is idle.
+        """
         load = self._ask(UNHEARD).loads.get(UNHEARD)
         assert load is None or load.level is LoadLevel.DEFAULT, f"invented load {load}"
 
     def test_a_cluster_that_it_does_not_know_is_unavailable(self) -> None:
-        """Check that a request for an unknown cluster raises LoadUnavailable or returns a report without
-        loads."""
+        """Check that an unknown cluster raises LoadUnavailable or has a report without loads."""
         _, partitions = self.known()
         try:
             report = self.provider().loads(ClusterRef("headrace-contract-no-such-cluster"), partitions)

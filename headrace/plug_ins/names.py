@@ -12,9 +12,11 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 
 
 class PlugInNames:
-    """Cached names of plug-ins. The cache is refreshed at most once a minute, because a search takes about 20
-    ms of CPU time and the health report is requested often. Packages installed while the instance runs are
-    included. Thread-safe."""
+    """Cached names of plug-ins. Thread-safe.
+
+    The cache is refreshed at most once a minute, because a search takes about 20 ms of CPU time. Packages
+    that are installed while the instance runs are included.
+    """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

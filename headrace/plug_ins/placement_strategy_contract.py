@@ -46,8 +46,10 @@ class PlacementStrategyContract:
         return answer
 
     def test_every_partition_has_one_task(self) -> None:
-        """Check that every partition has exactly one task or is listed as unplaced, and, if possible, no task
-        exceeds its usable capacity."""
+        """Check that every partition has exactly one task or is listed as unplaced.
+
+        If possible, no task may exceed its usable capacity.
+        """
         answer = self._plan(_REQUEST)
         assert not answer.unplaced
         for task, held in answer.tasks.items():
@@ -55,8 +57,7 @@ class PlacementStrategyContract:
             assert carried <= _CAPACITY.usable_bytes_per_second, f"{task} carries {carried:.0f} bytes/s"
 
     def test_limits_hold(self) -> None:
-        """Check that plans respect `max_tasks`, `max_partitions_per_task` and, if there are enough
-        partitions, `min_tasks`."""
+        """Check that plans respect the limits of tasks and of partitions per task."""
         few = self._plan(replace(_REQUEST, limits=TaskLimits(max_tasks=2)))
         assert len(few.tasks) <= 2
         many = self._plan(replace(_REQUEST, limits=TaskLimits(min_tasks=9)))
@@ -66,8 +67,8 @@ class PlacementStrategyContract:
         assert not narrow.unplaced
 
     def test_the_same_question_has_the_same_answer(self) -> None:
-        """Check that the order of the loads does not affect the plan, so that another leader computes the
-        same plan."""
+        """Check that the order of the loads does not affect the plan, so that every leader computes the same
+        plan."""
         turned = dict(reversed(_LOADS.items()))
         assert self._plan(_REQUEST).tasks == self._plan(replace(_REQUEST, loads=turned)).tasks
 
@@ -95,8 +96,7 @@ class PlacementStrategyContract:
         assert answer.tasks.keys() <= {task_name(GROUP, number) for number in range(_COUNT)}
 
     def test_it_plans_without_loads(self) -> None:
-        """Check that a plan without loads balances the number of partitions, and that replanning moves
-        nothing."""
+        """Check that a plan without loads balances partition counts, and that replanning moves nothing."""
         before = self._plan(replace(_REQUEST, loads={}, limits=TaskLimits(min_tasks=3)))
         sizes = sorted(map(len, before.tasks.values()))
         assert sizes[-1] - sizes[0] <= 1

@@ -1,4 +1,4 @@
-"""Validation of the plans of placement strategies from other packages."""
+"""Validates the plans of placement strategies of other packages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _HIGHEST: Final = 1e18
 
 
 class CheckedStrategy:
-    """Wrapper of a placement strategy that validates its plans. Satisfies `ports.Planner`. If a plan is
-    invalid, it is rejected, and the group keeps its tasks."""
+    """Wrapper of a placement strategy that validates its plans. Implements `ports.Planner`.
+
+    An invalid plan is rejected, and the group keeps its tasks.
+    """
 
     def __init__(self, name: str, strategy: Planner, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._name = name
@@ -28,8 +30,10 @@ class CheckedStrategy:
         self._calls = PatientCalls(patience_seconds)
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return the plan. Partitions that the strategy omits are listed as unplaced. Raises PlanRejected,
-        TimedOut, and the errors of the strategy."""
+        """Return the plan. Raises PlanRejected, TimedOut, and the errors of the strategy.
+
+        Partitions that the strategy omits are listed as unplaced.
+        """
         subject = f"placement strategy {self._name}"
         answer: object = self._calls.ask(
             subject, lambda: called(subject, lambda: self._strategy.plan(request), PlanRejected)

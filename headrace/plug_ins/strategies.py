@@ -1,4 +1,4 @@
-"""Planner that uses the placement strategy selected by the datastreams of a group."""
+"""Planner that uses the placement strategy of each group."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _log = structlog.get_logger(__name__)
 
 
 class ChosenStrategies:
-    """Plans each group with its selected strategy. Satisfies `ports.Planner`. `service`: strategy for groups
-    without a selected strategy. `make`: creates the strategy with the given name, or raises ConfigError.
+    """Plans each group with its chosen strategy. Implements `ports.Planner`.
 
-    Each strategy is created once. If the creation of a strategy fails or takes longer than
-    `patience_seconds`, the strategy of the service plans instead, and the creation is retried at the next
-    plan. The reason is logged once and included in each plan of the other strategy."""
+    `service`: default strategy. `make`: creates the strategy with a given name, or raises ConfigError.
+
+    Each strategy is created once. If the creation fails or takes longer than `patience_seconds`, the default
+    strategy is used, and the creation is retried with the next plan. The reason is logged once, and included
+    in each plan.
+    """
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class ChosenStrategies:
         self._missing: dict[str, str] = {}
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Plan the group with its selected strategy. Raises PlanRejected, and the errors of the strategy."""
+        """Plan a group with its chosen strategy. Raises PlanRejected, and the errors of the strategy."""
         if request.strategy is None:
             return self._service.plan(request)
         planner = self._strategy(request.strategy)
@@ -48,7 +50,7 @@ class ChosenStrategies:
         return replace(answer, reasons=(note, *answer.reasons))
 
     def _strategy(self, name: str) -> Planner | None:
-        """Return the strategy. If the strategy cannot be created, record the reason and return None."""
+        """Return a strategy. If a strategy cannot be created, record the reason and return None."""
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))

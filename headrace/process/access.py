@@ -1,4 +1,4 @@
-"""Construction of the access control of REST from the settings."""
+"""Builds the access control of REST from the settings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 BROOKLIN: Final = "brooklin"
-"""Name of the listener for Brooklin clients, and of the principal of these clients."""
+"""Name of the listener for Brooklin clients, and of their principal."""
 
 
 def access_of_settings(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> AccessMethods:
-    """Build the access control. If the token file becomes unreadable later, this is reported to `health`.
-    Raises ConfigError if the token file is unreadable now or a name is invalid."""
+    """Build the access control. Raises ConfigError if the token file is unreadable or a name is invalid.
+
+    If the token file becomes unreadable later, this is reported to `health`.
+    """
     file, on_change = api.access.token_file, partial(_report_tokens, health)
     tokens = TokenFile(Path(file), clock, on_change) if file else None
     if tokens is not None:
@@ -43,8 +45,11 @@ def access_of_settings(api: ApiSettings, advertised: str, clock: Clock, health: 
 
 
 def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
-    """Return the configured token issuer; None if there is none. The libraries that verify signatures are
-    imported only if there is an issuer, because workers import this module too."""
+    """Return the configured token issuer, or None.
+
+    The libraries that verify signatures are imported only with an issuer, because workers import this module,
+    too.
+    """
     if not api.access.oidc.issuer:
         return None
     from headrace.process.oidc.provider import issuer_of
@@ -53,9 +58,11 @@ def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
 
 
 def _report_tokens(health: Health, problem: str) -> None:
-    """Report whether the token file is readable. Even with an unreadable token file, the instance is reported
-    as healthy, because copying continues. The path of the file is only logged, because the health report may
-    be public."""
+    """Report whether the token file is readable.
+
+    The instance remains healthy, because copying continues. The path of the file is only logged, because the
+    health report may be public.
+    """
     if problem:
         _log.warning("cannot read the token file", reason=problem)
         health.report("tokens", True, "TOKENS REJECTED: cannot read the token file; see the log")
@@ -88,8 +95,10 @@ def _certificates(api: ApiSettings) -> dict[str, Principal]:
 
 
 def service_names(api: ApiSettings, advertised: str) -> frozenset[str]:
-    """Return the host names by which clients may address the service, in lower case. `advertised`:
-    HOST:PORT."""
+    """Return the host names of the service in lower case.
+
+    `advertised`: HOST:PORT.
+    """
     own = socket.gethostname()
     named = [api.host, own, socket.getfqdn(own), *api.access.allowed_hosts]
     named.append(advertised.removeprefix("https://").rpartition(":")[0])

@@ -1,5 +1,4 @@
-"""Limits on the connections of a listener: the number of connections, and the duration of each part of a
-request."""
+"""Limits the connections of a listener, and the duration of each part of a request."""
 
 from __future__ import annotations
 
@@ -21,20 +20,22 @@ _TOO_MANY: Final = "too many connections"
 _FRAMINGS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _CLOSE: Final = (b"connection", b"close")
 RESERVE: Final = 50
-"""Number of connections beyond the limits that may still request the paths in `RESERVED`."""
+"""Number of connections above the limits that may still request the paths in `RESERVED`."""
 RESERVED: Final = frozenset({"/health", "/v1/health", "/v1/ready", "/metrics", "/v1/instances"})
 _GRACE_SECONDS: Final = 2.0
-"""Time that is added to the application's deadline for a request body, so that the application can respond
+"""Seconds added to the application's deadline for a request body, so that the application can respond
 first."""
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP protocol with limits. Excess connections get a 503 response. If the head of a request does not
-    arrive in time, the response is 408. The connection is closed if a request body does not arrive in time,
-    even after the response, or if the client does not read the response.
+    """HTTP protocol with limits.
 
-    At the limit, the connection that has been idle for the longest time is closed to admit a new connection.
-    If no connection is idle, some further connections are accepted, but only for the paths in `RESERVED`.
+    Excess connections get a 503 response. If the head of a request does not arrive in time, the response is
+    408. The connection is closed if a request body does not arrive in time, or if the client does not read
+    the response.
+
+    At the limit, a new connection closes the connection that has been idle for the longest time. If no
+    connection is idle, some more connections are accepted, but only for the paths in `RESERVED`.
     """
 
     limits: ClassVar[LimitSettings] = LimitSettings()
@@ -42,7 +43,7 @@ class BoundedProtocol(H11Protocol):
     unread: ClassVar[dict[BoundedProtocol, None]] = {}
     """Connections with a response that the client has not read, oldest first."""
     silent: ClassVar[dict[BoundedProtocol, None]] = {}
-    """Idle connections, which have not sent a complete request head; longest idle first."""
+    """Idle connections, which have not sent a complete request head, longest idle first."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -52,8 +53,7 @@ class BoundedProtocol(H11Protocol):
         self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the new connection. If a limit is exceeded, close an idle connection or reject the new
-        connection."""
+        """Count the new connection. Above a limit, close an idle connection or reject the new one."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=1, low=0)  # usual responses fit into the socket buffer
         self._counted = self.client[0] if self.client else "unknown address"
@@ -68,8 +68,8 @@ class BoundedProtocol(H11Protocol):
         self._wait_for("head", self.limits.head_seconds)
 
     def _make_room(self) -> int:
-        """Close idle connections if a limit is exceeded, and return by how many connections the limit is
-        still exceeded."""
+        """Close idle connections above a limit. Return by how many connections the limit is still
+        exceeded."""
         of_all = self.by_address.total() - self.limits.connections
         of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
         if of_address > 0:
@@ -80,8 +80,8 @@ class BoundedProtocol(H11Protocol):
         return max(of_all, of_address)
 
     def _end_silent(self, is_meant: Callable[[BoundedProtocol], bool]) -> int:
-        """Close the connection that has been idle longest, and return the number of closed connections (0 or
-        1)."""
+        """Close the connection that has been idle longest. Return the number of closed connections (0
+        or 1)."""
         found = next((connection for connection in self.silent if is_meant(connection)), None)
         if found is None:
             return 0
@@ -89,8 +89,11 @@ class BoundedProtocol(H11Protocol):
         return 1
 
     def _give_way(self) -> None:
-        """Close the connection. If the connection has already served a request, send no response, because the
-        client would mistake the response for that to its next request."""
+        """Close the connection.
+
+        If the connection has already served a request, no response is sent, because the client would mistake
+        it for the response to its next request.
+        """
         if self.cycle is None:
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)
         else:
@@ -115,9 +118,11 @@ class BoundedProtocol(H11Protocol):
                 del self.by_address[address]
 
     def pause_writing(self) -> None:
-        """Stop writing until the client reads the response. If the client takes too long, abort the
-        connection. If the unread bytes of all connections exceed the limit, abort the connections whose
-        clients have not read for longest."""
+        """Stop writing until the client reads the response.
+
+        The connection is aborted if the client takes too long. If the unread bytes of all connections exceed
+        the limit, the clients that have not read for longest are disconnected.
+        """
         super().pause_writing()
         if self._reading is None:
             self._reading = self.loop.call_later(self.limits.answer_seconds, self.abandon)
@@ -140,8 +145,10 @@ class BoundedProtocol(H11Protocol):
             self._reading = None
 
     def abandon(self) -> None:
-        """Abort the connection and drop unsent data. In contrast, `close` would wait until the client has
-        read all data."""
+        """Abort the connection, and drop unsent data.
+
+        `close` would wait until the client has read all data.
+        """
         self._is_read()
         self.transport.abort()
 
@@ -154,8 +161,11 @@ class BoundedProtocol(H11Protocol):
                 self._wait_for("head", self.limits.head_seconds)
 
     def handle_events(self) -> None:
-        """Process parsed events. After a request with both Content-Length and Transfer-Encoding, the
-        connection is closed, because a proxy may see a different end of the request body (RFC 9112, 6.3)."""
+        """Process parsed events.
+
+        After a request with both Content-Length and Transfer-Encoding, the connection is closed, because a
+        proxy may see another end of the request body (RFC 9112, 6.3).
+        """
         super().handle_events()
         if self.headers and _CLOSE not in self.headers and {name for name, _ in self.headers} >= _FRAMINGS:
             self.headers.append(_CLOSE)
@@ -177,8 +187,10 @@ class BoundedProtocol(H11Protocol):
             self._wait_for("")
 
     def _wait_for(self, awaited: str, seconds: float = 0.0) -> None:
-        """Set the deadline for a part of a request. Data that arrives does not extend the deadline.
-        `awaited`: the part, `head` or `body`; empty to cancel the deadline."""
+        """Set the deadline for a part of a request. Arriving data does not extend it.
+
+        `awaited`: `head` or `body`; empty to cancel the deadline.
+        """
         if awaited == self._waits_for:
             return
         self._waits_for = awaited
@@ -210,8 +222,8 @@ class BoundedProtocol(H11Protocol):
 
 
 def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return an application for connections beyond the limit; it rejects all paths except those in
-    `RESERVED`."""
+    """Return an application that rejects all paths except those in `RESERVED`, for connections above the
+    limit."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in RESERVED:

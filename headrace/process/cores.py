@@ -15,8 +15,9 @@ _VERSION_1: Final = ("quota", "period")
 
 
 def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
-    """Return the number of cores on which this process may run (at least 1). CPU quotas of control groups,
-    for example of a container, limit the number; fractions are rounded up.
+    """Return the number of cores on which this process may run, at least 1.
+
+    CPU quotas of control groups, for example of a container, limit the number. Fractions are rounded up.
 
     `groups`: mount point of control groups. `membership`: file that lists the control groups of this process
     (`cgroups(7)`).
@@ -29,8 +30,11 @@ def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
 
 
 def _allowed(groups: Path, membership: Path) -> Iterator[float]:
-    """Yield each CPU quota of this process in cores. In a container that sees only its own control groups,
-    these are directly at the mount point, regardless of the paths in `membership`."""
+    """Yield each CPU quota of this process in cores.
+
+    In a container that sees only its own control groups, these are directly at the mount point, regardless of
+    the paths in `membership`.
+    """
     yield from _limit(groups)
     yield from _limit(groups / "cpu")
     for line in _text(membership).splitlines():
@@ -43,8 +47,11 @@ def _allowed(groups: Path, membership: Path) -> Iterator[float]:
 
 
 def _limit(folder: Path) -> Iterator[float]:
-    """Yield the CPU quota of one control group if it has one: `cpu.max` (version 2), or `cpu.cfs_quota_us`
-    divided by `cpu.cfs_period_us` (version 1). "max" and -1 mean no limit."""
+    """Yield the CPU quota of one control group, if any.
+
+    The quota is `cpu.max` (version 2), or `cpu.cfs_quota_us` divided by `cpu.cfs_period_us` (version 1).
+    "max" and -1 mean no limit.
+    """
     text = _text(folder / "cpu.max") or " ".join(_text(folder / f"cpu.cfs_{name}_us") for name in _VERSION_1)
     words = text.split()
     if len(words) == len(_VERSION_1) and all(word.isdigit() for word in words):

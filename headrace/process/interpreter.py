@@ -1,4 +1,4 @@
-"""Settings of the interpreter: thresholds of the cyclic garbage collector, and the thread switch interval."""
+"""Settings of the interpreter: garbage collection and thread switch interval."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ _SWITCH_SECONDS: Final = 0.001
 
 
 def collect_seldom() -> None:
-    """Enable garbage collection without all existing objects, and raise its thresholds, for a process that
-    has imported everything and keeps a plan in memory. 200,000 partitions are a million long-lived objects.
-    With the default thresholds, the collector would scan all long-lived objects several times per tick, which
-    takes half of the time of a tick. The threshold of the youngest generation stays low, because each
-    collection blocks all threads: a collection of 100,000 objects takes a tenth of a second."""
+    """Raise the thresholds of garbage collection, and exclude all existing objects from it.
+
+    For a process that has imported everything and keeps a plan in memory: 200,000 partitions are a million
+    long-lived objects. With the default thresholds, the collector would scan them several times per tick,
+    which takes half of the time of a tick. The threshold of the youngest generation stays low, because each
+    collection blocks all threads: a collection of 100,000 objects takes a tenth of a second.
+    """
     gc.freeze()
     gc.enable()
     gc.set_threshold(*_THRESHOLDS)
 
 
 def switch_often() -> None:
-    """Shorten the thread switch interval, for a process that plans and serves requests. A request must
-    acquire the interpreter lock after each of about a dozen ZooKeeper responses. With the default interval of
-    5 ms, a request would wait longer for a planning thread than for ZooKeeper."""
+    """Shorten the thread switch interval.
+
+    For a process that plans and serves requests. A request must acquire the interpreter lock after each of
+    about a dozen ZooKeeper responses. With the default interval of 5 ms, it would wait longer for a planning
+    thread than for ZooKeeper.
+    """
     sys.setswitchinterval(_SWITCH_SECONDS)

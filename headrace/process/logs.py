@@ -1,9 +1,9 @@
 """Logging to stderr, as text or as JSON.
 
 A thread that processes a plan adds the field `plan` (the epoch) to every line, and the field `datastream` to
-lines about one datastream. With these fields, all lines about a change can be found in the logs of the
-leader, the instances and the workers. Lines about a REST request contain the `request_id` that the response
-contains too. Values of secret settings are never logged.
+lines about one datastream. You can therefore find all lines about a change in the logs of the leader, the
+instances and the workers. Lines about a REST request contain the `request_id` of the response. Values of
+secret settings are never logged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _EXCEPTION: Final = "exception"
 
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:
-    """Set up structlog and the standard library's loggers. `context`: fields to add to every line."""
+    """Set up structlog and the loggers of the standard library.
+
+    `context`: fields to add to every line.
+    """
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -67,7 +70,7 @@ def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) 
 
 
 def log_to_stderr() -> None:
-    """Send log lines to stderr, for commands that print their result on stdout and do not configure logs."""
+    """Send log lines to stderr, for commands that print their result on stdout."""
     structlog.reset_defaults()
     structlog.configure(
         processors=[
@@ -83,8 +86,10 @@ def log_to_stderr() -> None:
 
 
 def _text_renderer() -> structlog.types.Processor:
-    """Return a renderer of text lines. Tracebacks are plain, because structlog's tracebacks show local
-    variables, which may contain passwords."""
+    """Return a renderer of text lines.
+
+    Tracebacks are plain, because structlog's tracebacks show local variables, which may contain passwords.
+    """
     renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)
 
     def render(logger: Any, method: str, event: structlog.types.EventDict) -> str:
@@ -94,8 +99,10 @@ def _text_renderer() -> structlog.types.Processor:
 
 
 def _shown(key: str, value: Any) -> Any:
-    """Escape text for the terminal. Exceptions keep their line breaks. Values that are not text are rendered
-    with `repr`, which already escapes."""
+    """Escape text for the terminal.
+
+    Exceptions keep their line breaks. Other values are rendered with `repr`, which escapes.
+    """
     if not isinstance(value, str):
         return value
     return visible_lines(value) if key == _EXCEPTION else visible(value)

@@ -1,10 +1,10 @@
-"""Location and use of the compiled data plane: the modules that process every batch.
+"""Finds and uses the compiled data plane: the modules that process every batch.
 
     python -m headrace.process.machine_code MODULE [...]     run MODULE compiled, like worker processes
 
-A build of `headrace.process.compilation` is used only if its digest matches the current sources. Without such
-a build, or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The Python sources behave
-in the same way, but use more CPU time. This module has few imports, because every worker process imports it.
+A build of `headrace.process.compilation` is used only if its digest matches the current sources. Otherwise,
+or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The sources behave in the same way,
+but use more CPU time. This module has few imports, because every worker process imports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
-"""Environment variable. If the value of the variable is 0, worker processes run the Python sources."""
+"""Environment variable. With the value 0, worker processes run the Python sources."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _WINGS: Final = _PACKAGE / "wings"
 HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
@@ -80,7 +80,7 @@ PER_BATCH: Final = (
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
 """Compiled modules."""
 _MAKER: Final = Path(__file__).with_name("compilation")
-"""Folder with the code that compiles the data plane. The digest of a build includes this code."""
+"""Folder with the code that compiles the data plane, which is part of the digest of a build."""
 
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
@@ -115,7 +115,7 @@ def is_built(home: Path = HOME) -> bool:
 
 
 def found(home: Path = HOME) -> Path | None:
-    """Return the folder of the build that worker processes use; None if they run the Python sources."""
+    """Return the folder of the build that worker processes use, or None if they run the Python sources."""
     if os.environ.get(SWITCH) == "0":
         return None
     folder = build_folder(home)
@@ -124,8 +124,10 @@ def found(home: Path = HOME) -> Path | None:
 
 
 def take(home: Path = HOME) -> bool:
-    """Make this process import compiled modules. Return False if no build exists. Must be called before any
-    compiled module is imported."""
+    """Make this process import compiled modules. Return False if no build exists.
+
+    Call this before any compiled module is imported.
+    """
     folder = found(home)
     if folder is None:
         return False

@@ -20,8 +20,10 @@ _SHOWN: Final = 3
 
 
 def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
-    """Report znodes that other clients can read or change, according to their actual ACLs in ZooKeeper and
-    not to the settings. Raises Unreachable."""
+    """Report znodes that other clients can read or change. Raises Unreachable.
+
+    Checks the actual ACLs in ZooKeeper, not the settings.
+    """
     if found := session.open_nodes():
         sentence = _sentence(settings, found)
         health.report(PART, True, sentence)
@@ -29,8 +31,7 @@ def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: H
 
 
 def openness(settings: ZooKeeperSettings) -> str:
-    """Return a warning if the settings leave the root znode unprotected; otherwise an empty string. Does not
-    connect."""
+    """Return a warning if the settings leave the root znode unprotected. Does not connect."""
     return "" if settings.security.is_private else _sentence(settings, [settings.root])
 
 

@@ -1,5 +1,7 @@
-"""REST server in a dedicated thread: uvicorn on a socket that is bound before other parts of the process
-start."""
+"""REST server in its own thread.
+
+The socket is bound before other parts of the process start.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 
 def advertised_address(api: ApiSettings, bound: str) -> str:
-    """Return the address at which other instances reach the instance listening at `bound`: the configured
-    address or, if there is none, `bound`. A wildcard in `bound` is replaced with the host name. The address
-    starts with `https://` if the listener uses TLS."""
+    """Return the address at which other instances reach this instance.
+
+    The address is the configured one, by default `bound` with the host name instead of a wildcard. The
+    address starts with `https://` if the listener uses TLS.
+    """
     found = api.advertised_address or bound
     if not api.advertised_address and bound.startswith(_EVERYWHERE):
         found = f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
@@ -38,7 +42,7 @@ def advertised_address(api: ApiSettings, bound: str) -> str:
 
 
 def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
-    """Return the bound listener for Brooklin clients in a list; empty if it is not configured. Raises
+    """Return the bound listener for Brooklin clients in a list, empty if it is not configured. Raises
     ConfigError."""
     if not api.brooklin.port:
         return []
@@ -49,9 +53,12 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
 
 
 def unbound_listener(host: str) -> socket.socket:
-    """Create a socket whose connections use TCP_NODELAY. A response consists of two writes: head and body.
-    Without TCP_NODELAY, the second write waits 40 ms for the client's delayed acknowledgement of the first
-    write. asyncio sets the option only for sockets that are created with an explicit protocol."""
+    """Create a socket whose connections use TCP_NODELAY.
+
+    A response consists of two writes: head and body. Without TCP_NODELAY, the second write waits 40 ms for
+    the client's delayed acknowledgement of the first write. asyncio sets the option only for sockets that are
+    created with an explicit protocol.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,8 +66,11 @@ def unbound_listener(host: str) -> socket.socket:
 
 
 class ListenerLoop(asyncio.SelectorEventLoop):
-    """Event loop with short timeouts for TLS handshakes and shutdowns. The defaults of asyncio are 60 s and
-    30 s, and uvicorn cannot set other values. The limits on connections apply only after the handshake."""
+    """Event loop with short timeouts for TLS handshakes and shutdowns.
+
+    The defaults of asyncio are 60 s and 30 s, and uvicorn cannot change them. The limits on connections apply
+    only after the handshake.
+    """
 
     def __init__(self, handshake_seconds: float) -> None:
         super().__init__()
@@ -75,8 +85,10 @@ class ListenerLoop(asyncio.SelectorEventLoop):
 
 
 class RestServer:
-    """A listener with its application. Call `bind`, which fails at once if the port is in use, then `attach`
-    and `start`."""
+    """A listener with its application.
+
+    Call `bind`, which fails at once if the port is in use, then `attach` and `start`.
+    """
 
     def __init__(
         self,
@@ -123,8 +135,10 @@ class RestServer:
         self._socket = listener
 
     def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
-        """Set the application to serve. `surface`: part of the application to serve; another server then
-        starts and stops the application. Raises ConfigError for unusable certificates."""
+        """Set the application to serve. Raises ConfigError for unusable certificates.
+
+        `surface`: part of the application to serve, if another server starts and stops the application.
+        """
         self._app = app
         context = of_listener(self._tls) if self._tls else None
         config = uvicorn.Config(

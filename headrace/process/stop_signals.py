@@ -1,8 +1,11 @@
 """Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals.
 
-A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service. Workers
-therefore receive both signals too. A worker must ignore stop signals from its start, because it would
-otherwise end without draining.
+Parent processes stop their workers gracefully. Workers ignore the signals. Commands stop the processes that
+they have started.
+
+A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service, so workers
+receive both signals, too. A worker must ignore them from its start. The process would otherwise end without
+draining.
 """
 
 from __future__ import annotations
@@ -17,8 +20,11 @@ _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Block stop signals in this thread during the `with` block, so that processes started in the block
-    inherit the signal mask. Signals that arrive during the block are delivered afterwards."""
+    """Block stop signals in this thread during the `with` block.
+
+    Processes that are started in the block inherit the signal mask. Signals that arrive in the meantime are
+    delivered afterwards.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         yield
@@ -27,8 +33,10 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals. Workers call this function first. A worker stops when its parent sends a message
-    through the pipe or closes the pipe."""
+    """Ignore stop signals. Workers call this first.
+
+    A worker stops when its parent sends a message or closes the pipe.
+    """
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)

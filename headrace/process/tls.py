@@ -28,13 +28,15 @@ _SHORT: Final = {
     "domainComponent": "DC",
     "userId": "UID",
 }
-"""Short names of attributes in RFC 4514. Other attributes keep their OpenSSL names."""
+"""Short names of attributes in RFC 4514. Other attributes have their OpenSSL names."""
 _ESCAPED: Final = ',+"\\<>;='
 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Return the TLS context of the listener (TLS 1.2 or newer), with its certificate and the verification of
-    client certificates. Raises ConfigError."""
+    """Return the TLS context of the listener (TLS 1.2 or newer). Raises ConfigError.
+
+    The context contains the certificate, and verifies client certificates.
+    """
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     _show(found, tls)
@@ -46,8 +48,10 @@ def server_context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def instances_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Return the TLS context for requests to other instances. The client certificate is the certificate of
-    this instance. Raises ConfigError."""
+    """Return the TLS context for requests to other instances. Raises ConfigError.
+
+    The client certificate is the certificate of this instance.
+    """
     found = ssl.create_default_context()
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.instances_ca_file:
@@ -86,7 +90,7 @@ def of_listener(tls: TlsSettings) -> ReloadingContext:
 
 
 def is_readable(tls: TlsSettings) -> bool:
-    """Return whether the listener can use the current certificate files; True if it does not use TLS."""
+    """Return whether the current certificate files are usable. True without TLS."""
     try:
         if tls.certificate_file:
             server_context(tls)
@@ -107,8 +111,7 @@ class CertifiedProtocol(BoundedProtocol):
     """HTTP protocol that adds the subject of the verified client certificate to the state of each request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Record the subject of the client certificate. The completed handshake has already verified the
-        certificate."""
+        """Record the subject of the client certificate, which the handshake has verified."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
         if certificate:
@@ -116,7 +119,7 @@ class CertifiedProtocol(BoundedProtocol):
 
 
 def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
-    """Return a protocol class for one listener. Limits and counters are attributes of this class."""
+    """Return a protocol class for one listener. The limits and counters are class attributes."""
 
     class Protocol(CertifiedProtocol):
         pass
@@ -127,8 +130,11 @@ def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
 
 
 def subject_of(parts: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """Format a certificate subject, as returned by the module `ssl`, according to RFC 4514: most specific
-    part first, with special characters in values escaped."""
+    """Format a certificate subject according to RFC 4514.
+
+    The most specific part comes first. Special characters in values are escaped. `parts`: as in the module
+    `ssl`.
+    """
     return ",".join(
         "+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in part)
         for part in reversed(parts)

@@ -1,4 +1,4 @@
-"""Memory and CPU usage of a process and its children, from /proc (Linux)."""
+"""Memory and CPU use of a process and its children, from /proc (Linux)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from headrace.plug_ins.names import PlugInNames
 
 _PROC: Final = Path("/proc")
 _LEAST_SECONDS: Final = 2.0
-"""Minimum time between two readings from which CPU usage is computed."""
+"""Minimum seconds between two readings from which the CPU use is computed."""
 
 
 class UsageMeter:
-    """Measures the memory and CPU usage of a process and its children. Thread-safe. `process_id`: the parent
-    process. `now`: monotonic clock in seconds."""
+    """Measures the memory and CPU use of a process and its children. Thread-safe.
+
+    `process_id`: id of the parent process. `now`: monotonic clock in seconds.
+    """
 
     def __init__(self, process_id: int, now: Callable[[], float], proc: Path = _PROC) -> None:
         self._process_id = process_id
@@ -49,8 +51,8 @@ class UsageMeter:
         self._before = now, spent
 
     def _read(self) -> Iterator[tuple[int, tuple[int, float]]]:
-        """Yield the process id, the memory in bytes and the CPU time in seconds of each process. Processes
-        that have exited are omitted."""
+        """Yield process id, memory in bytes and CPU time in seconds of each process. Ended processes are
+        omitted."""
         for process in (self._process_id, *self._children()):
             folder = self._proc / str(process)
             try:
@@ -73,8 +75,7 @@ class UsageMeter:
 
 
 class ProcessReporter:
-    """Reports the usage of a process and its children, and the plug-ins that the process can use.
-    Thread-safe."""
+    """Reports the resource use of a process and its children, and the available plug-ins. Thread-safe."""
 
     def __init__(self, meter: UsageMeter, plug_ins: PlugInNames) -> None:
         self._meter = meter

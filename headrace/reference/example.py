@@ -22,8 +22,10 @@ _HEAD: Final = """\
 
 
 def example_settings() -> str:
-    """Return a settings file (TOML) that sets only the clusters. All other tables and keys, with their
-    defaults, are commented out with a single `#`."""
+    """Return a settings file (TOML) that sets only the clusters.
+
+    All other tables and keys are commented out, with their defaults.
+    """
     return "\n".join([_HEAD, *_clusters(), *(line for section in sections() for line in _lines(section))])
 
 
@@ -49,7 +51,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _value(field: FieldInfo) -> str:
-    """Return the default value as TOML; an empty string for a secret or a key without a default."""
+    """Return the default value as TOML, empty for a secret or a key without a default."""
     value: Any = None if field.is_required() else default_of(field)
     if value is None or isinstance(value, SecretStr):
         return '""'

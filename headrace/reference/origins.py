@@ -10,7 +10,7 @@ from headrace.console.access.document import PREFIX
 
 
 class SettingOrigin(StrEnum):
-    """Origin of a value, in order of precedence."""
+    """Origin of a value, in the order of precedence."""
 
     ENVIRONMENT = "environment"
     FILE = "file"
@@ -18,7 +18,7 @@ class SettingOrigin(StrEnum):
 
 
 class Setting(NamedTuple):
-    """Full name of a key, its effective value, and the origin of the value."""
+    """A setting: its full name, its effective value, and the origin of the value."""
 
     key: str
     value: Any
@@ -28,8 +28,11 @@ class Setting(NamedTuple):
 def origins(
     effective: Mapping[str, Any], document: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Setting]:
-    """Yield every key of `effective` with its origin. `document`: content of the settings file.
-    `environment`: environment variables. An empty table counts as one setting."""
+    """Yield every key of `effective` with its origin.
+
+    `document`: content of the settings file. `environment`: environment variables. An empty table counts as
+    one setting.
+    """
     names = {name.upper() for name in environment}
     for path, value in _leaves(effective, ()):
         yield Setting(".".join(path), value, _origin(path, document, names))

@@ -17,8 +17,11 @@ from headrace.settings import HeadraceSettings
 
 
 class Section(NamedTuple):
-    """A table of the settings file. `path`: path of the table, in which NAME is a placeholder for any name.
-    `meaning`: purpose of the table. `meanings`: description of each key on one line."""
+    """A table of the settings file.
+
+    `path`: path of the table, in which NAME stands for any name. `meaning`: purpose of the table. `meanings`:
+    description of each key on one line.
+    """
 
     path: str
     meaning: str
@@ -74,8 +77,11 @@ def toml_text(value: object) -> str:
 
 
 def _meanings_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the string under each field in the source of the class and its base classes. Processes of the
-    service do without: pydantic's own search takes a tenth of the processor time of their start."""
+    """Return the description of each field: the string after it in the source.
+
+    Processes of the service do not use this function. pydantic's own search would take a tenth of the CPU
+    time of their start.
+    """
     found: dict[str, str] = {}
     for one in reversed(model.__mro__):
         if is_dataclass(one) or (issubclass(one, BaseModel) and not one.__module__.startswith("pydantic")):

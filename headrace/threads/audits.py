@@ -1,5 +1,4 @@
-"""Thread in which an instance audits its own lanes. Audits are therefore distributed over the instances in
-the same way as lanes.
+"""Thread in which an instance audits its own lanes. Audits are distributed over the instances like lanes.
 
 The thread opens connections only while a datastream is audited. A cluster that does not respond delays the
 audits of its datastreams, never the copying.
@@ -40,18 +39,22 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "audit"
-"""Name of the audits in the health report of an instance."""
+"""Component of the health report for audits."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _MOST_WINDOWS: Final = 1
-"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind.
-With this limit, a watermark is less than two windows behind."""
+"""Number of windows by which an audit of counts may be behind before it takes precedence over copying.
+
+A watermark is therefore less than two windows behind.
+"""
 _REQUEST_SECONDS: Final = 10.0
 
 
 def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey]) -> list[AuditedLanes]:
-    """Return the lanes to audit, by datastream. If several audited datastreams of a group select a topic, the
-    lanes of the topic belong to the first of these datastreams."""
+    """Return the lanes to audit, by datastream.
+
+    If several audited datastreams of a group select a topic, its lanes belong to the first of them.
+    """
     left, found = set(lanes), list[AuditedLanes]()
     for datastream in datastreams:
         if datastream.audit_mode is AuditMode.OFF or not datastream.status.is_mirrored:
@@ -90,29 +93,32 @@ def _job_of(datastream: Datastream) -> VerifyJob:
 
 
 class AuditQueue:
-    """Order of the audits in a pass. Datastreams whose last audit failed come last, in the order of their
-    attempts. A cluster that does not respond therefore delays only its own datastreams."""
+    """Order of the audits.
+
+    Datastreams whose last audit failed come last, in the order of their attempts. A cluster that does not
+    respond therefore delays only its own datastreams.
+    """
 
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
-        """Reason of each datastream whose last audit failed."""
+        """Error of each datastream whose last audit failed."""
         self._attempts: dict[str, int] = {}
-        """Numbers of the last attempts of datastreams, 0 after a success."""
+        """Number of the last failed attempt of each datastream, 0 after a success."""
         self._count = 0
 
     def ordered(self, lanes: Sequence[AuditedLanes]) -> list[AuditedLanes]:
-        """Return the lanes in order, and forget datastreams without lanes."""
+        """Return the lanes in order. Forget datastreams without lanes."""
         for name in self._attempts.keys() - {audited.name for audited in lanes}:
             del self._attempts[name]
             self.problems.pop(name, None)
         return sorted(lanes, key=lambda audited: self._attempts.get(audited.name, 1))
 
     def may_wait(self, name: str) -> bool:
-        """Return whether the last audit of a datastream has not succeeded."""
+        """Return whether the last audit of a datastream has failed."""
         return self._attempts.get(name) != 0
 
     def note(self, name: str, failure: BaseException | None) -> None:
-        """Note the result of an audit."""
+        """Record the result of an audit."""
         self._count += 1
         self._attempts[name] = 0 if failure is None else 1 + self._count
         self.problems.pop(name, None)
@@ -141,7 +147,7 @@ class AuditThread(BackgroundThread):
         self._budget = AuditBudget(_MOST_WINDOWS * options.window_ms / 1_000)
 
     def audits(self) -> list[TopicAudit]:
-        """Return the state of the audits of this instance. Safe to call from any thread."""
+        """Return the state of the audits of this instance. Thread-safe."""
         auditor = self._auditor
         return [] if auditor is None else topic_audits(auditor.reports)
 
@@ -163,7 +169,7 @@ class AuditThread(BackgroundThread):
         _log.error("cannot audit", reason=reason_of(error))
 
     def audit(self, context: EngineContext) -> None:
-        """Audit until no datastream requires audits or the thread stops."""
+        """Audit until no datastream requires an audit or the thread stops."""
         auditor = self._auditor = Auditor(context, self._options)
         queue = AuditQueue()
         while not self._stopping.is_set() and (lanes := self._lanes()):
@@ -189,8 +195,10 @@ class AuditThread(BackgroundThread):
                 context.loop.run_once(_STEP_SECONDS)
 
     def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
-        """Run the auditor once, and return whether more records can be audited at once. The run is abandoned
-        if the thread stops."""
+        """Run the auditor once. Return whether more records can be audited at once.
+
+        The run is abandoned if the thread stops.
+        """
         before = time.thread_time()
         turn = context.loop.spawn(auditor.turn(lanes))
         while not turn.is_done and not self._stopping.is_set():
@@ -208,7 +216,7 @@ class AuditThread(BackgroundThread):
 
 
 def _problems_of(auditor: Auditor) -> dict[str, str]:
-    """Return the reason why lanes cannot be audited, one for each affected datastream."""
+    """Return why lanes cannot be audited, for each affected datastream."""
     return {
         name: f"{place}: {report.problem}"
         for name, found in auditor.reports.items()

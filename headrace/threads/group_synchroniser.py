@@ -1,8 +1,7 @@
 """Thread of the leader that synchronises the consumer groups of datastreams.
 
-All datastreams share one event loop. Each datastream has its own coroutine, so that a cluster that does not
-respond delays only its own groups. The state is stored in the destination clusters, so a new leader continues
-from this state.
+All datastreams share one event loop. Each has its own coroutine, so a cluster that does not respond delays
+only its own groups. The state is stored on the destination clusters, so a new leader continues from it.
 """
 
 from __future__ import annotations
@@ -38,20 +37,25 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "consumer groups"
-"""Name of the synchronisation in the health report of the leader."""
+"""Component of the health report for consumer groups."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 0.2
-"""Pause after a round that took longer than the interval; at most half of the interval."""
+"""Maximum seconds to pause after a round that took longer than the interval.
+
+At most half of the interval.
+"""
 _RETRY_SECONDS: Final = 1.0
-"""Shortest time between two rounds after a failure."""
+"""Minimum seconds between two rounds after a failure."""
 _REQUEST_SECONDS: Final = 10.0
-"""Upper limit of the timeout of a request."""
+"""Maximum timeout of a request in seconds."""
 
 
 def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | None:
-    """Return the job that synchronises the groups of a datastream; None if the datastream synchronises no
-    groups or is not being mirrored."""
+    """Return the job that synchronises the groups of a datastream.
+
+    Returns None if the datastream synchronises no groups or is not mirrored.
+    """
     if not datastream.following_groups.is_on or not datastream.status.is_mirrored:
         return None
     return FollowJob(
@@ -91,8 +95,10 @@ class GroupSynchroniser(BackgroundThread):
         self._logs: dict[ClusterRef, GroupLog] = {}
         self._own: frozenset[str] = frozenset()
         self.statuses: Statuses = {}
-        """Status of each datastream that synchronises groups; empty if the instance is not leader.
-        Thread-safe for reads."""
+        """Status of each datastream that synchronises groups. Thread-safe for reads.
+
+        Empty if this instance is not the leader.
+        """
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
@@ -159,7 +165,7 @@ class GroupSynchroniser(BackgroundThread):
             await context.loop.sleep(max(rest, min(interval / 2, _LONGEST_PAUSE_SECONDS)))
 
     def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
-        """Return the log at a destination. All datastreams with this destination share the log."""
+        """Return the log at a destination, which all its datastreams share."""
         if destination not in self._logs:
             self._logs[destination] = progress_log(GroupLog, context, destination)
         return self._logs[destination]
@@ -175,8 +181,7 @@ class GroupSynchroniser(BackgroundThread):
         return group in self._own or bool(self._hides(group, datastream))
 
     def _report(self) -> None:
-        """Report groups that are not synchronised, and datastreams whose groups cannot be read, in the health
-        report."""
+        """Report groups that are not synchronised, and failed datastreams, in the health report."""
         if not self.statuses:
             self._health.forget(PART)
             return

@@ -1,5 +1,8 @@
-"""Thread of the leader that regularly reads the state of all topics, so that their age and last use are known
-when an operator lists unused topics."""
+"""Thread of the leader that records the use of all topics.
+
+The thread reads the state of all topics regularly, so that their age and last use are known when an operator
+lists unused topics.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +42,18 @@ _FIRST_SECONDS: Final = 60.0
 _INTERVAL_SECONDS: Final = 3_600.0
 _REQUEST_SECONDS: Final = 5.0
 _CALL_SECONDS: Final = 30.0
-"""Time limit for one query of a cluster."""
+"""Timeout of one query of a cluster in seconds."""
 
 
 @dataclass(frozen=True)
 class ClusterConnections:
-    """Queries clusters over separate connections. Satisfies `ClusterCalls`."""
+    """Queries clusters over separate connections. Implements `ClusterCalls`."""
 
     settings: HeadraceSettings
     seconds: float = _CALL_SECONDS
 
     def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
-        """Query a cluster and return the result. Raises Unreachable, NotAuthorized, and InvalidRequest for an
+        """Query a cluster, and return the result. Raises Unreachable, NotAuthorized; InvalidRequest for an
         unknown cluster."""
         directory = directory_of(self.settings)
         try:
@@ -62,7 +65,7 @@ class ClusterConnections:
 
 
 class TopicWatchThread(BackgroundThread):
-    """Reads the topics of all clusters of datastreams once per hour while the instance is leader."""
+    """Reads the topics of all clusters once per hour while this instance is the leader."""
 
     def __init__(
         self,
@@ -85,8 +88,10 @@ class TopicWatchThread(BackgroundThread):
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
     def look(self) -> None:
-        """Read the topics of all clusters. A failure of one cluster does not affect other clusters, and is
-        logged once."""
+        """Read the topics of all clusters.
+
+        A failure of one cluster is logged once, and does not affect the others.
+        """
         datastreams = self._datastreams()
         for cluster in sorted(
             {ref for datastream in datastreams for ref in (datastream.source, datastream.destination)}

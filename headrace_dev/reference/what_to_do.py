@@ -49,7 +49,9 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "UnsafeProgressTopic": "Set `cleanup.policy=compact` on the progress topic; lanes then continue.",
     "NotAuthorized": "Check the user, password and ACLs; `headrace doctor` lists missing permissions.",
     "TopicMissing": "Recreate the topic, or exclude it from the expression.",
-    "DestinationMissing": "Wait until the leader has created it, or read why it cannot in the datastream's status.",
+    "DestinationMissing": (
+        "Wait until the leader has created it, or read why it cannot in the datastream's status."
+    ),
     "RecordTooLarge": "Raise `max.message.bytes` of the destination topic, or set `on-rejection`.",
     "RecordRejected": (
         "Check the topic's settings (compaction needs keys, timestamps are bounded), or set `on-rejection`."

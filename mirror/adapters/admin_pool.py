@@ -1,5 +1,4 @@
-"""Pool of administrators, one per cluster. Idle administrators are dropped; their connections close
-automatically."""
+"""Pool of admin clients, one per cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +12,14 @@ from mirror.ports import Clock
 
 _IDLE_SECONDS: Final = 60.0
 _MOST: Final = 500
-"""Maximum number of administrators in the pool, because callers may choose cluster addresses. Beyond this
-limit, the least recently used administrator is dropped."""
+"""Maximum number of admin clients in the pool, because callers may choose any cluster address.
+
+The least recently used admin client is dropped.
+"""
 
 
 class AdminPool:
-    """Thread-safe pool of administrators by cluster."""
+    """Thread-safe pool of admin clients by cluster. Idle clients are dropped, and their connections close."""
 
     def __init__(self, make: Callable[[ClusterRef], KafkaAdmin], clock: Clock) -> None:
         self._make = make
@@ -30,8 +31,10 @@ class AdminPool:
         return len(self._known)
 
     def __call__(self, cluster: ClusterRef) -> KafkaAdmin:
-        """Return the administrator of a cluster. An administrator that was dropped may still be in use by
-        other callers."""
+        """Return the admin client of a cluster.
+
+        A client that was dropped from the pool may still be in use by other callers.
+        """
         now = self._clock.monotonic()
         with self._lock:
             idle = [unused for unused, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]

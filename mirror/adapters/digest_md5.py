@@ -17,7 +17,7 @@ _COUNT: Final = "00000001"
 
 
 class DigestMd5:
-    """One authentication exchange: call `answer` with the server's challenge, then `check` with the server's
+    """An authentication exchange. Call `answer` with the server's challenge, then `check` with the server's
     proof.
 
     `nonce`: new random text of the client. Methods raise NotAuthorized if the server does not support

@@ -1,4 +1,4 @@
-"""Topic administration of one cluster with Headrace's own client. Implements `ports.TopicAdmin`."""
+"""Admin client for the topics of one cluster. Implements `ports.TopicAdmin`."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from mirror.wording import counted
 
 _T = TypeVar("_T")
 _DEADLINE_SECONDS: Final = 30.0
-"""Timeout of a call, which takes several requests at most."""
+"""Timeout of a call in seconds. A call takes several requests at most."""
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
-"""Maximum delay that partitions without a leader cause for other partitions in the same call."""
+"""Maximum seconds by which partitions without a leader delay other partitions of the same call."""
 _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class KafkaAdmin:
-    """Thread-safe administrator of one cluster.
+    """Thread-safe admin client for one cluster.
 
-    An administrator connects on first use, and closes idle connections. All administrators with the same
-    `loop` share a thread; by default, all administrators of the process do. A call takes at most
-    `deadline_seconds`. A call fails immediately if no address accepts a connection. If an address accepts
-    connections but does not respond, only one call at a time waits for this address.
+    The client connects on first use, and closes idle connections. All clients with the same `loop` share a
+    thread; by default, all clients of the process do. A call takes at most `deadline_seconds`. The call fails
+    at once if no address accepts a connection. If an address accepts connections but does not respond, only
+    one call at a time waits for this address.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class KafkaAdmin:
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
         """Return the topics for which the broker returns TOPIC_AUTHORIZATION_FAILED.
 
-        Requests metadata by topic name. The request does not create topics, and no other request has a
-        response that includes unauthorized topics.
+        Requests metadata by topic name, because only this response includes unauthorized topics. Never
+        creates topics.
         """
         if not topics:
             return frozenset()
@@ -106,7 +106,8 @@ class KafkaAdmin:
         return self._ask(f"reading offsets of {self._name}", partial(_positions, group, partitions))
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """Return the write time of the first record at or after each offset, and the retention of the topic.
+        """Return the write time of the first record at or after each offset, and the retention of its topic.
+
         The retention is unknown if Headrace has no right to read the settings.
         """
         if not places:
@@ -134,7 +135,7 @@ class KafkaAdmin:
         return creations.results
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Increase the partition count to `partitions`, unless the topic already has that many partitions."""
+        """Increase the partition count to `partitions`. Does nothing if the topic already has as many."""
         self._ask(f"increasing the partitions of topic {topic}", partial(_grow, topic, partitions))
 
     def delete(self, topic: str) -> None:

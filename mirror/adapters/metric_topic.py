@@ -29,8 +29,10 @@ from mirror.repeats import RepeatedErrors
 _log = structlog.get_logger(__name__)
 _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
-"""An episode of drops ends after this time without drops, if other records are delivered. Without this delay,
-a queue that is full occasionally would cause many log lines."""
+"""Seconds without drops after which an episode of drops ends, if other records are delivered.
+
+A shorter time would cause many log lines for a queue that is full occasionally.
+"""
 
 
 _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
@@ -39,10 +41,10 @@ _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
 class RecordTopic(Generic[_Record]):
     """Publisher of one record type to a topic. Publishing never blocks and never fails. Thread-safe.
 
-    Metrics must not stop the mirror: records are dropped and counted if the queue is full, if the topic is
-    missing, or if no broker stores them within `delivery_seconds`. An episode of drops is logged twice: at
-    its start and at its end. An episode ends if records are delivered and none was dropped for a while, or if
-    none was dropped for longer than any record can wait. `now` returns monotonic seconds.
+    Metrics must not stop the mirror. Records are dropped and counted if the queue is full, if the topic is
+    missing, or if no broker stores them within `delivery_seconds`. An episode of drops is logged at its start
+    and at its end. The episode ends if records are delivered and none was dropped for a while, or if none was
+    dropped for longer than any record can wait. `now`: returns monotonic seconds.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class RecordTopic(Generic[_Record]):
                     self._dropped(1, _FULL)
 
     def drops(self) -> Drops:
-        """Return the current drop counts, and log the end of an episode.
+        """Return the number of dropped records, and log the end of an episode.
 
         Call this method about once a second, because only it detects the end of an episode of drops.
         """
@@ -119,7 +121,7 @@ class RecordTopic(Generic[_Record]):
             )
 
     def close(self, deadline_seconds: float) -> None:
-        """Wait for queued records, up to the deadline."""
+        """Wait for queued records until the deadline."""
         if self._writer is not None:
             left = self._writer.close(deadline_seconds)
             self._writer = None
@@ -144,7 +146,10 @@ class RecordTopic(Generic[_Record]):
 
 
 def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[MirrorMetric]:
-    """Return the publisher of mirror metrics. Record keys consist of cluster, topic and partition."""
+    """Return the publisher of lane measurements.
+
+    Record keys consist of cluster, topic and partition.
+    """
     return RecordTopic(
         cluster,
         topic,

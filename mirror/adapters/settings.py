@@ -102,27 +102,25 @@ class KafkaCluster(Settings):
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Rack of this instance, written like the `broker.rack` of the brokers. If the brokers have a
-    `replica.selector.class`, records are read from the replica that the leader selects, or from the leader if
-    that replica fails."""
+    """Rack of this instance, in the form of `broker.rack`. If the brokers have a `replica.selector.class`,
+    Headrace fetches from the replica that the leader selects, or from the leader if this replica fails."""
     advertised: list[str] = Field(default=["*"])
-    """Listeners that the brokers may advertise: `host:port`, where `*` matches any text and a leading `!`
-    excludes. Headrace does not connect to other listeners."""
+    """Listeners that the brokers may advertise: `host:port`, where `*` matches any text. A leading `!`
+    excludes a listener. Headrace does not connect to other listeners."""
     readers: list[str] = Field(default=["*"])
-    """Principals allowed to read from this cluster (`*` matches any text). Without authentication, the
-    entries are compared with the owner of the datastream."""
+    """Principals allowed to read from this cluster (`*` matches any text). Without authentication, owners of
+    datastreams."""
     writers: list[str] = Field(default=["*"])
-    """Principals allowed to create topics on this cluster and to copy into these topics. The entries have the
-    same form as in `readers`."""
+    """Principals allowed to create topics on this cluster and to copy into these topics. Syntax as in
+    `readers`."""
     adopters: list[str] = Field(default=["*"])
-    """Principals allowed to copy into existing topics and to add partitions to existing topics. The entries
-    have the same form as in `readers`. Unless the list contains `*`, a datastream must also set
-    `destination.adopt` or `destination.grow_existing`."""
+    """Principals allowed to copy into existing topics and to add partitions to them. Syntax as in `readers`.
+    Unless the list contains `*`, a datastream must also set `destination.adopt` or
+    `destination.grow_existing`."""
     groups: list[str] = Field(default=["*"])
-    """Consumer groups (`*` matches any text) to which datastreams may commit positions on this cluster. Only
-    an operator can set a `group.id` that is not in the list. Everyone who may read a datastream can read the
-    positions of the listed groups in the topics of the datastream; only operators can read positions of other
-    groups."""
+    """Consumer groups (`*` matches any text) under which datastreams may commit positions on this cluster.
+    Only an operator can set another `group.id`. Readers of a datastream can read the positions of these
+    groups in its topics; only operators can read those of other groups."""
 
 
 class ZooKeeperSecurity(TlsSettings):
@@ -140,8 +138,8 @@ class ZooKeeperSecurity(TlsSettings):
     password: SecretStr = SecretStr("")
     """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Access to znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
-    `automatic`: like `creator` if a mechanism is set, otherwise like `open`."""
+    """Access to znodes that Headrace creates. `creator`: only for Headrace's own identity. `open`: for
+    everyone. `automatic`: `creator` if a mechanism is set, otherwise `open`."""
 
     @property
     def is_private(self) -> bool:
@@ -162,8 +160,8 @@ class ZooKeeperSecurity(TlsSettings):
 
 
 class ZooKeeperSettings(Settings):
-    """Connection to ZooKeeper, through which several instances coordinate. Without this section, one instance
-    runs alone with its state in `mirror.state_directory`."""
+    """Connection to ZooKeeper, through which several instances coordinate. Without this section, a single
+    instance keeps its state in `mirror.state_directory`."""
 
     servers: str = "127.0.0.1:2181"
     """`host:port[,host:port…]`"""
@@ -187,20 +185,21 @@ SNAPSHOT_SUFFIX: Final = "-snapshots"
 
 
 class CoordinationSettings(Settings):
-    """Coordination of several instances through a Kafka cluster instead of ZooKeeper, if `cluster` is set."""
+    """Coordination of several instances through a Kafka cluster instead of ZooKeeper. Used if `cluster` is
+    set."""
 
     cluster: str = ""
-    """Alias of the Kafka cluster that stores the state of the service. This setting cannot be combined with
+    """Alias of the Kafka cluster that stores the state of the service. Cannot be combined with
     `[zookeeper]`."""
     topic: str = "headrace-coordination"
-    """Topic for changes of the state; instances with the same topic form one service. A second topic, with
-    the suffix `-snapshots`, contains snapshots of the state. Headrace creates missing topics."""
+    """Topic for changes of the state. Instances with the same topic form one service. A second topic with the
+    suffix `-snapshots` contains snapshots. Headrace creates missing topics."""
     replication_factor: int = Field(default=-1, ge=-1)
-    """Replication factor with which Headrace creates the two topics. -1 means 3, or the number of brokers if
-    the cluster has fewer than 3."""
+    """Replication factor of the two topics when Headrace creates them. -1 means 3, or the number of brokers
+    if there are fewer."""
     session_timeout_seconds: Seconds = Field(default=6.0, ge=1.0)
-    """Time without contact after which an instance is considered dead. If a broker fails and the election of
-    another leader takes longer than 70 % of this time, all copying stops until the election ends."""
+    """Time without contact after which an instance is considered dead. If the election of a new partition
+    leader takes longer than 70 % of this time, all copying stops until it ends."""
     connect_timeout_seconds: Seconds = 30.0
     """Time to wait for the cluster at startup."""
 

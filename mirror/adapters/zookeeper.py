@@ -1,4 +1,4 @@
-"""A ZooKeeper session with kazoo, and the operations of `ports.NodeStore` below a root."""
+"""ZooKeeper session with kazoo. Implements `ports.NodeStore` below a root."""
 
 from __future__ import annotations
 
@@ -44,10 +44,12 @@ _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
-"""Maximum number of requests in flight; a server with thousands of pending requests stops reading."""
+"""Maximum number of requests in flight. A server with thousands of pending requests stops reading."""
 _REFUSED_TIMEOUTS: Final = 2
-"""Number of session timeouts for which servers may reject the session before a new session is started. A
-server that has lost data rejects sessions with newer changes."""
+"""Number of session timeouts for which servers may reject the session, before a new session is started.
+
+A server that has lost data rejects sessions with newer changes.
+"""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
 """Result of an operation in a transaction that failed because of another operation."""
 
@@ -61,8 +63,8 @@ _STATES = {
 class ZooKeeper:
     """One ZooKeeper session.
 
-    `on_state` is called on kazoo's thread, and must only put the state into a queue. `while_waiting` is
-    called periodically by every thread that waits for a response.
+    `on_state`: called on kazoo's thread; must only put the state into a queue. `while_waiting`: called
+    periodically by every thread that waits for a response.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class ZooKeeper:
         return True
 
     def _note_trouble(self, error: Exception) -> None:
-        """Keep the first authentication failure, because later calls may fail with any error of kazoo."""
+        """Remember the first authentication failure, because later calls may fail with any error of kazoo."""
         if not isinstance(self._trouble, AuthFailedError):
             self._trouble = error
 
@@ -144,17 +146,18 @@ class ZooKeeper:
         return self._client.connected
 
     def last_contact(self) -> float:
-        """Return the send time of the latest request that got a response (monotonic clock, seconds)."""
+        """Return the send time of the latest request with a response (monotonic seconds)."""
         return self._contact
 
     def session_timeout_seconds(self) -> float:
-        """Return the time without contact after which the server may end the session; at most the configured
-        timeout."""
+        """Return the session timeout that the server granted. The timeout may be shorter than configured."""
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:
-        """Return the full paths of the nodes, among the root and its children, that anyone with network
-        access may read or change. Omit nodes whose ACL cannot be read.
+        """Return the nodes, among the root and its children, that everyone with network access may read or
+        change.
+
+        Nodes whose ACL cannot be read are omitted. The paths are absolute.
         """
         root = self._settings.root
         paths = [root, *(f"{root}/{name}" for name in self.children(""))]
@@ -211,7 +214,7 @@ class ZooKeeper:
     def _all(
         self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
     ) -> dict[str, _T]:
-        """Return the results by path, in the given order. Omit nodes whose requests raise `left_out`."""
+        """Return the results by path, in the given order. Requests that raise `left_out` are omitted."""
         answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]
@@ -222,7 +225,7 @@ class ZooKeeper:
         return answers
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """Return data and version. If the node is missing, the watch is called when the node is created."""
+        """Return data and version of a node. If the node is missing, the watch fires when it is created."""
         full = self._full(path)
         while True:
             try:
@@ -289,7 +292,7 @@ class ZooKeeper:
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
         """Return the sorted names of the children.
 
-        If the node is missing, the result is empty, and the watch is called when the node is created.
+        If the node is missing, the result is empty, and the watch fires when it is created.
         """
         full = self._full(path)
         while True:
@@ -303,7 +306,7 @@ class ZooKeeper:
                 return tuple(sorted(names))
 
     def _appeared(self, path: str, watch: Watch | None) -> bool:
-        """Set the watch on a missing node; return whether the node was created in the meantime."""
+        """Set the watch on a missing node. Return whether the node was created in the meantime."""
         if watch is None:
             return False
         with self._translated_errors(path):
@@ -321,13 +324,15 @@ class ZooKeeper:
             self._client.exists_async(self._full("")).rawlink(self._answered_beat)
 
     def answer_seconds(self) -> float:
-        """Return the response time of the last heartbeat. If the current heartbeat has waited longer for its
-        response, return this waiting time."""
+        """Return the response time of the last heartbeat in seconds.
+
+        If the current heartbeat has waited longer, its waiting time is returned.
+        """
         beats = list(self._beats)
         return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
 
     def is_answering(self) -> bool:
-        """Return whether a prompt response is likely, judging by past heartbeats only."""
+        """Return whether a prompt response can be expected, according to past heartbeats."""
         return self.is_connected and self.answer_seconds() < _MOMENT_SECONDS
 
     def _answered_beat(self, result: AsyncResult[ZnodeStat | None]) -> None:
@@ -363,8 +368,9 @@ class ZooKeeper:
         self._contact = max(self._contact, sent)
 
     def _follow_connecting(self) -> None:
-        """Wrap kazoo's connect to record connection errors and the granted session timeout. kazoo exposes
-        neither; the granted timeout is derived from kazoo's read timeout.
+        """Wrap kazoo's connect to record connection errors and the granted session timeout.
+
+        kazoo exposes neither. The timeout is derived from kazoo's read timeout.
         """
         connection = self._client._connection  # noqa: SLF001
         connect = connection._connect  # noqa: SLF001
@@ -421,7 +427,8 @@ def _forward(watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
 
 
 class _Forward:
-    """Comparable watch callback, so that kazoo keeps one callback per path instead of one per read."""
+    """Watch callback that can be compared, so that kazoo keeps one callback per path instead of one per
+    read."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

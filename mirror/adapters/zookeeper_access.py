@@ -1,7 +1,7 @@
 """Authentication of a ZooKeeper session: kazoo's options, TLS, and SASL with DIGEST-MD5.
 
-kazoo's built-in SASL requires another package, pure-sasl; this module replaces it for one mechanism. The
-replacement uses private methods of kazoo's connection; a test fails if one of them disappears.
+kazoo's own SASL requires the package pure-sasl. This module replaces it for one mechanism, using private
+methods of kazoo's connection. A test fails if one of them disappears.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def is_open(rules: Sequence[ACL]) -> bool:
 
 
 def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> None:
-    """Use TLS for every connection of the client. Close a connection immediately if its handshake fails.
+    """Use TLS for every connection of the client. A connection is closed if its handshake fails.
 
     Raises ConfigError for unusable certificates.
     """
@@ -58,7 +58,10 @@ def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> Non
 def tls_connection(
     context: ssl.SSLContext, address: tuple[str, int], hostname: str, timeout: float
 ) -> ssl.SSLSocket:
-    """Perform the TLS handshake, and return the connection. `timeout` is in seconds. Raises OSError."""
+    """Perform the TLS handshake, and return the connection. Raises OSError.
+
+    `timeout`: in seconds.
+    """
     plain = socket.create_connection(address, timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -69,8 +72,7 @@ def tls_connection(
 
 
 def tls_context(security: ZooKeeperSecurity) -> ReloadingContext:
-    """Return a TLS context with the servers' certificate authorities and the client certificate, which
-    reloads changed files.
+    """Return a TLS context that reloads changed files.
 
     Raises ConfigError for unusable certificates.
     """

@@ -21,7 +21,7 @@ _MOST_BYTES: Final = 65_536
 _CHUNK: Final = 4_096
 
 Connect = Callable[[tuple[str, int], float], socket.socket]
-"""Function that connects to a host and port within a number of seconds. Raises OSError."""
+"""Callback that connects to a host and port within a number of seconds. Raises OSError."""
 
 
 class ServerFacts(NamedTuple):
@@ -52,8 +52,7 @@ def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[Server
 
 
 def server_facts(address: str, srvr: str, dirs: str) -> ServerFacts:
-    """Return the facts in the responses to `srvr` and `dirs`; ignore rejections and the output of other
-    programs."""
+    """Parse the responses to `srvr` and `dirs`. Rejections and the output of other programs are ignored."""
     if "not currently serving requests" in srvr:
         return ServerFacts(address, is_serving=False)
     state, sizes = _fields(srvr), _fields(dirs)
@@ -84,7 +83,10 @@ def _server_facts(connect: Connect, host: str, port: int, seconds: float) -> Ser
 
 
 def _answer(connect: Connect, address: tuple[str, int], word: bytes, until: float) -> str:
-    """Return the response. The server ends the response by closing the connection. Raises OSError."""
+    """Send a four-letter word, and return the response. Raises OSError.
+
+    The server ends the response by closing the connection.
+    """
     found = b""
     with connect(address, _left(until)) as connection:
         connection.sendall(word)

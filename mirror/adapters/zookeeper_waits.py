@@ -1,9 +1,9 @@
-"""Socket waits of kazoo's thread, which close the connection to a server that stops responding.
+"""Replaces the socket waits of kazoo, to detect a server that stops responding.
 
-By default, kazoo creates and closes a selector for each wait. A selector takes five system calls, and the
-thread waits for the interpreter lock after each call; `poll` takes one. kazoo counts every request that it
-sends as a ping, and does not notice that responses are missing. A busy client would therefore stay connected
-to a frozen server until ZooKeeper ends the session.
+By default, kazoo creates and closes a selector for each wait. Such a wait takes five system calls, and the
+thread waits for the interpreter lock after each. `poll` takes one. Also, kazoo counts every sent request as a
+ping, and does not notice missing responses. A busy client would stay connected to a frozen server until
+ZooKeeper ends the session.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from kazoo.exceptions import ConnectionDropped
 _log = logging.getLogger(__name__)
 _MOVE_SHARE: Final = 0.4
 """Time without a response after which the client connects to another server, as a share of the session
-timeout. The client moves to another server before the lease of the instance ends, even if the last response
-is a second old."""
+timeout.
+
+The client changes the server before the lease of the instance ends, even if the last response is a second
+old.
+"""
 _ONLY_SERVER_SHARE: Final = 2 / 3
-"""Time without a response after which the client reconnects if there is no other server, as a share of the
-session timeout."""
+"""Time without a response after which the client reconnects to its only server, as a share of the session
+timeout."""
 _AVOIDED_SECONDS: Final = 60.0
-"""Time for which an unresponsive server is tried only after all other servers."""
+"""Seconds for which an unresponsive server is tried only after all other servers."""
 
 Ready = tuple[list[socket], list[socket], list[socket]]
 HostPort = tuple[str, str, int]
@@ -36,8 +39,10 @@ HostPort = tuple[str, str, int]
 
 
 class ServerWatch:
-    """Monitors the server of one client; used only on kazoo's thread. `session_timeout_seconds` returns the
-    timeout granted by the server."""
+    """Monitors the server of one client. Used only on kazoo's thread.
+
+    `session_timeout_seconds`: returns the timeout that the server granted.
+    """
 
     def __init__(self, client: KazooClient, session_timeout_seconds: Callable[[], float]) -> None:
         self._client = client
@@ -64,7 +69,7 @@ class ServerWatch:
         self._connection._expand_client_hosts = lambda: self.ordered(order())  # noqa: SLF001
 
     def ordered(self, servers: Sequence[HostPort]) -> list[HostPort]:
-        """Return the servers; servers that recently did not respond come last."""
+        """Return the servers, those that recently did not respond last."""
         cut = time.monotonic() - _AVOIDED_SECONDS
         silent = {server: at for server, at in self._silent.items() if at > cut}
         return sorted(servers, key=lambda server: silent.get((server[1], server[2]), -math.inf))
@@ -78,8 +83,7 @@ class ServerWatch:
     ) -> Ready:
         """Wait like `ready`. Raises ConnectionDropped if a response of the server is overdue.
 
-        Only kazoo's main loop waits for two sockets: the server's socket, and a socket that announces new
-        requests.
+        Only kazoo's main loop waits for two sockets: that of the server, and one that signals new requests.
         """
         server = self._connection._socket  # noqa: SLF001
         if len(readers) == 1 or server not in readers:
@@ -100,8 +104,7 @@ class ServerWatch:
             return found
 
     def _left(self) -> float:
-        """Return the seconds until the server's response is overdue; infinity if no response is
-        outstanding."""
+        """Return the seconds until the server's response is overdue, or infinity if none is outstanding."""
         if not (self._client._pending or self._connection.ping_outstanding.is_set()):  # noqa: SLF001
             self._waiting_since = None
             return math.inf
@@ -134,8 +137,10 @@ class ServerWatch:
 
 
 def _has_decrypted(server: Any) -> bool:
-    """Return whether the TLS layer has buffered decrypted data. The kernel does not report data that OpenSSL
-    has already decrypted as readable."""
+    """Return whether the TLS layer has buffered decrypted data.
+
+    The kernel does not report such data as readable.
+    """
     pending = getattr(server, "pending", None)
     return pending is not None and pending() > 0
 
@@ -143,10 +148,9 @@ def _has_decrypted(server: Any) -> bool:
 def ready(
     readers: Sequence[socket], writers: Sequence[socket], _: Sequence[socket], timeout: float | None = None
 ) -> Ready:
-    """Wait like `select.select`, but without its limit on file descriptors; the third list of the result is
-    always empty.
+    """Wait like `select.select`, but without its limit on file descriptors.
 
-    A broken socket counts as ready for the requested operation, which then fails.
+    The third list of the result is always empty. A broken socket counts as ready; the operation then fails.
     """
     wanted: dict[int, int] = {}
     for event, sockets in ((select.POLLIN, readers), (select.POLLOUT, writers)):

@@ -1,4 +1,4 @@
-"""The audit engine: compares a partition with its copy, record by record, in bounded memory.
+"""Audit engine: compares a source partition with its copy, record by record, in bounded memory.
 
-Imports the wire client, the protocol and stored ledgers, but nothing that copies. Start with `matcher.py`.
+Imports the Kafka client, the protocol and stored ledgers, but no code that copies. Start with `matcher.py`.
 """

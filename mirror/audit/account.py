@@ -1,4 +1,4 @@
-"""Expected records of a partition, according to the stored ledger and offset map. Pure."""
+"""Expected records of a copy, from the stored ledger and offset map. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirror.lane.progress import LaneProgress
 
 
 class LedgerAccount:
-    """Account of one lane, see `matcher.CopyAccount`."""
+    """Implementation of `matcher.CopyAccount` for one lane."""
 
     def __init__(self, progress: LaneProgress) -> None:
         self._map = progress.offset_map
@@ -17,59 +17,64 @@ class LedgerAccount:
 
     @property
     def runs(self) -> OffsetMap:
-        """Copied records as runs (source, target, length)."""
+        """Runs of copied records: source offset, destination offset, length."""
         return self._map
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record was copied; if not, count the record."""
+        """Return whether the record was copied. Count the record if it was not."""
         if self._left_out.is_copied(source):
             return True
         self._tally.note(source)
         return False
 
     def is_copy(self, first: int, following: int, target: int, target_next: int) -> bool:
-        """Return whether the offset map maps all of the source range [first, following) to [target,
-        target_next)."""
+        """Return whether the offset map maps exactly [first, following) to [target, target_next)."""
         is_as_long = following - first == target_next - target
         return is_as_long and self._left_out.are_copied(first, following) and self.origin(target) == first
 
     def origin(self, target: int) -> int | None:
-        """Return the source offset of a destination offset; None if the map has none."""
+        """Return the source offset of a destination offset, or None if the offset map lacks it."""
         offset, precision = self._map.backward(target)
         return offset if precision is Precision.EXACT else None
 
     def place(self, source: int) -> int | None:
-        """Return the destination offset of the copy of a source record; None if the map has none."""
+        """Return the destination offset of a source offset, or None if the offset map lacks it."""
         offset, precision = self._map.forward(source)
         return offset if precision is Precision.EXACT else None
 
     def is_left_out(self, start: int, end: int) -> bool:
-        """Return whether every record of [start, end) was skipped on purpose. Skipped records may be
-        undecodable."""
+        """Return whether every record of [start, end) was skipped intentionally.
+
+        Omitted records may be undecodable.
+        """
         return self._left_out.are_left_out(start, end)
 
     def note_left_out(self, source: int, count: int) -> None:
-        """Count the `count` records of a batch that was skipped on purpose as a whole."""
+        """Count the records of a batch that was skipped intentionally as a whole."""
         self._tally.note(source, count)
 
     def is_missing(self, source: int) -> bool:
-        """Return whether the record was not copied, and was not skipped on purpose."""
+        """Return whether the record should have been copied, but was not."""
         return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
 
     def note_arrived(self, source: int) -> None:
-        """Reclassify a record as copied that was previously counted as not copied. After the destination has
-        lost records, the ledger may report a larger gap than really exists."""
+        """Reclassify a record from not copied to copied.
+
+        If the destination has lost records, the gap in the ledger may be too large.
+        """
         self._tally.note(source, -1)
 
     def uncopied(self) -> Uncopied:
-        """Return the number of records that were not copied, by class."""
+        """Return the number of records that were not copied, by offset class."""
         return self._tally.judge()
 
 
 def settled_offset(progress: LaneProgress, target_end: int, open_to: int) -> int:
-    """Return the source offset before which all copies are readable. The progress topic may commit a
-    transaction before the destination partition does. `target_end`, `open_to`: last stable offset and high
-    watermark of the copy."""
+    """Return the source offset before which consumers can read all copies.
+
+    A transaction may be complete in the progress topic before it is complete in the destination partition.
+    `target_end`, `open_to`: last stable offset and high watermark of the destination.
+    """
     if target_end < (progress.offset_map.target_end or 0) <= open_to:
         return progress.offset_map.source_behind(target_end) or progress.ledger.start
     return progress.next_offset

@@ -1,7 +1,7 @@
-"""Certificates of audits and reports on switch-overs: JSON documents with an Ed25519 signature, and signed
-HTML. Pure.
+"""Signs and verifies audit certificates and switch-over reports with Ed25519. Pure.
 
-A certificate is valid only if the bytes of its file are exactly the canonical form of its document.
+A certificate is a JSON document with a signature, or signed HTML. A JSON certificate is valid only if the
+file is in canonical form, byte for byte.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ def sign(document: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
 
 
 def read_certificate(data: bytes, key: Ed25519PublicKey, kind: str = "") -> dict[str, Any]:
-    """Verify a certificate file, and return its document. `kind`: expected value of the document's field
-    `kind`; empty for certificates of audits, which lack the field. Raises CorruptData unless the owner of the
-    key has signed exactly these bytes."""
+    """Verify a certificate file, and return its document. Raises CorruptData if the signature does not match.
+
+    `kind`: expected value of the field `kind`; empty for audit certificates, which lack this field.
+    """
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -91,13 +92,13 @@ def read_certificate(data: bytes, key: Ed25519PublicKey, kind: str = "") -> dict
 
 
 def sign_page(page: str, key: Ed25519PrivateKey) -> bytes:
-    """Sign an HTML file: append a comment with the signature of all preceding bytes."""
+    """Append a comment with the signature of all preceding bytes to an HTML file."""
     content = page.encode()
     return content + _PAGE_SIGNATURE % base64.b64encode(key.sign(content))
 
 
 def check_page(data: bytes, key: Ed25519PublicKey) -> None:
-    """Raise CorruptData unless the owner of the key has signed exactly this HTML file."""
+    """Verify a signed HTML file. Raises CorruptData if the signature does not match."""
     from cryptography.exceptions import InvalidSignature
 
     content = data[:-_PAGE_SIGNATURE_BYTES]

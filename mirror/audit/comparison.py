@@ -1,7 +1,7 @@
 """Compares a partition with its copy: reads both logs and matches their records.
 
-The copy may grow during the comparison. Records before the end offset that the source had when the comparison
-started must arrive at the destination. Later records are compared only up to the end of the copy.
+The copy may grow during the comparison. Source records that existed at the start of the comparison must
+arrive at the destination. Later records are compared only up to the end of the copy.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from mirror.audit.verdicts import PartitionFindings
 from mirror.lane.ledger import Uncopied
 
 _PATIENCE_SECONDS: Final = 5.0
-"""Time for which a copy must not grow before its remaining records count as missing."""
+"""Seconds without growth after which the remaining records of a copy count as missing."""
 _LOOK_SECONDS: Final = 0.2
 
 Look = Callable[[LogRange], Awaitable[int]]
-"""Function that returns the current end offset of one of the two logs."""
+"""Callback that returns the current end offset of one of the two logs."""
 
 
 @dataclass
 class Comparison:
-    """Result for one partition. `source_end` and `target_end`: ends of the compared ranges. `uncopied`:
-    number of source records that were not compared because the offset map lacks them. `source_sum`,
-    `target_sum`: present if `MatchRules.sums` is set."""
+    """Result for one partition.
+
+    `source_end`, `target_end`: ends of the compared ranges. `uncopied`: number of source records that were
+    not compared because the offset map lacks them. `source_sum`, `target_sum`: present if `MatchRules.sums`
+    is set.
+    """
 
     found: PartitionFindings = field(default_factory=PartitionFindings)
     source_end: int = 0
@@ -50,8 +53,8 @@ async def compare(
 ) -> Comparison:
     """Compare every source record with its copy.
 
-    `look`: returns the current end of a log; None if the logs do not grow. `origins_end`: source offset. A
-    record that exists only at the destination may be a copy of any earlier source record. Raises Unreachable,
+    `look`: callback that returns the current end of a log; None if the logs do not grow. `origins_end`:
+    source offset before which an additional destination record may have its original. Raises Unreachable,
     CorruptData.
     """
     run = _Run(source, target, account, rules or MatchRules(), look)
@@ -70,8 +73,10 @@ async def compare(
 async def _explain(
     surplus: Surplus, source: LogRange, account: LedgerAccount | None, compared_end: int
 ) -> None:
-    """Read the source again to find records equal to records that exist only at the destination.
-    `compared_end`: end of the compared range."""
+    """Read the source again to find originals of records that exist only at the destination.
+
+    `compared_end`: end of the compared range.
+    """
     here = LogCursor(source)
     has_missing = account is not None and account.uncopied().missing > 0
     while (surplus or has_missing) and (batch := await here.peek()) is not None:
@@ -139,7 +144,7 @@ class _Run:
             self.matcher.match_rest()
 
     def _open(self) -> None:
-        """Decode the next batch of each log whose previous records have all been matched."""
+        """Decode the next batch of each log that has no unmatched decoded records."""
         matcher = self.matcher
         if not matcher.source and self.here.has_batch:
             read = self.here.pop()
@@ -159,7 +164,7 @@ class _Run:
         return self.here.first >= self._source.end
 
     async def _has_source(self) -> bool:
-        """Return whether the source has more records, after counting batches that were skipped as a whole."""
+        """Return whether the source has more records. Count batches that were skipped as a whole."""
         account = self._account
         while not self.matcher.source:
             batch = await self.here.peek()
@@ -180,8 +185,8 @@ class _Run:
         return bool(self.matcher.target) or await self.there.peek() is not None
 
     async def _match_whole(self) -> bool:
-        """Match the next batches by comparing their bytes. Return False if the batches must be matched record
-        by record."""
+        """Compare the next two batches as bytes. Return False if their records must be compared one by
+        one."""
         matcher, account = self.matcher, self._account
         if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
             return False
@@ -206,8 +211,10 @@ class _Run:
         return True
 
     async def _extend_source(self) -> bool:
-        """Extend the source range if the copy has more records, which were written after the end was
-        determined. Return whether there are more source records.
+        """Extend the source range if the destination has more records. Return whether there are more source
+        records.
+
+        Records after the end were written after the end was read.
         """
         if self._look is None or self._is_source_newer:
             return False
@@ -216,7 +223,7 @@ class _Run:
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
-        """Wait for more records while the copy grows. Return whether more records have arrived."""
+        """Wait for more records while the destination log grows. Return whether more records have arrived."""
         assert self._look is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS

@@ -1,10 +1,10 @@
-"""Compares numbers of records by offsets alone, without reading records. Pure.
+"""Compares record counts using only offsets, without reading records. Pure.
 
-Without compaction and transactions, every offset between the start and the end of a log has a record. The
-offset map contains the destination offset of each copied record, as acknowledged by the destination's
-brokers. Map entries at or after the destination's end are therefore missing records. Destination offsets
-between copied records that are not in the map are surplus records. Comparing counts detects neither changed
-contents nor records that a broker lost in the middle of a log.
+Without compaction and transactions, every offset of a log has a record. The offset map contains the
+acknowledged destination offset of each copied record. An offset in the map at or after the end of the
+destination log is therefore a missing record. A destination offset that the map lacks, between copied
+records, is a surplus record. Counts detect neither changed contents nor records that a broker lost in the
+middle of a log.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from mirror.audit.windows import WindowTally
 
 @dataclass(frozen=True, slots=True)
 class CountRules:
-    """Rules of counting. `timestamp`: timestamp of any record in the window to which the offsets belong.
-    `has_markers`: surplus offsets may be transaction markers, or records of other producers. `may_repeat`:
-    the delivery guarantee permits duplicates."""
+    """Rules for counting.
+
+    `timestamp`: timestamp of any record in the window of the offsets. `has_markers`: surplus offsets may be
+    transaction markers or records of other producers. `may_repeat`: the delivery guarantee permits
+    duplicates.
+    """
 
     timestamp: int
     has_markers: bool = False
@@ -35,7 +38,10 @@ def count_copies(
     rules: CountRules,
     tally: WindowTally,
 ) -> Comparison:
-    """Compare the ranges [start, end) of both logs with the runs (source, target, length) of the map."""
+    """Compare offset ranges [start, end) of both logs, using the runs of the offset map.
+
+    A run consists of source offset, destination offset and length.
+    """
     found = Comparison(source_end=source[1], target_end=target[1])
     counts, arrived, following = found.found.counts, 0, target[0]
     surplus_at = -1

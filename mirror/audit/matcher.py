@@ -1,10 +1,9 @@
 """Matches the records of a partition with the records of its copy, one by one and in order. Pure.
 
-Source and destination are read in offset order. The offset map identifies the counterpart of each record;
-without a map, the counterpart is the next record. A record that is not equal to its counterpart waits in a
-table, keyed by digest, until the other log has a record with the same content. Records that still wait at the
-end are missing, altered or surplus. Memory grows with the number of waiting records, never with the size of
-the logs.
+Source and destination are read in offset order. Each record is compared with its counterpart at the offset
+that the offset map contains, or, without a map, with the next record. If the two differ, the record waits in
+a table until the other log has a record with the same digest. Records that still wait at the end are missing,
+altered or surplus. Memory grows with the number of waiting records, not with the size of the logs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mirror.audit.windows import WindowTally
 from mirror.protocol.batches.records import Record
 
 ROOM: Final = 50_000
-"""Maximum number of waiting records of each log, which use about 20 MB."""
+"""Maximum number of waiting records per log (about 20 MB)."""
 REPLACED_TIME: Final = -2
 """Placeholder timestamp of records whose timestamp the destination has replaced (LogAppendTime)."""
 _KEY_DIGEST_BYTES: Final = 12
@@ -29,21 +28,18 @@ _LONGEST_VALUE: Final = 60
 
 
 class CopyAccount(Protocol):
-    """Expected records of a partition, according to a ledger and its offset map."""
+    """Expected records of a partition, from a ledger and its offset map."""
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record at a source offset should be at the destination; if not, count the
-        record."""
+        """Return whether a source record should be at the destination. If not, count it."""
         ...
 
     def origin(self, target: int) -> int | None:
-        """Return the source offset of the record at a destination offset; None if the offset map lacks the
-        record."""
+        """Return the source offset of a destination offset, or None if the offset map lacks it."""
         ...
 
     def place(self, source: int) -> int | None:
-        """Return the destination offset of the copy of a source record; None if the offset map lacks the
-        record."""
+        """Return the destination offset of a source offset, or None if the offset map lacks it."""
         ...
 
 
@@ -51,10 +47,10 @@ class CopyAccount(Protocol):
 class MatchRules:
     """Rules of a comparison.
 
-    `compares_content`: False if transforms change records, so that only the offset map identifies copies.
-    `source_compacts`, `target_compacts`: the topics are compacted. `shares_target`: other producers write to
-    the destination topic, too. `sums`: compute sums of the records of both logs. `windows`: counts the
-    records by window of event time.
+    `compares_content`: False if transforms change records. Copies are then identified only by the offset map.
+    `source_compacts`, `target_compacts`: whether the topics are compacted. `shares_target`: other producers
+    write to the destination topic, too. `sums`: compute sums of the records of both logs. `windows`: counts
+    the records by window of event time.
     """
 
     compares_content: bool = True
@@ -67,8 +63,11 @@ class MatchRules:
 
 
 class Matcher:
-    """Matching of one partition. Append records to `source` and `target`, in offset order, and call `match`;
-    at the end, call `finish`. `account`: None if there is no ledger."""
+    """Matches the records of one partition.
+
+    Append records to `source` and `target` in offset order, and call `match`. After the last record, call
+    `finish`. `account`: None without a ledger.
+    """
 
     def __init__(self, rules: MatchRules, account: CopyAccount | None) -> None:
         self._rules = rules
@@ -77,8 +76,7 @@ class Matcher:
         self.target: deque[Record] = deque()
         self.found = PartitionFindings()
         self.source_sum, self.target_sum = RangeSum(), RangeSum()
-        """Sums over the source records that should be copied, and over the destination records, if
-        `rules.sums` is set."""
+        """Sums over the expected source records and over the destination records, if `rules.sums` is set."""
         self._windows = rules.windows
         self._absent = UnmatchedRecords(rules.room, "missing", rules.windows)
         self._surplus = UnmatchedRecords(rules.room, "foreign", rules.windows)
@@ -88,12 +86,12 @@ class Matcher:
         self._last_record: Record | None = None
         """Latest record that was found at its place."""
         self._is_shifted = False
-        """True while the offset map is found to be wrong; the counterpart is then the next record."""
+        """True if the offset map was found to be wrong. The counterpart is then the next record."""
 
     @property
     def needs_records(self) -> bool:
-        """True if even equal batches must be decoded: to compute sums, or because a later record may explain
-        a missing earlier record."""
+        """True if equal batches must be decoded, too: to compute sums, or to explain missing records by
+        compaction."""
         return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
@@ -113,13 +111,13 @@ class Matcher:
             self._windows.note(finding)
 
     def _leave_out(self, here: Record) -> None:
-        """Skip a source record that is not in the offset map."""
+        """Skip a source record that the offset map lacks."""
         self.source.popleft()
         if self._windows is not None:
             self._windows.leave_out(here.timestamp)
 
     def match(self) -> None:
-        """Match records until one of the logs has no further record buffered."""
+        """Match records until one of the logs has no buffered record."""
         while self.source and self.target:
             self._match_next(self.source[0], self.target[0])
 
@@ -143,7 +141,7 @@ class Matcher:
         return self._account.origin(there.offset) if self._account is not None else None
 
     def _pass(self, here: Record, there: Record, origin: int | None) -> None:
-        """Move one or both of the next records to the waiting records."""
+        """Add one or both of the next records to the waiting records."""
         if origin is None or origin < here.offset:
             self._pop_target(there)
             self._wait_there(there, origin)
@@ -180,11 +178,10 @@ class Matcher:
         return here[1:] == there[1:]
 
     def _settle_source(self, here: Record, there: Record | None = None) -> bool:
-        """Match the next source record with a waiting record of the destination. Return whether a waiting
-        record matched.
+        """Match the next source record with a waiting destination record. Return whether one matched.
 
-        `there`: next record of the destination. If the offset map places the copy after `there`, the waiting
-        record is an earlier duplicate, for example from a takeover with at-least-once delivery.
+        `there`: next destination record. If the offset map places the copy after `there`, the waiting record
+        is a duplicate, for example from a takeover with at-least-once delivery.
         """
         if not self._surplus or not self._rules.compares_content:
             return False
@@ -261,8 +258,8 @@ class Matcher:
         return waiting
 
     def _explain_by_key(self, here: Record) -> None:
-        """Explain a missing record by a later record with the same key, because compaction removes the
-        earlier record."""
+        """Explain a missing record by a later record with the same key. Compaction removes the earlier
+        record."""
         waiting = self._by_key.pop(_key_digest(here.key), None) if here.key is not None else None
         if waiting is not None and not waiting.is_done:
             self._absent.remove(waiting)
@@ -288,7 +285,7 @@ class Matcher:
         return waiting
 
     def match_rest(self) -> None:
-        """Match the remaining records of one log after the other log has ended."""
+        """Match the remaining records of one log after the end of the other log."""
         while self.source:
             here = self.source[0]
             if self._account is not None and not self._account.is_expected(here.offset):
@@ -329,7 +326,7 @@ class Matcher:
 
 
 class Surplus:
-    """Records that exist only at the destination. Call `show` with records of the source, then `judge`."""
+    """Records that exist only at the destination. Call `show` for each source record, then `judge`."""
 
     def __init__(
         self, found: PartitionFindings, waiting: UnmatchedRecords, windows: WindowTally | None = None
@@ -341,18 +338,18 @@ class Surplus:
         self._origins: dict[bytes, int] = {}
 
     def __bool__(self) -> bool:
-        """Return whether the source record of any surplus record has not been found yet."""
+        """Return whether any surplus record still lacks its original."""
         return len(self._origins) < len(self._wanted)
 
     def show(self, here: Record) -> None:
-        """Compare the surplus with a source record."""
+        """Compare a source record with the surplus records."""
         digest = content_digest(here)
         if digest in self._wanted:
             self._origins.setdefault(digest, here.offset)
 
     def take(self, here: Record) -> bool:
-        """Match a source record that was not copied according to the ledger. Return whether the destination
-        has the record."""
+        """Return whether the destination has a source record that the ledger lists as not copied. Match the
+        two records."""
         digest = content_digest(here)
         if digest not in self._wanted:
             return False

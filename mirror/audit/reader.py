@@ -1,6 +1,7 @@
-"""Reads a range of a partition for an audit, independently of the code that copies.
+"""Reads an offset range of a partition for an audit, independently of the copying code.
 
-A scan of a log needs only fetches and batch headers. A batch is decoded only if its records are needed.
+The reader fetches batches and parses their headers. The reader decodes a batch only if its records are
+needed.
 """
 
 from __future__ import annotations
@@ -35,18 +36,20 @@ _MARKER_BYTES: Final = 4096
 
 
 def _noted_nowhere(_offsets: int) -> None:
-    """Ignore progress."""
+    """Callback that ignores progress."""
 
 
 async def _unlimited(_bytes: int) -> None:
-    """Do not limit the rate of reads."""
+    """Callback that does not limit the read rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Offsets [start, end) of a partition. `committed`: skip aborted transactions. `on_read`: called with the
-    number of offsets read since the last call. `pace`: awaited after each fetch, with the size of the fetch
-    in bytes."""
+    """Offset range [start, end) of a partition.
+
+    `committed`: skip aborted transactions. `on_read`: callback that receives the number of offsets read since
+    the last call. `pace`: async callback after each fetch, which receives the size of the fetch in bytes.
+    """
 
     cluster: Cluster
     place: TopicPartition
@@ -58,7 +61,10 @@ class LogRange:
 
 
 class StoredBatch(NamedTuple):
-    """A batch with the offsets [first, next). `header`: None for a message in format 0 or 1."""
+    """A batch with offsets [first, next).
+
+    `header`: None for a message in format 0 or 1.
+    """
 
     data: memoryview
     header: BatchHeader | None
@@ -67,18 +73,20 @@ class StoredBatch(NamedTuple):
 
     @property
     def replaces_time(self) -> bool:
-        """True if the broker has replaced the timestamps of the records."""
+        """True if the broker has replaced the record timestamps (LogAppendTime)."""
         return self.header is not None and bool(self.header.attributes & LOG_APPEND_TIME)
 
     def payload_bytes(self, records: int) -> int:
-        """Return the stored size of a number of records of the batch, without the batch header."""
+        """Return the approximate stored size of `records` records of the batch, without the batch header."""
         if self.header is None:
             return len(self.data)
         return (len(self.data) - HEADER_SIZE) * records // max(self.header.record_count, 1)
 
     def first_time(self, start: int) -> int:
-        """Return the timestamp of the first record at or after an offset. If the batch header does not
-        contain this timestamp, return the maximum timestamp of the batch."""
+        """Return the timestamp of the first record at or after an offset.
+
+        Returns the maximum timestamp of the batch if the batch header does not contain the timestamp.
+        """
         if self.header is None:
             return self.records(start, self.next)[0].timestamp
         is_first = self.first >= start and not self.replaces_time
@@ -96,8 +104,7 @@ class StoredBatch(NamedTuple):
 
 
 def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
-    """Return whether two batches have equal records according to their bytes, without decoding the
-    records."""
+    """Return whether two batches contain the same bytes. Does not decode records."""
     here, there = one.header, two.header
     if here is None or there is None or one.replaces_time or two.replaces_time:
         return False
@@ -110,8 +117,10 @@ def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class LogCursor:
-    """Cursor over the batches of a range, in order, without control batches and aborted records.
-    `step_bytes`: initial size limit of a fetch; a fetch returns at least one batch."""
+    """Cursor over the batches of an offset range. Skips control batches and aborted records.
+
+    `step_bytes`: initial size limit of a fetch; a fetch returns at least one batch.
+    """
 
     def __init__(self, log: LogRange, step_bytes: int = _STEP_BYTES) -> None:
         self._log = log
@@ -137,8 +146,10 @@ class LogCursor:
         self.end = max(self.end, end)
 
     async def peek(self) -> StoredBatch | None:
-        """Return the next batch without removing it; None at the end of the range. Raises Unreachable,
-        CorruptData."""
+        """Return the next batch without removing it, or None at the end of the range.
+
+        Raises Unreachable, CorruptData.
+        """
         while not self._batches:
             part = await self._next_part()
             if part is None:
@@ -149,7 +160,7 @@ class LogCursor:
         return self._batches[-1]
 
     def pop(self) -> StoredBatch:
-        """Remove and return the batch that `peek` has returned."""
+        """Remove and return the next batch. Call `peek` first."""
         return self._batches.pop()
 
     async def _next_part(self) -> FetchedPartition | None:
@@ -197,15 +208,15 @@ class LogCursor:
 class _AbortedProducers:
     """Producers whose transactional batches are hidden until their abort marker.
 
-    An audit deliberately does not use the filter of the lane, so that it does not repeat the filter's
-    errors."""
+    The audit does not use the lane's own filter, so that it can detect errors of this filter.
+    """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._first = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._producers: set[int] = set()
 
     def hide(self, data: memoryview, header: BatchHeader, *, committed: bool) -> bool:
-        """Return whether a consumer does not see the records of the batch."""
+        """Return whether consumers skip the records of the batch."""
         while self._first and self._first[-1][0] <= header.last_offset:
             self._producers.add(self._first.pop()[1])
         if header.attributes & CONTROL:

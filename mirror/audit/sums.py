@@ -24,8 +24,11 @@ def content_digest(record: Record) -> bytes:
 
 
 class RangeSum:
-    """Number of records, total size of keys and values in bytes, and the sum modulo 2^64 of the hashes of all
-    records. A hash covers key, value, headers and timestamp."""
+    """Order-insensitive checksum of records.
+
+    Contains the number of records, the size of their keys and values in bytes, and the sum of their hashes
+    modulo 2^64. A hash covers key, value, headers and timestamp.
+    """
 
     __slots__ = ("hash", "payload_bytes", "records")
 
@@ -41,5 +44,5 @@ class RangeSum:
         self.hash = (self.hash + int.from_bytes(found, "big")) & _MASK
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; the hash as hexadecimal digits."""
+        """Return the sums as a JSON object, with the hash in hexadecimal."""
         return {"records": self.records, "payload_bytes": self.payload_bytes, "hash": f"{self.hash:016x}"}

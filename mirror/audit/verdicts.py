@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 MOST_FINDINGS: Final = 20
-"""Maximum number of findings of each verdict that a partition reports; the counts are exact."""
+"""Maximum number of findings per verdict that a partition lists. Counts are not limited."""
 
 
 class Verdict(StrEnum):
-    """Verdict on a record, or on a window of event time."""
+    """Verdict on a record or on an event-time window."""
 
     COMPLETE = "complete"
-    """Every source record is at the destination or has an expected reason to be absent."""
+    """Every source record is at the destination, or is absent for an expected reason."""
     LATE = "late"
     """Some source records are not copied yet."""
     UNKNOWN = "unknown"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     DUPLICATED = "duplicated"
     """The destination has more copies of a record than the source."""
     ALTERED = "altered"
-    """Key, value, headers, timestamp or order differ."""
+    """Key, value, headers, timestamp or order of a record differ."""
     FOREIGN = "foreign"
     """A record at the destination does not exist at the source."""
 
@@ -48,9 +48,12 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A record with a verdict. An offset of -1 means that the cluster has no such record. `timestamp`:
-    timestamp of the source record, or of the destination record if there is no source record. `what`:
-    description of the difference; empty if the verdict suffices."""
+    """A record that the audit reports, with its verdict.
+
+    An offset of -1 means that the cluster lacks the record. `timestamp`: timestamp of the source record, or
+    of the destination record if there is no source record. `what`: description of the difference, or an empty
+    string.
+    """
 
     verdict: Verdict
     source_offset: int
@@ -59,7 +62,7 @@ class Finding:
     what: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the finding as a JSON object."""
         return {
             "verdict": self.verdict.value,
             "source_offset": self.source_offset,
@@ -73,10 +76,10 @@ class Finding:
 class RecordCounts:
     """Numbers of records by result.
 
-    `equal`: arrived unchanged. `reordered`: equal records that arrived out of order. `misplaced`: equal
-    records in order, but at a destination offset different from the offset map. `target_compacted`: removed
-    by compaction at the destination. `source_compacted`: removed by compaction at the source after the copy.
-    `unrelated`: records of other producers in a shared destination topic.
+    `equal`: records that arrived unchanged. `reordered`: equal records that arrived out of order.
+    `misplaced`: equal records that arrived in order, but not at the offset in the offset map.
+    `target_compacted`: removed by compaction at the destination. `source_compacted`: removed by compaction at
+    the source after the copy. `unrelated`: records of other producers in a shared destination topic.
     """
 
     equal: int = 0
@@ -96,8 +99,11 @@ class RecordCounts:
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
-        """Return the most severe verdict. `uncopied`: number of additional missing records, which were never
-        copied. `unjudged`: number of source offsets that are not copied yet."""
+        """Return the most severe verdict.
+
+        `uncopied`: number of additional missing records, which were never copied. `unjudged`: number of
+        source offsets that are not copied yet.
+        """
         found = {
             Verdict.MISSING: self.missing + uncopied,
             Verdict.ALTERED: self.altered + self.reordered,
@@ -110,8 +116,11 @@ class RecordCounts:
 
 @dataclass(slots=True)
 class PartitionFindings:
-    """Result of one partition. `at_least`: there were too many differences to compare all of them, so the
-    counts of missing, altered and surplus records are estimates."""
+    """Result of one partition.
+
+    `at_least`: True if there were too many differences to compare all of them. The counts of missing, altered
+    and surplus records are then estimates.
+    """
 
     counts: RecordCounts = field(default_factory=RecordCounts)
     findings: list[Finding] = field(default_factory=list)

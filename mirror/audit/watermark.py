@@ -1,10 +1,10 @@
-"""The watermark of a continuous audit: the time before which the copy is known to be complete. Pure.
+"""Watermark of a continuous audit: the time before which the copy is complete. Pure.
 
-The end of the source log, read after a time t, is beyond every record that was written before t. Once the
-audit has compared all records before that end, every record written before t is at the destination. Lateness
-is the maximum time between a record's timestamp and its arrival at the source. All records with a timestamp
-before t minus the lateness are therefore at the destination. The watermark itself does not depend on
-timestamps of records.
+At a time t, the audit reads the end offset of the source log. All records that were written before t are
+before this offset. When the audit has compared them all, every record written before t is at the destination.
+Lateness is the maximum time between the timestamp of a record and its arrival at the source. Therefore, all
+records with a timestamp before t minus the lateness are at the destination. The watermark itself does not
+depend on record timestamps.
 
 The end of a log is its high watermark, not its last stable offset, because an open transaction may still
 commit older records.
@@ -22,8 +22,10 @@ _MOST_ENDS: Final = 1_000
 
 
 class PartitionWatermark:
-    """Watermark of one partition. `through_ms`: every record written before this time is at the destination;
-    None if unknown."""
+    """Watermark of one partition.
+
+    `through_ms`: time before which every written record is at the destination; None if unknown.
+    """
 
     __slots__ = ("_ends", "_is_stopped", "through_ms")
 
@@ -33,8 +35,11 @@ class PartitionWatermark:
         self.through_ms: int | None = None
 
     def observe(self, at_ms: int, end: int) -> None:
-        """Record an end of the source log. `at_ms`: time of the request. If the end is lower than an earlier
-        end, the log was truncated or replaced, and higher ends are dropped."""
+        """Record an end offset of the source log.
+
+        `at_ms`: time of the request. An end that is lower than an earlier end means that the log was
+        truncated or replaced. Higher earlier ends are then dropped.
+        """
         while self._ends and self._ends[-1][1] > end:
             self._ends.pop()
         self._ends.append((at_ms, end))
@@ -48,13 +53,12 @@ class PartitionWatermark:
             self.through_ms = self._ends.popleft()[0]
 
     def end_at(self, at_ms: int) -> int:
-        """Return the highest end offset of the source log recorded up to a time; 0 if no end offset is
-        stored."""
+        """Return the highest end offset of the source log that was recorded before a time, or 0."""
         return max((end for seen_ms, end in self._ends if seen_ms <= at_ms), default=0)
 
     @property
     def is_stopped(self) -> bool:
-        """True after a difference was found."""
+        """True if a difference was found, so that the watermark no longer advances."""
         return self._is_stopped
 
     def resume(self, through_ms: int | None, *, is_stopped: bool) -> None:
@@ -62,7 +66,7 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Keep only the newest end: all records before this end must be compared again."""
+        """Keep only the newest end offset. All records before it must be compared again."""
         self.through_ms, self._is_stopped = None, False
         self._ends = deque(list(self._ends)[-1:])
 
@@ -75,8 +79,10 @@ class CompleteThrough:
         self._observed_ms: int | None = None
 
     def observe(self, at_ms: int, ends: Mapping[TopicPartition, int]) -> None:
-        """Record the ends of all source partitions. `at_ms`: time of the request. A partition without an end
-        was deleted."""
+        """Record the end offsets of all source partitions.
+
+        `at_ms`: time of the request. A partition without an end offset was deleted.
+        """
         for place in self._partitions.keys() - ends.keys():
             del self._partitions[place]
         for place, end in ends.items():
@@ -97,8 +103,10 @@ class CompleteThrough:
         return sorted({place.topic for place in self._partitions})
 
     def through(self, lateness_ms: int, topic: str | None = None) -> int | None:
-        """Return the time in epoch ms before which every record of a topic is at the destination; None if
-        unknown. `topic`: None means all topics."""
+        """Return the event time before which every record of a topic is at the destination, in epoch ms.
+
+        Returns None if unknown. `topic`: None means all topics.
+        """
         found = [mark.through_ms for place, mark in self._partitions.items() if topic in (None, place.topic)]
         known = [through_ms for through_ms in found if through_ms is not None]
         return min(known) - lateness_ms if known and len(known) == len(found) else None

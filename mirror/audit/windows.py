@@ -1,4 +1,4 @@
-"""Results of an audit by window of event time: additive counts, and findings with their offsets. Pure.
+"""Audit results by event-time window: additive counts, and findings with offsets. Pure.
 
 A record belongs to the window `timestamp - timestamp mod window`, as in Kafka Audit and Chaperone. A record
 without a timestamp belongs to the current window.
@@ -15,14 +15,17 @@ from mirror.audit.verdicts import Finding, Verdict, worst
 from mirror.protocol.batches.records import Record
 
 MOST_OFFSETS: Final = 5
-"""Maximum number of findings that a window lists."""
+"""Maximum number of findings per window."""
 
 
 @dataclass(slots=True)
 class WindowCounts:
-    """Records of a window. `records`: arrived unchanged. `explained`: missing or surplus for an expected
-    reason, such as a filter or compaction. `stored_bytes`: stored size of the source records that were read,
-    without batch headers. `findings`: the first differences."""
+    """Records of an event-time window.
+
+    `records`: records that arrived unchanged. `explained`: records that are missing or surplus for an
+    expected reason, such as a filter or compaction. `stored_bytes`: stored size of the source records that
+    were read, without batch headers. `findings`: the first differences.
+    """
 
     records: int = 0
     missing: int = 0
@@ -47,7 +50,6 @@ class WindowCounts:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """All counts."""
         return tuple(getattr(self, name) for name in COUNTED)
 
     @property
@@ -61,7 +63,10 @@ COUNTED: Final = tuple(each.name for each in fields(WindowCounts) if each.name !
 
 
 class WindowTally:
-    """Counts of windows by their start (epoch ms). `now_ms`: time assigned to records without a timestamp."""
+    """Counts of event-time windows by their start (epoch ms).
+
+    `now_ms`: time assigned to records without a timestamp.
+    """
 
     def __init__(self, length_ms: int, now_ms: int) -> None:
         self._length_ms = length_ms
@@ -75,8 +80,10 @@ class WindowTally:
         return stamp - stamp % self._length_ms
 
     def count_payload(self, records: Sequence[Record], size: int) -> None:
-        """Count the payload of records that together use `size` bytes; each record counts for an equal
-        share."""
+        """Add the payload of records that together use `size` bytes.
+
+        Each record counts for an equal share.
+        """
         passed = 0
         for start, number in Counter(self.start_of(record.timestamp) for record in records).items():
             share = size * (passed + number) // len(records) - size * passed // len(records)
@@ -88,12 +95,15 @@ class WindowTally:
         return self.start_of(first) == self.start_of(last)
 
     def count(self, name: str, timestamp: int, number: int = 1) -> None:
-        """Add records to the count with a name from `COUNTED`."""
+        """Add records to the count named `name`.
+
+        `name`: one of `COUNTED`.
+        """
         found = self._of(self.start_of(timestamp))
         setattr(found, name, getattr(found, name) + number)
 
     def note(self, finding: Finding) -> None:
-        """Count one record by its finding, and keep the finding unless the window lists the maximum."""
+        """Count one record by its verdict, and keep the finding unless the window is full."""
         self.count(finding.verdict.value, finding.timestamp)
         self._of(self.start_of(finding.timestamp)).note(finding)
 
@@ -103,9 +113,11 @@ class WindowTally:
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Assign verdicts to the records that the offset map lacks. `missing`: number of these records that
-        count as missing. They are counted in the oldest windows, because it is unknown which records are
-        missing. All other records count as explained."""
+        """Assign verdicts to the records that the offset map lacks.
+
+        `missing`: number of these records that count as missing. All others count as explained. It is unknown
+        which records are missing, so they are counted in the oldest windows.
+        """
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)
             missing -= lost

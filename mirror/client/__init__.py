@@ -1,4 +1,4 @@
-"""Client of one Kafka cluster: connections on an event loop, metadata, coordinators, reads and writes.
+"""Kafka client for one cluster: connections on an event loop, metadata, coordinators, reads and writes.
 
 Imports only lane, protocol, options, ports, model and errors, and no third-party Kafka client. Start with
 `cluster.py`.

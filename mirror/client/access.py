@@ -1,4 +1,4 @@
-"""Access to a cluster: addresses, TLS, credentials. `access_from` builds a `ClusterAccess` from settings."""
+"""Addresses and credentials of a cluster. `access_from` builds a `ClusterAccess` from settings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mirror.tokens import token_from_file
 class ClusterAccess:
     """Addresses and credentials of a cluster.
 
-    `bootstrap`: initial servers. `tls` None: plaintext. `sasl` None: no authentication. `rack`: rack of this
-    client, to read from the nearest replica (KIP-392); if empty, the client reads from leaders. `advertised`:
-    patterns of the listeners that brokers may advertise. A pattern with a leading `!` excludes listeners, and
-    takes precedence.
+    `bootstrap`: bootstrap servers. `tls`: None for plaintext. `sasl`: None without authentication. `rack`:
+    rack of this client, to fetch from the nearest replica (KIP-392); if empty, the client fetches from
+    leaders. `advertised`: patterns of the listeners that brokers may advertise. A pattern with a leading `!`
+    excludes listeners, and takes precedence.
     """
 
     bootstrap: tuple[Endpoint, ...]
@@ -34,8 +34,10 @@ class ClusterAccess:
 
     @property
     def principal(self) -> str:
-        """Principal of this client in the brokers' ACLs, such as `User:mirror`. If only the brokers can
-        determine the principal, the value is a description of the principal, for messages."""
+        """Principal of this client in ACLs, such as `User:mirror`.
+
+        If only the brokers can determine the principal, this is a description of it, for messages.
+        """
         if self.sasl is not None:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"
@@ -49,7 +51,7 @@ class ClusterAccess:
         return bool(certificate_file_of(self.tls))
 
     def check(self, server: Endpoint) -> None:
-        """Raise Unreachable if the settings do not allow connections to this listener."""
+        """Raise Unreachable if the settings forbid connections to this listener."""
         if not self.may_reach(server):
             raise Unreachable(
                 f"a broker advertises {shown(server.host)}:{server.port}, which is not allowed",
@@ -57,8 +59,8 @@ class ClusterAccess:
             )
 
     def may_reach(self, server: Endpoint) -> bool:
-        """Return whether the settings allow connections to this listener. Connections to bootstrap servers
-        are always allowed."""
+        """Return whether the settings permit connections to this listener. Bootstrap servers are always
+        permitted."""
         if server in self.bootstrap:
             return True
         refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]
@@ -69,8 +71,11 @@ class ClusterAccess:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files. An empty `ca_file` means the system's certificate authorities. An empty `certificate_file`
-    means that there is no client certificate."""
+    """PEM files for TLS.
+
+    `ca_file`: empty for the certificate authorities of the system. `certificate_file`: empty without a client
+    certificate.
+    """
 
     ca_file: str = ""
     certificate_file: str = ""
@@ -79,7 +84,7 @@ class TlsFiles:
 
 
 def tls_context(files: TlsFiles) -> ReloadingContext:
-    """Return a context that verifies certificates and host names of brokers, and reloads changed files.
+    """Return an SSL context that verifies brokers and reloads changed files.
 
     Raises ConfigError.
     """
@@ -98,7 +103,7 @@ def _context_of(files: TlsFiles) -> ssl.SSLContext:
 
 
 def access_from(document: Mapping[str, Any]) -> ClusterAccess:
-    """Build the access from a cluster's settings as plain values, secrets included.
+    """Build a `ClusterAccess` from the settings of a cluster, including secrets.
 
     Reads `bootstrap_servers`, `rack`, `security` and `advertised`. Raises ConfigError.
     """

@@ -36,13 +36,15 @@ T = TypeVar("T")
 CONTROL: Final = "control"
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
-"""Maximum number of topics in a metadata request; a larger response would block the loop for too long."""
+"""Maximum number of topics in a metadata request. A larger response would block the event loop for too
+long."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 
 
 class Cluster:
-    """State of one cluster, shared by all lanes. `topics`: metadata of the topics requested so far."""
+    """State of one cluster, shared by all lanes. `topics`: metadata of the topics that were requested so
+    far."""
 
     def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
@@ -91,7 +93,7 @@ class Cluster:
         return self._configs.aside.access.principal
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
-        """Return the error for an error code that this cluster returned. `right`: as for `error_of`."""
+        """Return the error for an error code from this cluster. `right`: see `error_of`."""
         return error_of(code, doing, message, right=right, principal=self.principal)
 
     @property
@@ -100,7 +102,7 @@ class Cluster:
         return self._configs.aside.largest_batch_bytes
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return (broker, leader epoch) from the latest metadata; None if there is no known leader."""
+        """Return the broker id of the leader and the leader epoch, or None if there is no known leader."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
@@ -108,10 +110,8 @@ class Cluster:
         return (broker, epoch) if broker in self.directory.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
-        """Update the leader of a partition from the response of a broker that is not its leader (KIP-951).
-
-        `nodes`: addresses of the leaders in that response. Ignored unless `epoch` is newer.
-        """
+        """Update the leader of a partition from a response that contains the new leader (KIP-951). `nodes`:
+        addresses of the leaders in the response. Older epochs are ignored."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return
@@ -140,7 +140,7 @@ class Cluster:
         return self._newest.get(api, -1)
 
     async def connection(self, broker: int, role: str) -> Connection:
-        """Return the connection to a broker for a role, opening it if needed. Raises Unreachable."""
+        """Return the connection to a broker for a role. Opens it if needed. Raises Unreachable."""
         place = (broker, role)
         known = self.connections.known.get(place)
         if known is not None and known.is_open:
@@ -161,18 +161,20 @@ class Cluster:
         raise failure
 
     async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
-        """Send a request to a broker (None: any broker). Raises the errors of `Connection.call`."""
+        """Send a request to a broker, or to any broker if `broker` is None. Raises the errors of
+        `Connection.call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
         return await connection.call(call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Send a request to the controller, or with KRaft to a broker, which forwards the request."""
+        """Send a request to the controller. With KRaft, a broker forwards it."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of the brokers and of the given topics. Combines calls. Raises Unreachable."""
+        """Refresh the metadata of the brokers and of these topics. Raises Unreachable. Concurrent calls are
+        combined."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())
@@ -206,10 +208,9 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Call `attempt` until success, a permanent error or a timeout (default: that of one request).
-
-        Refreshes the topic's metadata between attempts, since its leader may have moved.
-        """
+        """Retry `attempt` until it succeeds, fails permanently, or times out. `seconds`: timeout (default:
+        the timeout of one request). The metadata of `topic` is refreshed between attempts, because its
+        leader may have moved."""
         until = self._loop.now() + (self.timeout_seconds if seconds is None else seconds)
         backoff = _FIRST_BACKOFF / 2
         while True:
@@ -233,11 +234,9 @@ class Cluster:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
-        """Return offsets by time (see `list_offsets`), requested from the leaders of the partitions.
-
-        A partition without a response within `seconds` (default: the timeout of one request) gets an error
-        code. Raises Unreachable if no partition has a response.
-        """
+        """Return the offsets of partitions by timestamp (see `list_offsets`). `seconds`: timeout (default:
+        the timeout of one request). A partition without a response gets an error code. Raises Unreachable if
+        no leader responds."""
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not wanted:
             return found

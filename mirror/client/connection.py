@@ -1,8 +1,8 @@
-"""Connection to one broker: pipelined requests, and responses in the order of the requests.
+"""Connection to one broker, with pipelined requests.
 
-While a response exceeds the free memory, the client stops reading from the socket, and so the broker stops
-sending. The connection is closed if a response stalls, or if the response's announced size exceeds the limit
-of its request. Brokers process only complete requests, so the end of a request may be sent later.
+If a response does not fit into the free memory, the client stops reading from the socket, and the broker
+stops sending. The connection is closed if a response stalls, or if its size exceeds the limit of its request.
+Brokers process only complete requests, so the end of a request may be sent later.
 """
 
 from __future__ import annotations
@@ -37,20 +37,19 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip above which distance limits a connection's rate (within a data centre: about 0.2 ms)."""
+"""Round trip in seconds above which distance limits the rate of a connection (within a data centre: about 0.2
+ms)."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
-"""Maximum number of reads from one socket before the loop serves other sockets."""
+"""Maximum number of reads from one socket before the event loop serves other sockets."""
 _STALLED_SECONDS: Final = 10.0
-"""Time without progress after which a partial response is abandoned and its buffer released."""
+"""Seconds without progress after which a partial response is abandoned."""
 
 
 class Connection:
-    """Socket of one broker with its outstanding requests.
-
-    `name` is used in error messages. `features` are set once `handshake.open_connection` has finished.
-    `cluster_throttling` records the throttling of all connections of the cluster.
-    """
+    """Connection to one broker with its outstanding requests. `name`: name for error messages. `features`:
+    set by `handshake.open_connection`. `cluster_throttling`: throttle times of all connections of the
+    cluster."""
 
     def __init__(
         self,
@@ -92,13 +91,13 @@ class Connection:
         return self.failure is None
 
     def version_of(self, api: int, ours: tuple[int, int]) -> int:
-        """Return the highest version of a request that both sides support, -1 if there is none."""
+        """Return the highest common version of an API, or -1 if there is none."""
         lowest, highest = self.features.versions.get(api, (0, -1))
         version = min(ours[1], highest)
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request) -> None:
-        """Send a request, whose body must not change until the response arrives."""
+        """Send a request. The body of a request must not change until the response arrives."""
         if self._held is None or self.failure is not None:
             self._enqueue(request)
         else:
@@ -130,7 +129,7 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the end of an incomplete request, which must be the last request on this connection."""
+        """Send the end of an incomplete request. The request must be the last on the connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication
@@ -144,13 +143,15 @@ class Connection:
 
     @property
     def is_incomplete(self) -> bool:
-        """True while the end of a request is missing: nothing else may be sent."""
+        """True while the end of a request is missing, so that nothing else may be sent."""
         return bool(self._pending) and self._pending[-1][1] == inf
 
     async def call(
         self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
     ) -> T:
-        """Send a request and wait for the response; an `urgent` request is sent even during `hold`.
+        """Send a request, and wait for the response.
+
+        `urgent`: send the request even while other requests are held.
 
         Raises Unreachable, TimedOut, CorruptData; Refused for an unsupported request.
         """
@@ -188,7 +189,8 @@ class Connection:
         return await promise
 
     def throttle(self, milliseconds: int) -> None:
-        """Apply a throttle time (KIP-219), during which the broker reads no requests."""
+        """Stop sending for the throttle time of a response (KIP-219), during which the broker reads no
+        requests."""
         if milliseconds > 0:
             now = self._loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
@@ -197,11 +199,12 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Postpone the due times of outstanding responses, because the delay is not the broker's fault."""
+        """Postpone the due times of outstanding responses for a delay that the broker did not cause."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Queue further requests until `release`; none may be sent during an authentication exchange."""
+        """Queue further requests until `release`, because an authentication exchange must not be
+        interrupted."""
         self._held = []
 
     def release(self) -> None:
@@ -212,17 +215,15 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Time in monotonic seconds at which the oldest outstanding response was due, transfer time included.
-
-        Infinity if no response is outstanding, or while this client lacks memory to receive the response.
-        """
+        """Due time of the oldest outstanding response, including its transfer time (monotonic seconds).
+        Infinity if no response is outstanding, or if this client lacks memory to receive it."""
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
         return inf
 
     @property
     def lacks_memory(self) -> bool:
-        """True while a response cannot be received because memory is missing."""
+        """True while this client lacks memory to receive a response."""
         return self._memory_since is not None
 
     def round_trip(self) -> float:
@@ -230,7 +231,8 @@ class Connection:
         return self.transport.round_trip() if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return the time since which the broker is late (infinity if it is not late), and a description."""
+        """Return the time since which the broker is late, and a description. The time is infinity if the
+        broker is not late."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
@@ -242,7 +244,7 @@ class Connection:
         return self.promptness.is_overdue(request, self.unanswered_since, self.answered_at, now)
 
     def check_deadline(self, now: float) -> None:
-        """Close the connection if the oldest request has timed out, or if a response has stalled."""
+        """Close the connection if the oldest request has timed out or a response has stalled."""
         if self._slab is not None and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
         if self._pending and self._memory_since is None:
@@ -257,7 +259,7 @@ class Connection:
                 self.close(TimedOut(f"{self.name} did not respond in time"))
 
     def close(self, error: HeadraceError | None = None) -> None:
-        """Close the socket and fail all outstanding requests with the error. Idempotent."""
+        """Close the socket, and fail all outstanding requests with the error. Idempotent."""
         if self.failure is not None:
             return
         self.failure = error or Unreachable(f"the connection to {self.name} was closed")
@@ -342,11 +344,9 @@ class Connection:
         self._expect()
 
     def _expect(self) -> None:
-        """Set the socket's low-water mark to the size of the missing rest of the response.
-
-        The kernel wakes the loop only for the complete rest or a full receive buffer. Every wake-up costs an
-        iteration of the loop.
-        """
+        """Set the low-water mark of the socket to the remaining size of the response. The kernel then wakes
+        the event loop only for the complete response or a full receive buffer, which saves iterations of the
+        loop."""
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:
             self._expected = expected
@@ -385,7 +385,8 @@ class Connection:
         return True
 
     def _announced(self, position: int) -> int:
-        """Return the size of the frame at a position. Raises CorruptData if no request allows that size."""
+        """Return the size of the frame at a position. Raises CorruptData if it exceeds the limit of its
+        request."""
         size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
         if not self._pending:
             raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")

@@ -1,8 +1,8 @@
-"""Single-threaded event loop: one selector, callbacks for ready sockets, timers, and coroutines.
+"""Single-threaded event loop with callbacks for sockets, timers, and coroutines.
 
-Fetch and produce use callbacks, because they run most often. Sequences of requests, such as connecting or
-comparing log ends, are coroutines, which are easier to read. An error that a coroutine does not handle is a
-bug: `run_once` raises the error, which ends the worker.
+Fetch and produce use callbacks, because they run most often. Sequences of requests, such as opening a
+connection, are coroutines, which are easier to read. An unhandled error of a coroutine is a bug: `run_once`
+raises it, and the worker ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRITE: Final = selectors.EVENT_WRITE
 
 
 class Promise(Generic[T]):
-    """A value that is set later; coroutines of the loop can `await` it.
+    """A value that is set later. Coroutines can `await` it.
 
     Only the first call of `resolve` or `fail` has an effect.
     """
@@ -97,15 +97,14 @@ class Timer:
 class Loop:
     """Runs callbacks, timers and coroutines on one thread.
 
-    `selector` waits for sockets. A test's selector may advance `clock` instead of waiting.
+    `selector`: waits for sockets. The selector of a test may advance `clock` instead.
     """
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
         self.clock = clock
         self._selector = selector or selectors.DefaultSelector()
         self.new_socket: Callable[[int, int], socket.socket] = socket.socket
-        """Function that creates the socket of a connection, given the address family and the socket type. The
-        selector must support the sockets of this function."""
+        """Creates the socket of a connection. Receives the address family and the socket type."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()
@@ -122,7 +121,7 @@ class Loop:
         return self.clock.monotonic()
 
     def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the ready events of the socket, in place of an earlier callback."""
+        """Call `callback` with the ready events of the socket. Replaces an earlier callback."""
         if sock.fileno() in self._selector.get_map():
             self._selector.modify(sock, events, callback)
         else:
@@ -145,7 +144,7 @@ class Loop:
         return timer
 
     def wake(self) -> None:
-        """End the current wait, unless the loop is closed. The only thread-safe method."""
+        """End the current wait. The only thread-safe method. Does nothing if the loop is closed."""
         with self._waking:  # the number of a closed socket may be reused
             if self._waker.fileno() < 0:
                 return
@@ -161,7 +160,8 @@ class Loop:
         return promise
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
-        """Run a coroutine. If the coroutine fails and nothing awaits it, `run_once` raises the error."""
+        """Run a coroutine. If the coroutine fails and no other coroutine awaits it, `run_once` raises the
+        error."""
         done = Promise[T]()
         number = next(self._numbers)
         self._coroutines[number] = coroutine
@@ -173,8 +173,9 @@ class Loop:
         return await self.spawn(coroutine)
 
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run coroutines concurrently and return the results in order. After all coroutines have ended,
-        raises the first error, if any.
+        """Run coroutines concurrently, and return the results in order.
+
+        Raises the first error after all coroutines have ended.
         """
         promises = [self.spawn(coroutine) for coroutine in coroutines]
         for promise in promises:
@@ -253,9 +254,8 @@ class Loop:
 class RunWhile:
     """Awaitable that runs a coroutine while a condition holds.
 
-    The condition is checked at the start and after every `await`. If the condition no longer holds, the
-    coroutine is closed: its `finally` blocks and context managers run, and the result or error that it
-    awaited is discarded.
+    The condition is checked at the start and after every `await`. If the condition is false, the coroutine is
+    closed: its `finally` blocks and context managers run, and the awaited result or error is discarded.
     """
 
     def __init__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> None:
@@ -286,7 +286,7 @@ class RecheckCondition:
 
 
 class ConcurrencyLimit:
-    """Concurrency limit for coroutines, which wait in order.
+    """Limits the number of concurrent coroutines. Others wait in order.
 
     Wrap the limited section in `async with slots:`, which releases the slot in every case.
     """

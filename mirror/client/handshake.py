@@ -1,4 +1,4 @@
-"""Opening of a connection: TCP, TLS, API versions, authentication."""
+"""Opens a connection: TCP, TLS, API versions, authentication."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versio
 from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
-"""Default maximum size of a batch in bytes. Brokers accept no larger request by default
-(`socket.request.max.bytes`), so their logs contain no larger batches."""
+"""Default maximum size of a batch in bytes.
+
+By default, brokers accept no larger request (`socket.request.max.bytes`), so their logs contain no larger
+batches.
+"""
 _AGAIN_AFTER: Final = 0.8
-"""Fraction of the session lifetime after which this client authenticates again (KIP-368)."""
+"""Share of the session lifetime after which this client reauthenticates (KIP-368)."""
 _INCOMPLETE_SECONDS: Final = 0.1
-"""Interval at which a connection that is to authenticate again checks whether the end of an incomplete
-request was sent."""
+"""Seconds between checks whether the end of an incomplete request was sent, before a reauthentication."""
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
@@ -39,12 +41,15 @@ _ADVICE_TLS: Final = (
 LIVE: Final = "live"
 BULK: Final = "bulk"
 AHEAD: Final = "ahead"
-"""Prefixes of the roles of connections that copy records."""
+"""Prefix of the roles of connections that fetch in advance."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """Options of a cluster's connections. `largest_batch_bytes`: maximum size of a batch that is read."""
+    """Options for the connections to a cluster.
+
+    `largest_batch_bytes`: maximum size of a batch that is fetched.
+    """
 
     loop: Loop
     pool: BufferPool
@@ -58,9 +63,9 @@ class ConnectionConfig:
 class ConnectionConfigs(NamedTuple):
     """Connection options by memory pool.
 
-    `live`: for lanes that are up to date. `bulk`: for lanes that are catching up. `ahead`: pool for data that
-    is fetched in advance for lanes that are catching up. `aside`: pool for requests whose responses are
-    processed immediately and not retained.
+    `live`: for lanes that are up to date. `bulk`: for lanes that are catching up. `ahead`: for data that is
+    fetched in advance for lanes that are catching up. `aside`: for requests whose responses are processed at
+    once.
     """
 
     live: ConnectionConfig
@@ -70,11 +75,11 @@ class ConnectionConfigs(NamedTuple):
 
     @classmethod
     def of_one(cls, config: ConnectionConfig) -> ConnectionConfigs:
-        """Return options that are the same for all pools, for callers that copy no records."""
+        """Return the same options for all pools, for callers that copy no records."""
         return cls(config, config, config, config)
 
     def for_role(self, role: str) -> ConnectionConfig:
-        """Return the options for a connection with this role, according to the prefix of the role."""
+        """Return the options for a connection with this role."""
         if role.startswith(LIVE):
             return self.live
         if role.startswith(AHEAD):
@@ -83,7 +88,7 @@ class ConnectionConfigs(NamedTuple):
 
 
 async def open_connection(config: ConnectionConfig, endpoint: Endpoint) -> Connection:
-    """Return a connection that is ready for requests, within the timeout of one request.
+    """Open a connection that is ready for requests.
 
     Raises Unreachable, TimedOut, NotAuthorized, Refused.
     """
@@ -154,8 +159,10 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
-    """Create the authentication exchange. For Kerberos, a separate thread creates the exchange, because the
-    creation waits for a ticket from the Kerberos servers."""
+    """Create the authentication exchange.
+
+    With Kerberos, this waits for a ticket, so it runs in a separate thread.
+    """
     if access.mechanism != _KERBEROS:
         return SaslExchange(access, host)
     try:

@@ -1,7 +1,6 @@
-"""Reads a range of one partition; lanes use other code.
+"""Reads an offset range of a partition outside the lanes.
 
-A caller may wait between records, so the records are copied out of the receive buffer, and no buffer is
-retained while the caller waits.
+Records are copied out of the receive buffer, so that no buffer is retained while the caller processes them.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _WAIT_MS: Final = 100
 _STEP_BYTES: Final = 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _EMPTY_SECONDS: Final = 0.25
-"""Pause after an empty response: the broker may be fetching a segment from remote storage (KIP-405)."""
+"""Seconds to wait after an empty response. The broker may be fetching a segment from remote storage
+(KIP-405)."""
 
 
 class FetchWait(NamedTuple):
-    """Maximum time for which the broker waits for records, and the role of the connection that sends the
-    request."""
+    """Maximum time for which the broker waits for records, and the role of the connection."""
 
     milliseconds: int = _WAIT_MS
     role: str = ASIDE
@@ -90,7 +89,7 @@ async def fetch_part(
     committed: bool,
     wait: FetchWait = _SHORT_WAIT,
 ) -> FetchedPartition:
-    """Fetch once from a partition's leader like `fetch_once`, but return the broker's error code.
+    """Fetch once as `fetch_once` does, but return an error code of the broker instead of raising it.
 
     Raises Unreachable if there is no leader.
     """
@@ -116,8 +115,10 @@ def _ask(
     committed: bool,
     wait_ms: int,
 ) -> Promise[FetchedPartition | None]:
-    """Send one fetch request. The result is None if a quota made the broker return an empty response
-    (KIP-219); the caller then retries."""
+    """Send one fetch request.
+
+    Returns None if a quota caused an empty response (KIP-219); retry in this case.
+    """
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -157,12 +158,12 @@ def _ask(
 
 
 class PartitionRange:
-    """Offsets [start, end) of a partition, read in order, skipping gaps.
+    """Offset range [start, end) of a partition, read in order. Gaps are skipped.
 
-    `batches` verifies and yields every batch. `next_part` returns whole responses, for callers that need the
-    list of aborted transactions; these callers must advance `position` themselves. `committed`: read only
-    committed records. `on_damage`: receives the error of a corrupt batch, which is then skipped; without it,
-    the error is raised.
+    `batches` verifies and yields every batch. `next_part` returns whole responses, which include the aborted
+    transactions; its callers must advance `position` themselves. `committed`: read only committed records.
+    `on_damage`: callback that receives the error of a corrupt batch, which is then skipped. If None, the
+    error is raised.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class PartitionRange:
         """Next offset to read."""
 
     async def next_part(self) -> FetchedPartition | None:
-        """Return the records at `position`; None at the end.
+        """Return the records at `position`, or None at the end.
 
         Retries transient errors; raises other errors as `fetch_once` does.
         """

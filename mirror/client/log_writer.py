@@ -1,6 +1,6 @@
-"""Version and replication timeout of produce requests, and writes outside the lanes.
+"""Writes batches outside the lanes, and selects the version and the timeout of produce requests.
 
-A write sends one batch to one partition and waits for the acknowledgement.
+A write sends one batch to one partition, and waits for the acknowledgement.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection; a write that waits for replicas delays later requests of its connection."""
+"""Role of a separate connection for writes. A write that waits for replicas delays later requests of its
+connection."""
 _BROKER_SHARE: Final = 0.8
-"""Fraction of the client's timeout that the broker may use for replication."""
+"""Share of the client's timeout that the broker may use for replication."""
 _REPLICATION_SECONDS: Final = 4.0
-"""Upper limit of the replication timeout. Partitions share requests, so the slowest partition delays the
-response for all of them by up to this time; afterwards that partition gets separate requests. The limit is
-shorter than the time after which a broker counts as silent."""
+"""Maximum replication timeout in seconds. Partitions share requests, so a slow partition may delay the
+response for all of them by this time. Such a partition gets separate requests. The timeout is shorter than
+the time after which a broker counts as silent."""
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
-"""Level from which Produce requests add partitions to a transaction, and every transaction has its own epoch
-(part 2 of KIP-890)."""
+"""Level of the feature `transaction.version` from which Produce requests add partitions to a transaction.
+Every transaction then has its own epoch (part 2 of KIP-890)."""
 
 
 def replication_ms(timeout_seconds: float) -> int:
-    """Return the replication timeout in a produce request, given the total timeout."""
+    """Return the replication timeout of a produce request in ms. `timeout_seconds`: total timeout of the
+    request."""
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the common version of Produce; before KIP-890, one that adds no partition to a transaction."""
+    """Return the common version of Produce. Before KIP-890, this is a version that adds no partition to a
+    transaction."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and connection.features.features.get(TRANSACTION_FEATURE, 0) < IMPLICIT_LEVEL:
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
@@ -52,11 +55,9 @@ async def write_patiently(
     transactional_id: bytes | None = None,
     seconds: float | None = None,
 ) -> ProducedPartition:
-    """Write the batch to the partition's leader, retrying until all replicas have it.
-
-    `seconds`: time for retries (default: the timeout of one request); 0 makes a single attempt. Raises
-    Unreachable on timeout, otherwise the error for the broker's error code.
-    """
+    """Write a batch, and wait until all replicas have it. `seconds`: maximum time for retries (default: the
+    timeout of one request). 0 means a single attempt. Raises Unreachable on timeout, and the errors for
+    error codes of the broker."""
 
     async def attempt() -> ProducedPartition:
         leader = cluster.leader(place)

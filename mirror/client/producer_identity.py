@@ -1,10 +1,10 @@
-"""Producer ids.
+"""Acquires and fences producer ids.
 
 Each lane has its own producer id, under a transactional id that contains group and partition. The next owner
-of the id gets a higher producer epoch. In a partition that has a batch of the new owner, the broker rejects
-batches of the former owner. Before the first batch of the new owner, the broker still accepts batches of the
-former owner that are in flight. `fence` makes the broker reject them: it aborts an empty transaction, which
-writes one control record.
+of the id gets a higher producer epoch. After the first batch of the new owner in a partition, the broker
+rejects batches of the former owner. Until then, it accepts batches of the former owner that are in flight.
+`fence` makes the broker reject them at once, by aborting an empty transaction, which writes one control
+record.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id with a new epoch. The current owner loses the producer
-    id.
+    """Acquire the producer id of a transactional id with a new epoch, and fence the current owner.
 
     Raises Unreachable, NotAuthorized.
     """
@@ -46,13 +45,12 @@ async def take_identity(
 async def retake_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: FormerIdentity, *, committed: bool
 ) -> ProducerStamp | None:
-    """Reacquire the transactional producer id that this lane had as `former`.
+    """Reacquire the transactional producer id of this lane. Return None if the id has another owner.
 
-    Return None if the coordinator shows another owner. Before every attempt, the current epoch is read from
-    the coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. An owner
-    that acquires the id between reading the epoch and acquiring the id therefore keeps the id, unless this
-    owner also starts a transaction in that time. Raises Unreachable, NotAuthorized; Fenced if another owner
-    acquired the id after the epoch was read.
+    `former`: producer id and epoch that the lane had. Before every attempt, the current epoch is read from
+    the coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is unchanged. An owner that
+    acquires the id after this read keeps it, unless it also starts a transaction in that time. Raises
+    Unreachable, NotAuthorized; Fenced if another owner acquired the id after the epoch was read.
     """
 
     async def attempt() -> ProducerStamp | None:
@@ -76,8 +74,9 @@ async def retake_identity(
 async def reacquire_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
 ) -> ProducerStamp:
-    """Acquire again, with a new epoch, the producer id that this lane had as `former`. Requires that no
-    transaction of `former` is open.
+    """Reacquire the producer id of this lane with a new epoch.
+
+    `former`: producer id and epoch that the lane had. The id must have no open transaction.
 
     Raises Unreachable, NotAuthorized; Fenced if another owner has acquired the id in the meantime.
     """
@@ -87,7 +86,9 @@ async def reacquire_identity(
 
 
 async def has_identity(cluster: Cluster, name: str) -> bool:
-    """Return whether a transactional id has an owner; False if the cluster does not report owners.
+    """Return whether a transactional id has an owner.
+
+    Returns False if the cluster does not report owners.
 
     Requires Kafka 3.0 and the permission Describe on the transactional id. Raises Unreachable.
     """
@@ -107,7 +108,7 @@ def _error(answer: ProducerIdentity | TransactionDescription) -> int:
 
 
 def _right(name: str) -> str:
-    """Return the permission that this client needs for the producer id."""
+    """Return the name of the permission that this client needs."""
     return f"Describe and Write on transactional id {name}" if name else "IdempotentWrite on the cluster"
 
 
@@ -122,12 +123,12 @@ def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional:
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker reject all batches of former owners in that partition; return the new producer id and
+    """Make the broker reject all batches of former owners in a partition. Return the new producer id and
     epoch.
 
-    Writes a transaction marker, and then acquires the id again. The coordinator returns the new epoch only
-    when every replica has the marker. All records of former owners are then below the high watermark, and
-    readable. If the new epoch does not directly follow the old one, another owner has acquired the id after
+    Writes a transaction marker, and then reacquires the id. The coordinator returns the new epoch only after
+    every replica has the marker. All records of former owners are then below the high watermark, and
+    readable. If the new epoch does not directly follow the old epoch, another owner has acquired the id after
     the marker was written. The marker does not fence that owner, so another marker is written.
     """
     while True:
@@ -138,8 +139,9 @@ async def fence(
 
 
 async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Abort a transaction that contains only that partition. The abort ends all open transactions of the
-    producer id in the partition.
+    """Abort a transaction that contains only one partition.
+
+    The abort ends all open transactions of the producer id in this partition.
 
     Raises Fenced, Unreachable.
     """
@@ -152,7 +154,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
 async def add_to_transaction(
     cluster: Cluster, name: str, stamp: ProducerStamp, places: list[TopicPartition]
 ) -> None:
-    """Add partitions to the transaction, and begin it if needed (the protocol before KIP-890)."""
+    """Add partitions to the transaction, and begin it if necessary (protocol before KIP-890)."""
     call = add_partitions(name, (stamp.producer_id, stamp.epoch), places)
     added = await cluster.coordinators.ask(TRANSACTION, name, call, _worst)
     for place, code in added.items():
@@ -166,14 +168,18 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
 
 
 _OLD_PROTOCOL = 4
-"""Last EndTxn version that does not change the producer epoch. Required for transactions whose partitions
-were added explicitly."""
+"""Last EndTxn version that does not change the producer epoch.
+
+Required for transactions whose partitions were added explicitly.
+"""
 
 
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
 ) -> ProducerIdentity:
-    """End the open transaction. If the coordinator rejects the request, the result contains the error code.
-    Raises Unreachable."""
+    """End the open transaction. Raises Unreachable.
+
+    If the coordinator rejects the request, the result contains the error code.
+    """
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

@@ -1,7 +1,7 @@
 """Tracks which brokers of a cluster are unreachable, silent or slow, and since when.
 
-Logs one line when an outage starts and one when it ends, regardless of the number of attempts. The end of an
-outage also wakes everything that waits for the cluster.
+Logs one line when an outage starts and one when it ends. The end of an outage also wakes all coroutines that
+wait for the cluster.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
 
 
 class _Silence(NamedTuple):
-    """A period without responses from an address: when it began, and when it was last observed. `is_over`:
-    whether the address has responded again."""
+    """A period without responses from an address, with its start and last observation. `is_over`: the
+    address has responded again."""
 
     began: float
     latest: float
@@ -41,9 +41,12 @@ class _Silence(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempts:
-    """Connection attempts to an address. `since`: time since which no attempt has succeeded; None if the last
-    attempt succeeded. `under_way`: number of attempts in progress. `latest`: time at which an attempt last
-    began or ended. `error`: error of the last failed attempt."""
+    """Connection attempts to an address.
+
+    `since`: time since which no attempt has succeeded; None if the last attempt succeeded. `under_way`:
+    number of attempts in progress. `latest`: start or end of the latest attempt. `error`: error of the last
+    failed attempt.
+    """
 
     since: float | None = None
     under_way: int = 0
@@ -63,7 +66,7 @@ class Reachability:
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
-        """Record a connection attempt and return the seconds to wait before it."""
+        """Record a connection attempt, and return the seconds to wait before it."""
         attempts = self._attempts_of(endpoint)
         if attempts.since is None:
             attempts.since = self._continued(_name(endpoint), now)
@@ -73,7 +76,7 @@ class Reachability:
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def ended(self, endpoint: Endpoint, now: float) -> None:
-        """Record the end of a connection attempt, whatever its outcome."""
+        """Record the end of a connection attempt, successful or not."""
         attempts = self._attempts_of(endpoint)
         attempts.under_way = max(attempts.under_way - 1, 0)
         attempts.latest = now
@@ -88,7 +91,7 @@ class Reachability:
         self._note_outage(_name(endpoint), kind, error.message, now)
 
     def opened(self, endpoint: Endpoint, now: float) -> None:
-        """Record an open connection whose broker has responded."""
+        """Record a connection on which the broker has responded."""
         attempts = self._attempts_of(endpoint)
         attempts.since, attempts.failures, attempts.error = None, 0, ""
         self._note_end(_name(endpoint), now)
@@ -101,9 +104,9 @@ class Reachability:
     ) -> None:
         """Update outages from the state of open connections.
 
-        `waiting`: by address, the time since which responses are missing or late (infinity if they are not),
-        and a description. `heard`: by address, the time at which bytes were last received; `now` if unknown.
-        A connection without outstanding requests does not show that an outage has ended.
+        `waiting`: time since which responses are missing or late (infinity if they are not) and a
+        description, by address. `heard`: time at which bytes were last received, by address; `now` if
+        unknown. A connection without outstanding requests does not prove that an outage has ended.
         """
         self._forget_untried(now)
         attempted = set[str]()
@@ -119,7 +122,7 @@ class Reachability:
                 self._note_end(name, now)
 
     def _forget_untried(self, now: float) -> None:
-        """Drop failures of addresses to which no connections are attempted: they are not outages."""
+        """Drop failures of addresses without connection attempts. They are not outages."""
         for endpoint, attempts in list(self._attempts.items()):
             is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
             if attempts.since is not None and not is_trying:
@@ -129,13 +132,13 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield each address to which connections fail, the start of the failures, and the last error."""
+        """Yield each failing address with the start of the failures and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all other brokers, because the client no longer connects to them."""
+        """Drop the state of all other brokers."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
@@ -146,10 +149,8 @@ class Reachability:
     def silence(
         self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf
     ) -> tuple[float, str]:
-        """Return the start and reason of the longest silence of a broker; (infinity, "") if none.
-
-        `waiting`: as for `swept`.
-        """
+        """Return the start and reason of the longest silence of a broker, or infinity and an empty string.
+        `waiting`: as for `swept`."""
         since, reason = inf, ""
         for name, (due, how) in waiting.items():
             began = self._began(name, due) if now - due >= PATIENCE_SECONDS else due
@@ -168,20 +169,20 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the start of an address's silence for a new attempt; `now` if it is not silent."""
+        """Return the start of an address's silence for a new attempt, or `now` if it is not silent."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence that includes `due`: earlier than `due` if the address was silent
-        shortly before. A silent broker may accept new connections in between."""
+        """Return the start of the silence that includes `due`. The start is earlier than `due` if the address
+        was silent shortly before, because a silent broker may accept new connections in between."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due
         return min(due, former.began)
 
     def take_returned(self) -> float | None:
-        """Return the earliest start of the outages that have ended since the last call; None if none."""
+        """Return the earliest start of the outages that have ended since the last call, or None."""
         returned, self._returned = self._returned, None
         return returned
 

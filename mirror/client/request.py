@@ -1,4 +1,4 @@
-"""Encoded requests, as connections send them."""
+"""Encoded requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Request:
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:
-    """Split buffers so that the second part has the last `size` bytes, or all bytes if there are fewer."""
+    """Split buffers into two parts, of which the second has the last `size` bytes."""
     front, end = list(buffers), list[Buffer]()
     while front and size:
         last = memoryview(front.pop())
@@ -55,5 +55,5 @@ def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[
 
 
 def unusable_response(name: str, error: Exception) -> CorruptData:
-    """Return the error for a response that could not be processed because of `error`."""
+    """Return the error for a response whose processing raised `error`."""
     return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

@@ -1,4 +1,4 @@
-"""Opening of sockets: name lookups and connections."""
+"""Resolves host names and opens sockets."""
 
 from __future__ import annotations
 
@@ -25,19 +25,25 @@ T = TypeVar("T")
 
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
 _CONNECT_SECONDS: Final = 5.0
-"""Timeout of a TCP connection attempt. The kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first
-SYN, so a longer attempt would notice too late that a host has returned."""
+"""Timeout of a TCP connection attempt in seconds.
+
+The kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first SYN, so a longer attempt would notice too
+late that a host has returned.
+"""
 
 _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
-"""Host name lookups in progress, each in a separate thread: the system has no non-blocking lookup, and a name
-server that does not respond must not delay lookups of other names."""
+"""Protects the host name lookups in progress.
+
+Each runs in a separate thread, because the system has no non-blocking lookup, and a slow name server must not
+delay other lookups.
+"""
 
 
 async def connect(
     loop: Loop, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_seconds: float
 ) -> Transport:
-    """Connect to the endpoint. Raises Unreachable, TimedOut, and NotAuthorized for untrusted certificates."""
+    """Connect to an endpoint. Raises Unreachable, TimedOut; NotAuthorized for an untrusted certificate."""
     deadline = loop.now() + timeout_seconds
     name = address_of(endpoint.host, endpoint.port)
     failure: HeadraceError = Unreachable(f"cannot connect to {name}: no address")
@@ -88,7 +94,7 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
 
 
 def _addresses_of(host: str) -> Future[list[Any]]:
-    """Resolve a host name. Concurrent callers for the same name share one lookup."""
+    """Resolve a host name. Concurrent callers share one lookup."""
     with _lock:
         known = _looking_up.get(host)
         if known is None:
@@ -106,7 +112,7 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """Run a blocking job in a new thread while the loop continues, and return the result of the job.
+    """Run a blocking job in a new thread, and return its result. The event loop continues.
 
     Raises the errors of the job, and TimeoutError.
     """

@@ -1,7 +1,7 @@
 """Non-blocking socket I/O with TLS.
 
-A TLS record has 16 KB, and OpenSSL would receive each record with two system calls. Encrypted bytes therefore
-pass through buffers in memory, and one system call receives or sends many records.
+OpenSSL would receive each TLS record of 16 KB with two system calls. Therefore, encrypted bytes pass through
+buffers in memory, and one system call receives or sends many records.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LARGEST_RECORD: Final = _RECORD_BYTES + 2048 + 5
 _WORTH_JOINING: Final = 4 * 1024
 _MOST_RECEIVED: Final = 128 * 1024
 _MOST_SENT: Final = 64 * 1024
-"""Maximum number of bytes encrypted at a time; so few bytes stay in the cache of the processor."""
+"""Maximum number of bytes that are encrypted at a time, so that they fit into the CPU cache."""
 
 
 class _Scratch(threading.local):
-    """Encrypted bytes on their way from a socket to OpenSSL."""
+    """Buffer for encrypted bytes between a socket and OpenSSL."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(_MOST_RECEIVED))
@@ -61,10 +61,12 @@ class TlsTransport(Transport):
         self._to_send = to_send
         self._certificate_file = certificate_file
         self._unsent = memoryview(b"")
-        """Encrypted bytes that the socket has not taken yet."""
+        """Encrypted bytes that the socket has not accepted yet."""
         self._owed = 0
-        """Number of plaintext bytes in `_unsent`. `send` returns this number once the socket has taken all of
-        `_unsent`."""
+        """Number of plaintext bytes in `_unsent`.
+
+        `send` returns this number after the socket has accepted all of `_unsent`.
+        """
 
     def broken(self, name: str, error: OSError) -> HeadraceError:
         """Return the error for the broken connection."""
@@ -101,8 +103,10 @@ class TlsTransport(Transport):
         return filled or None
 
     def _receive(self, size: int) -> int | None:
-        """Receive encrypted bytes, at most `size`. Return the number of bytes: 0 at the end of the stream,
-        None if no bytes are available."""
+        """Receive at most `size` encrypted bytes, and return their number.
+
+        Returns 0 at the end of the stream, and None if no bytes are available.
+        """
         scratch = _scratch.buffer
         try:
             count = self.socket.recv_into(scratch, size)
@@ -113,20 +117,21 @@ class TlsTransport(Transport):
 
     @property
     def has_received(self) -> bool:
-        """True if received bytes wait in memory, for which the loop does not wake."""
+        """True if received bytes are buffered in memory, for which the socket does not become readable."""
         return bool(self._received.pending or self._tls.pending())
 
     def expect(self, size: int) -> None:
         """Wake the loop only when `size` more bytes may have arrived. Raises OSError.
 
-        Waits for up to one TLS record less, because OpenSSL may already have a part of the next record.
+        The loop wakes up to one TLS record earlier, because OpenSSL may already have a part of the next
+        record.
         """
         super().expect(max(size - _LARGEST_RECORD, 1))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
         """Encrypt and send a part of one buffer, or of several small buffers together.
 
-        After a return of 0, the next call must have the same bytes at the start.
+        After a return value of 0, the next call must start with the same bytes.
         """
         if len(self._unsent):
             if not self._flush():
@@ -153,7 +158,7 @@ class TlsTransport(Transport):
         return 0
 
     def _flush(self) -> bool:
-        """Send encrypted bytes; return whether the socket has accepted all bytes."""
+        """Send encrypted bytes. Return whether the socket has accepted all of them."""
         try:
             while len(self._unsent):
                 self._unsent = self._unsent[self.socket.send(self._unsent) :]
@@ -241,13 +246,13 @@ def broken(name: str, error: OSError, certificate_file: str | None = None) -> He
 
 
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
-"""Parts of the names of TLS alerts that a server sends if it rejects or requires a client certificate."""
+"""Parts of TLS alert names with which a server rejects or requires a client certificate."""
 _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
-"""Parts of the error messages of a TLS handshake with a port that does not use TLS."""
+"""Parts of handshake error messages from a port that does not use TLS."""
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the error for a client certificate that a server rejects or requires; else None."""
+    """Return the error if a server rejects or requires a client certificate, otherwise None."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
     if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):

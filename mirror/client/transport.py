@@ -1,4 +1,4 @@
-"""Non-blocking socket I/O in plaintext. Sends several buffers at once, without copying."""
+"""Non-blocking socket I/O in plaintext. Sends several buffers with one system call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Transport:
         self.socket = sock
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Return the number of bytes received; 0 at end of stream, None if none are available.
+        """Receive bytes, and return their number.
+
+        Returns 0 at the end of the stream, and None if no bytes are available.
 
         Raises OSError.
         """
@@ -45,11 +47,11 @@ class Transport:
         return False
 
     def expect(self, size: int) -> None:
-        """Wake the loop only when `size` bytes have arrived, not for each packet. Raises OSError."""
+        """Wake the event loop only when `size` bytes have arrived, not for each packet. Raises OSError."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def round_trip(self) -> float:
-        """Return the kernel's shortest measured round trip in seconds; 0 if it does not provide it."""
+        """Return the minimum round-trip time measured by the kernel in seconds, or 0 if unknown."""
         info = self.tcp_info(_MIN_RTT_AT + _MICROSECONDS.size)
         microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0] if info else _NOT_MEASURED
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
@@ -61,12 +63,12 @@ class Transport:
         return acknowledged
 
     def tcp_info(self, size: int) -> bytes:
-        """Return the first `size` bytes of the kernel's `struct tcp_info`; no bytes if it is shorter."""
+        """Return the first `size` bytes of the kernel's `struct tcp_info`. Empty if it is shorter."""
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size) if _HAS_TCP_INFO else b""
         return info if len(info) == size else b""
 
     def send(self, buffers: Sequence[Buffer]) -> int:
-        """Return the number of bytes sent; 0 if the socket is not writable. Raises OSError."""
+        """Send bytes, and return their number; 0 if the socket is not writable. Raises OSError."""
         try:
             return self.socket.sendmsg(buffers[:MOST_BUFFERS])
         except BlockingIOError:

@@ -1,5 +1,5 @@
-"""Use cases of REST and the command line.
+"""Operations that REST and the command line offer.
 
-A use case validates a request and writes the desired state; the leader and the instances then act on this
-state. Imports coordination's stores, ports, model and errors. Read `handlers.py`.
+An operation validates a request and writes the desired state. The leader and the instances then act on this
+state. Imports the stores of coordination, ports, model and errors. Start with `handlers.py`.
 """

@@ -1,9 +1,9 @@
-"""Decides which clusters a definition may read from or write to, and whether it may adopt topics there. Pure.
+"""Decides which clusters a datastream may read and write, and whether it may adopt existing topics. Pure.
 
 With authentication, rights belong to the principal, because callers can specify any owner. Without
-authentication, rights belong to the owner. The rules are checked when a datastream is created, and when a
-relevant field changes. Stored datastreams continue to run. `objection` returns the part of a stored
-definition that would now be rejected.
+authentication, rights belong to the owner. The rules are checked when a datastream is created or a relevant
+field changes. Stored datastreams continue to run even if they would now be rejected; `objection` describes
+the reason.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from mirror.model.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
-"""Maximum size in bytes of an expression of a new datastream, enough for several hundred topic names.
-Expressions that were stored before this limit may be longer."""
+"""Maximum size in bytes of a topic expression of a new datastream, enough for several hundred topic names.
+
+Expressions that were stored before this limit existed may be longer.
+"""
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
-"""Attributes that a member of a group may leave unset; the value of the other members then applies."""
+"""Attributes that a group member may leave unset. An omitted option has the value of the other members."""
 _MAY_DIFFER: Final = frozenset({"limits"})
-"""Attributes in which existing members of a group may differ; the strictest value applies."""
+"""Attributes in which members of a group may differ. The strictest value applies."""
 _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"
 
 
@@ -47,7 +49,6 @@ class ClusterUse(StrEnum):
     """Kind of access to a cluster."""
 
     READ = "read"
-    """Copy topics from the cluster."""
     WRITE = "write"
     """Create topics on the cluster, and copy into them."""
     ADOPT = "adopt"
@@ -56,10 +57,10 @@ class ClusterUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """Access rights on one cluster, as lists of names in which `*` matches any text.
+    """Names with access to one cluster. `*` matches any text.
 
-    `groups`: consumer groups to which a datastream with the same name may commit its positions. Every reader
-    of the datastream may read the positions of the groups in `groups`.
+    `groups`: consumer groups under which datastreams may commit positions. A datastream may use only a group
+    with its own name. Readers of the datastream may read the positions of these groups.
     """
 
     readers: Sequence[str] = _EVERYBODY
@@ -81,17 +82,17 @@ class ClusterRights:
         return not all("*" in names for names in (*map(self.names, ClusterUse), self.groups))
 
     def has_group(self, group: str) -> bool:
-        """Return whether a datastream with the name of this group may commit positions on this cluster."""
+        """Return whether datastreams may commit positions under a consumer group on this cluster."""
         return any(fnmatchcase(group, name) for name in self.groups)
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Function that returns the possible aliases of the cluster with an address: all aliases except those of
-clusters known to be different."""
+"""Callback that returns the aliases that may refer to a cluster. Includes all aliases except those of
+clusters that are known to be different."""
 
 
 class _Use(NamedTuple):
-    """One use of a cluster by a definition; `pointer`: the field that contains it."""
+    """A use of a cluster by a definition. `pointer`: field of the definition that names the cluster."""
 
     cluster: ClusterRef
     access: ClusterUse
@@ -99,7 +100,7 @@ class _Use(NamedTuple):
 
 
 class _AdmissionProblem(NamedTuple):
-    """Reason why a definition may not use a cluster in a particular way."""
+    """Reason why a definition may not use a cluster."""
 
     use: _Use
     detail: str
@@ -110,10 +111,10 @@ class _AdmissionProblem(NamedTuple):
 class Admission:
     """Rules for new and changed definitions.
 
-    `clusters`: configured clusters by alias. `addresses`: patterns of other addresses that may be used.
-    `most_tasks`: maximum number of tasks in the limits of a datastream. `knows_callers`: True if rights
-    belong to principals. Stored definitions do not contain principals. `quotas`: quotas by owner.
-    `strategies` and `providers`: return the names of the available placement strategies and load providers.
+    `clusters`: configured clusters by alias. `addresses`: patterns of other permitted addresses.
+    `most_tasks`: maximum number of tasks of a datastream. `knows_callers`: True if rights belong to
+    principals, which stored definitions do not contain. `quotas`: quotas by owner. `strategies`, `providers`:
+    callbacks that return the names of the available placement strategies and load providers.
     """
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
@@ -125,8 +126,8 @@ class Admission:
     providers: Callable[[], Collection[str]] = lambda: ()
 
     def reason(self, owner: str, alias: ClusterRef, access: ClusterUse) -> str | None:
-        """Return the reason why an owner or a principal lacks this access to a configured cluster, or None if
-        access is permitted."""
+        """Return why an owner or principal lacks access to a configured cluster, or None if access is
+        permitted."""
         names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(owner, name) for name in names):
             return None
@@ -140,7 +141,7 @@ class Admission:
     def check(self, new: Datastream, former: Datastream | None, same_as: SameAs, principal: str = "") -> None:
         """Check a new or changed definition. Raises InvalidRequest with every invalid field.
 
-        `former`: the definition before a change; unchanged parts are not checked. `principal`: the requester;
+        `former`: the definition before a change. Unchanged parts are not checked. `principal`: requester,
         empty without authentication.
         """
         found = FieldProblems()
@@ -172,8 +173,7 @@ class Admission:
     def check_clusters(
         self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
-        """Check a stored datastream like `check`, but only its rights on the given clusters. Raises
-        InvalidRequest."""
+        """Check the rights of a stored datastream on the given clusters. Raises InvalidRequest."""
         found = FieldProblems()
         for use, detail, advice in self._problems(
             datastream, same_as, principal or _owner(datastream), clusters
@@ -182,10 +182,8 @@ class Admission:
         found.check(InvalidRequest)
 
     def objection(self, stored: Datastream) -> str:
-        """Describe the part of a stored definition that would be rejected now; empty if there is none.
-
-        Clusters are compared by name only.
-        """
+        """Return why a stored definition would be rejected now, or an empty string. Clusters are compared by
+        name only."""
         owned = () if self.knows_callers else self._problems(stored, _no_alias, _owner(stored))
         problems = [detail for _, detail, _ in owned]
         problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
@@ -193,16 +191,15 @@ class Admission:
         return f"{problems[0]}; it continues to run, but cannot be created again" if problems else ""
 
     def refusal(self, stored: Datastream) -> str:
-        """Return the reason why a stored datastream is not mirrored if one of its clusters is no longer
-        configured, otherwise an empty string.
-        """
+        """Return why a stored datastream is not mirrored, or an empty string. The reason is that one of its
+        clusters is no longer configured."""
         uses = (use for use in _uses(stored) if use.access is not ClusterUse.ADOPT)
         return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
 
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
         """Return whether a datastream may write to existing topics at its destination.
 
-        If `datastream.adopts` is None, return True only if everyone may adopt topics of the cluster.
+        If `datastream.adopts` is None, existing topics are permitted only if everyone may adopt topics.
         """
         if datastream.adopts is not None:
             return datastream.adopts
@@ -217,7 +214,8 @@ class Admission:
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
     ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
-        """Return topics that datastreams may copy only partly because of their owners' quotas."""
+        """Return the topics that a datastream may copy only partly because of its owner's quota, by
+        datastream."""
         return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(
@@ -227,7 +225,7 @@ class Admission:
         owner: str,
         clusters: Collection[ClusterRef] | None = None,
     ) -> list[_AdmissionProblem]:
-        """Return the rejected uses of clusters by a datastream. `clusters`: clusters to check; None for
+        """Return the rejected uses of clusters by a datastream. `clusters`: clusters to check; None checks
         all."""
         found = []
         for use in _uses(datastream):
@@ -245,9 +243,10 @@ class Admission:
         return found
 
     def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
-        """Return problems with the consumer group to which a datastream commits positions, each with advice.
+        """Return problems with the consumer group of a datastream, each with advice.
 
-        A `group.id` other than the name of the datastream requires a separate right (`api.access.rights`).
+        A datastream commits its positions under this group. A `group.id` other than the name of the
+        datastream requires a separate right (`api.access.rights`).
         """
         if datastream.consumer_group != datastream.name:
             return []
@@ -264,7 +263,7 @@ class Admission:
         ]
 
     def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
-        """Return the first of the clusters whose `groups` do not include a consumer group."""
+        """Return the first cluster that does not permit a consumer group, or None."""
         aliases = (alias for cluster in clusters for alias in self._aliases(cluster, same_as))
         return next((alias for alias in aliases if not self._rights(alias).has_group(group)), None)
 
@@ -301,22 +300,22 @@ class Admission:
 def _check_is_there(
     key: str, kind: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
 ) -> None:
-    """Add a problem if the value of this placement key is not an available choice."""
+    """Add a problem if the chosen placement strategy or load provider is not available."""
     if name is not None and name not in (known := names()):
         advice = f"available: {', '.join(known)}" if known else ""
         found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-    """Return no aliases, because the cluster of the address is unknown."""
+    """Return no aliases. Used if the cluster of an address is unknown."""
     return ()
 
 
 def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
-    """Check that a new member of a group is compatible with the existing members, because all share tasks.
+    """Check that a new member of a group is compatible with the existing members.
 
-    Raises InvalidRequest unless the datastream has the same owner, policies, limits, start, placement
-    strategy and load provider as the group.
+    Members share tasks, so they must have the same owner, policies, limits, start, placement strategy and
+    load provider. Raises InvalidRequest.
     """
     for other in members:
         if differing := _differing(new, other):
@@ -334,10 +333,10 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
 def check_staying(
     before: Datastream, new: Datastream, members: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
-    """Raise InvalidRequest if a change makes the members of a group differ in attributes that must be equal.
+    """Check that a change leaves the members of a group compatible. Raises InvalidRequest.
 
     Compares owner, policies, start, placement strategy and load provider. `members`: the other members of the
-    group before and after the call.
+    group, each before and after the change.
     """
     for other_before, other in members:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
@@ -350,7 +349,8 @@ def check_staying(
 
 
 def _parted(datastream: Datastream, other: Datastream) -> set[str]:
-    """Return the attributes in which two members already differ, because earlier versions permitted it."""
+    """Return the attributes in which two members already differ. Earlier versions permitted such
+    differences."""
     theirs = _alike(other)
     return {
         trait
@@ -360,8 +360,7 @@ def _parted(datastream: Datastream, other: Datastream) -> set[str]:
 
 
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
-    """Return the first attribute that differs although it must be equal within a group; an empty string if
-    there is none."""
+    """Return the first attribute that must be equal within a group but differs, or an empty string."""
     parted = _parted(new, other)
     return next(
         (trait for trait in _alike(new) if trait in parted and trait not in but),
@@ -370,7 +369,7 @@ def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) ->
 
 
 def _alike(datastream: Datastream) -> dict[str, object]:
-    """Return the attributes that must be equal for all members of a group."""
+    """Return the attributes that must be equal within a group."""
     return {
         "owner": _owner(datastream),
         "policy": datastream.policy,
@@ -394,7 +393,8 @@ def _uses(datastream: Datastream) -> list[_Use]:
 
 
 def _permission_key(datastream: Datastream, principal: str) -> tuple[object, ...]:
-    """Return the parts of a definition that require rights. Include the owner if rights belong to owners."""
+    """Return the parts of a definition that require rights, including the owner if rights belong to
+    owners."""
     owner = "" if principal else _owner(datastream)
     return datastream.selection, owner, datastream.adopts, datastream.grows_existing
 
@@ -404,7 +404,7 @@ def _owner(datastream: Datastream) -> str:
 
 
 def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
-    """Check that an owner satisfies the rules for names of datastreams and task prefixes."""
+    """Check an owner's name against the rules for datastream names and task prefixes."""
     owner = new.metadata.get(OWNER, "")
     if former is None or former.metadata.get(OWNER) != owner:
         found.attempt("/owner", lambda: check_name(owner, "an owner"), None)

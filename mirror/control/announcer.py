@@ -1,8 +1,7 @@
-"""Audit reports of requested changes: the caller, the action (create, change, pause, move, ...), and the
-reason.
+"""Reports requested changes as audit lines and events.
 
-Each change is published as an event for operators and logged as an audit line. The event and the audit line
-contain the state before and after, the requester and the remote address.
+Each change is published as an event for operators, and logged as an audit line. Both contain the action, the
+reason, the state before and after, the requester, and the remote address.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _DONE: Final = {
 
 
 class Announcer:
-    """Stores and publishes events of changes. A command succeeds even if its event is lost."""
+    """Stores and publishes events of changes. A change succeeds even if its event is lost."""
 
     def __init__(
         self,
@@ -54,8 +53,9 @@ class Announcer:
         self._caller = caller
 
     def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
-        """Return the event of a creation, and the node that stores the event. To save a request, write this
-        node in the transaction of the definition. Call `created` afterwards.
+        """Return the event of a creation, and the node that stores it.
+
+        Write the node in the transaction of the definition, to save a request. Then call `created`.
         """
         status = command.status
         how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
@@ -68,12 +68,12 @@ class Announcer:
         self._audit("create", after.name, None, after, command.requested_by, command.reason)
 
     def forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """Announce that a definition lost by the coordination store was dropped."""
+        """Announce that an operator dropped a definition that the coordination store had lost."""
         command = ChangeStatus(lost.name, "forget", reason, requested_by)
         self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
-        """Write the audit line of a request to the leader. The leader publishes the event."""
+        """Write the audit line of a request to the leader. The leader publishes the event later."""
         kind = type(request).__name__.removesuffix("Request").lower()
         self._audit(kind, name, None, None, request.requested_by, request.reason)
 
@@ -86,8 +86,9 @@ class Announcer:
     def status_changed(
         self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
     ) -> None:
-        """Announce that a datastream was paused, resumed, stopped or deleted. `before`, `after`: None for a
-        damaged definition.
+        """Announce that a datastream was paused, resumed, stopped or deleted.
+
+        `before`, `after`: None for a damaged definition.
         """
         action = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
         self._announce(command, command.name, action)

@@ -1,4 +1,5 @@
-"""Audit lines in the log: a change, the state before and after, the requester and the remote address."""
+"""Writes audit lines to the log: the change, the state before and after, the requester and the remote
+address."""
 
 from __future__ import annotations
 
@@ -20,10 +21,9 @@ _log = structlog.get_logger(__name__)
 AUDIT: Final = "audit"
 """Event name of all audit lines."""
 SERVICE: Final = Caller("headrace", "service")
-"""Caller of changes that the leader makes without a request. Tokens and certificates cannot have this
-role."""
+"""Caller of changes that the leader makes on its own. Tokens and certificates cannot have this role."""
 MONITOR: Final = Caller("monitor", "service")
-"""Caller of changes that the monitor of the leading instance makes."""
+"""Caller of changes that the monitor makes."""
 _VALUE_SHOWN: Final = 2_000
 
 
@@ -36,8 +36,10 @@ def audit(
     requested_by: str = "",
     reason: str = "",
 ) -> None:
-    """Log a change with the old and new values of changed fields; for a creation or a removal, log all
-    fields."""
+    """Log a change with the old and new values of changed fields.
+
+    For a creation or a removal, logs all fields.
+    """
     was, becomes = (shown_document(version) if version else {} for version in (before, after))
     changes = list(differences(was, becomes))
     _log.info(
@@ -56,10 +58,10 @@ def audit(
 
 
 def shown_document(datastream: Datastream) -> dict[str, Any]:
-    """Return a definition without secrets, for logging and printing."""
+    """Return a definition without secrets, to be logged or printed."""
     return {**to_document(datastream), "metadata": without_secrets(datastream.metadata)}
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return the values by pointer, each truncated if long."""
+    """Return the values by JSON pointer. Long values are truncated."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}

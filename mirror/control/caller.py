@@ -1,4 +1,4 @@
-"""The caller of a change, and the datastreams that the change affects."""
+"""Caller of a change, and the check of the caller's rights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.model.identifiers import DatastreamName
 class RequestedChange:
     """A requested change.
 
-    `before` and `after`: the datastream before and after the change; None if missing or unreadable.
+    `before`, `after`: the datastream before and after the change; None if missing or unreadable.
     `group_members`: other datastreams whose tasks or positions are affected.
     """
 
@@ -34,7 +34,8 @@ class Rights(Protocol):
 
 
 class EveryRight:
-    """All rights, for the service itself, and for every caller without authentication. Satisfies `Rights`."""
+    """Grants every change: to the service itself, and to every caller without authentication. Implements
+    `Rights`."""
 
     def check(self, change: RequestedChange) -> None:
         """Permit every change."""
@@ -45,8 +46,10 @@ _EVERY: Final = EveryRight()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Origin of a request. `name`: name of the authenticated principal; empty without authentication.
-    `remote`: remote address of the connection. `request_id`: id of the call in the log.
+    """Caller of an operation.
+
+    `name`: authenticated principal, empty without authentication. `remote`: remote address of the connection.
+    `request_id`: id of the call in the log.
     """
 
     name: str = ""
@@ -64,8 +67,8 @@ class Caller:
     ) -> None:
         """Raise Forbidden unless the change is allowed.
 
-        `others`: all other datastreams. The caller also needs rights for datastreams whose tasks the change
-        affects, and for datastreams whose consumer group a new datastream would use.
+        `others`: returns all other datastreams. The caller also needs rights on datastreams whose tasks the
+        change affects, and on datastreams whose consumer group a new datastream would use.
         """
         if isinstance(self.rights, EveryRight):
             return
@@ -78,17 +81,19 @@ class Caller:
         self.rights.check(RequestedChange(name, before, after, members))
 
     def signed(self, requested_by: str) -> str:
-        """Return the requester to store with a change. `requested_by`: unverified name from the request."""
+        """Return the name of the requester to store with a change.
+
+        `requested_by`: unverified name from the request.
+        """
         if not self.name or requested_by == self.name:
             return requested_by
         return f"{self.name} (for {requested_by})"[:LONGEST_NAME] if requested_by else self.name
 
 
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
-    """Return whether a change to the known datastream may affect the other datastream.
+    """Return whether a change of one datastream may affect another datastream.
 
-    Datastreams with the same consumer group count even if their sources differ, because one cluster may have
-    two names.
+    A common consumer group is sufficient, even if the sources differ, because a cluster may have two names.
     """
     return known.group == other.group or (is_new and known.consumer_group == other.consumer_group)
 

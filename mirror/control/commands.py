@@ -1,4 +1,4 @@
-"""Commands to the service, as frozen values."""
+"""Commands to the service, as immutable values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CreateDatastream:
-    """Register a definition.
+    """Create a datastream.
 
     `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
     not run yet. `is_taken_over`: the datastream was imported and keeps its creation time. Other datastreams
-    get the current time, so that they cannot claim to be older than existing datastreams. `is_restored`: the
-    coordination store had lost the datastream; it keeps its creation time, its pauses and its stop. If the
-    definition contains a `creation`, the call is idempotent. `reason`, `requested_by`: stored with the event.
+    get the current time, so that they are never older than existing datastreams. `is_restored`: the
+    coordination store had lost the datastream, which keeps its creation time, its pauses and its stop.
+    `reason`, `requested_by`: stored with the event.
+
+    The command is idempotent if the definition contains a `creation`.
     """
 
     datastream: Datastream
@@ -34,8 +36,8 @@ class CreateDatastream:
 class UpdateDatastream:
     """Replace a definition, within the limits of `mirror.model.datastreams.change`.
 
-    `before`: the version on which the change is based. `is_exact`: require an unchanged version. Without it,
-    a pause, resume or stop since that version is permitted and preserved.
+    `before`: version on which the change is based. `is_exact`: reject the change if the stored version
+    differs. If False, a later pause, resume or stop is permitted and preserved.
     """
 
     before: StoredDatastream
@@ -84,8 +86,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
-    """Pause partitions of a datastream, or resume them (`pause` false). Paused partitions stay assigned to
-    their tasks.
+    """Pause or resume partitions of a datastream. Paused partitions remain assigned to their tasks.
 
     `reason`, `requested_by`: stored with a pause, and with the event. `before`, `until_ms`: as in
     `ChangeStatus`.
@@ -102,7 +103,10 @@ class ChangePauses:
 
 @dataclass(frozen=True, slots=True)
 class MovePartitions:
-    """Move partitions of a datastream to an instance, given by name or host. `before`: expected version."""
+    """Move partitions of a datastream to an instance.
+
+    `host`: name or host of the instance. `before`: expected version.
+    """
 
     name: DatastreamName
     partitions: frozenset[TopicPartition]
@@ -113,7 +117,10 @@ class MovePartitions:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRebalance:
-    """Request a new plan for a datastream's tasks. `full`: ignore the current placement."""
+    """Request a new plan for the tasks of a datastream.
+
+    `full`: ignore the current placement.
+    """
 
     name: DatastreamName
     full: bool

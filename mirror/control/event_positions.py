@@ -1,4 +1,4 @@
-"""Positions in the event log: events after a position, and detection of gaps. Pure."""
+"""Positions in the event log, and detection of dropped events. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""Publications in the event log by number. Numbers of dropped publications are missing."""
+"""Publications in the event log by number. Dropped publications are missing."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 
 
 class EventPosition(NamedTuple):
-    """Position in the event log: after all earlier publications and the first `seen` events of this
-    publication. `0-0` precedes all events.
+    """Position in the event log.
+
+    Identifies a publication and the number of its events that were read (`seen`). `0-0` precedes all events.
     """
 
     publication: int
@@ -31,8 +32,10 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Remaining events of one publication. `missed`: True if publications between the position and this
-    publication were dropped. `events`: events, each with the position after the event.
+    """Remaining events of one publication.
+
+    `missed`: True if publications before this one were dropped unread. `events`: each event with the position
+    after it.
     """
 
     missed: bool
@@ -41,7 +44,7 @@ class Following:
 
 
 def position_of(text: str) -> EventPosition:
-    """Parse a position. Raises InvalidRequest."""
+    """Parse a position such as `12-3`. Raises InvalidRequest."""
     if not re.fullmatch(POSITION, text):
         raise InvalidRequest(f"{shown(text)} is not an event id", advice="use 0-0 for all stored events")
     publication, _, index = text.partition("-")
@@ -54,8 +57,10 @@ def end_of(kept: Publications) -> EventPosition:
 
 
 def following(kept: Publications, position: EventPosition) -> Following | None:
-    """Return the next publication; None if there is none. A position after the end of the log belongs to a
-    log that was lost."""
+    """Return the next publication, or None if there is none.
+
+    A position after the end of the log belongs to a log that was lost.
+    """
     later = [number for number in kept if number >= position.publication]
     if not kept or (not later and position <= end_of(kept)):
         return None

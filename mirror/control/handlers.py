@@ -1,4 +1,4 @@
-"""Executes commands: checks a command, then writes the desired state with compare-and-set."""
+"""Executes commands: checks the command, then writes the desired state with compare-and-set."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ _CREATION_ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class ControlStores:
-    """Shared state that the use cases read and write. `publish`: called with every event that was stored in
-    `events`."""
+    """Stores that the operations use. `publish`: callback for each event that was stored in `events`."""
 
     definitions: DefinitionStore
     requests: RequestQueue
@@ -88,25 +87,27 @@ class Control:
 
     @staticmethod
     def build(stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> Control:
-        """Return the use cases of the service itself. `admission`: rules for definitions."""
+        """Return the operations for the service itself. `admission`: rules for definitions."""
         known = DefinitionCache(stores.definitions, lambda: None)
         checks = DefinitionChecks(admission, routes, clock)
         return Control(stores, checks, known, OwnerLocks(), NOBODY_IN_PARTICULAR)
 
     def of(self, caller: Caller) -> Control:
-        """Return the use cases of another caller, with the same locks and cache."""
+        """Return the operations for another caller, with the same locks and cache."""
         return Control(self._stores, self._checks, self._known, self._turns, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """Return a datastream, if the caller may change the datastream and all datastreams that share tasks
-        with it. Raises NotFound, DamagedState, Forbidden."""
+        """Return a datastream that the caller may change. Raises NotFound, DamagedState, Forbidden.
+
+        The caller needs rights on all datastreams that share tasks with it.
+        """
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
 
     def hides_group(self, group: str, datastream: Datastream) -> str:
-        """Return the reason why readers of a datastream may not read the positions of a consumer group at its
-        clusters; an empty string if they may."""
+        """Return why readers of a datastream may not read a consumer group, or an empty string if they
+        may."""
         clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
@@ -119,9 +120,8 @@ class Control:
         self._check_right(member.name if member else DatastreamName(group), member, member, of_tasks=True)
 
     def check_right_to_all(self, action: str = "", reason: str = "") -> None:
-        """Check that the caller may change every datastream. Raises Forbidden.
-
-        `action`: name of the action in the audit."""
+        """Check that the caller may change every datastream. Raises Forbidden. `action`: name of the action
+        in the audit."""
         no_datastream = DatastreamName("")
         self._check_right(no_datastream, None, None, of_tasks=False)
         if action:
@@ -129,11 +129,11 @@ class Control:
 
     @property
     def groups(self) -> Groups:
-        """The use cases for all datastreams that share tasks."""
+        """Operations on groups of datastreams."""
         return Groups(self._definitions, self._known, self._announcer, self.caller, self._clock)
 
     def record_request(self, request: Request) -> None:
-        """Write the audit line of a request to the leader that was not made through these use cases."""
+        """Write the audit line of a request to the leader that was made elsewhere."""
         self._announcer.asked(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:
@@ -141,18 +141,18 @@ class Control:
         return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """Record that the caller dropped a definition lost by the coordination store."""
+        """Record that the caller dropped a definition that the coordination store had lost."""
         self._announcer.forgotten(lost, reason, self.caller.signed(requested_by))
 
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
-        """Raise Forbidden unless allowed. `of_tasks`: the change affects the tasks, and so all datastreams
-        that share them."""
+        """Raise Forbidden unless the caller may make the change. `of_tasks`: the change also affects the
+        datastreams that share tasks."""
         self.caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream and return the stored definition; a repeated call returns the same definition.
+        """Create a datastream, and return the stored definition. Idempotent.
 
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
@@ -167,7 +167,7 @@ class Control:
         )
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream. Raises VersionConflict if the inputs of the checks changed concurrently."""
+        """Create a datastream. Raises VersionConflict if another change affects the checks."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
         created, others = self._existing(command.datastream)
         if created is not None:
@@ -185,10 +185,8 @@ class Control:
         return stored
 
     def _existing(self, definition: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """Return the definition that an earlier attempt of this call created, if any, and the other
-        datastreams.
-
-        Raises AlreadyExists, KeyReused, Forbidden."""
+        """Return the definition that an earlier attempt created, if any, and all other datastreams. Raises
+        AlreadyExists, KeyReused, Forbidden."""
         found, name = self.list(), definition.name
         others = [datastream for datastream in found.datastreams if datastream.name != name]
         self.caller.check(name, None, definition, lambda: others)
@@ -198,9 +196,8 @@ class Control:
         return self._created_before(definition) if is_listed else None, others
 
     def _created_before(self, definition: Datastream) -> StoredDatastream | None:
-        """Return the definition that an earlier attempt of this call created; None if the name is unused.
-
-        Raises AlreadyExists and KeyReused."""
+        """Return the definition that an earlier attempt created, or None if the name is unused. Raises
+        AlreadyExists and KeyReused."""
         try:
             found = self._definitions.look(definition.name)
         except NotFound:
@@ -215,9 +212,8 @@ class Control:
         return found
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
-        """Check that the changes are valid in combination with each other and with other datastreams.
-
-        Raises IllegalTransition, InvalidRequest and Forbidden."""
+        """Check that several changes are valid together and with the other datastreams. Raises
+        IllegalTransition, InvalidRequest and Forbidden."""
         after = {command.after.name: command.after for command in commands}
         there = self.list().datastreams
         for command in commands:
@@ -227,10 +223,8 @@ class Control:
             self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use its clusters, given their current ids.
-
-        Raises InvalidRequest and IllegalTransition.
-        """
+        """Check that a datastream may use the clusters with these ids. Raises InvalidRequest and
+        IllegalTransition."""
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
@@ -244,9 +238,10 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions, and return the result of each change. All changes are checked before the first
-        write. A failed write does not affect the other changes. Raises IllegalTransition, InvalidRequest and
-        Forbidden.
+        """Change several definitions, and return the result of each change.
+
+        All changes are checked before the first write. A failed write does not affect the other changes.
+        Raises IllegalTransition, InvalidRequest, Forbidden.
         """
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
@@ -258,9 +253,8 @@ class Control:
         return found
 
     def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
-        """Check changes and return a guard that fails if the input of the checks changes concurrently.
-
-        Raises the exceptions of the checks."""
+        """Check changes, and return a guard against concurrent changes that affect the checks. Raises the
+        errors of the checks."""
         guard = self._definitions.guard(self._checks.guarded([command.after for command in commands]))
         self.check_update(commands)
         return guard
@@ -268,7 +262,8 @@ class Control:
     def _become(
         self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
     ) -> StoredDatastream:
-        """Write a change. `together`: all changes of the call, checked again after concurrent changes."""
+        """Write a change. `together`: all changes of the call, which are checked again after a concurrent
+        change."""
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
@@ -305,7 +300,7 @@ class Control:
         return self._definitions.look(name)
 
     def catch_up(self) -> None:
-        """Ensure that later reads include all completed writes of other instances."""
+        """Ensure that later reads include all completed writes of all instances."""
         self._definitions.catch_up()
 
     def list(self) -> Definitions:
@@ -313,14 +308,17 @@ class Control:
         return self._known.newest()
 
     def list_again(self) -> Definitions:
-        """Return all definitions without using the cache."""
+        """Return all definitions, bypassing the cache."""
         self._known.look_again()
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
-        """Mark a definition for deletion; return it as stored. A damaged definition is deleted immediately.
+        """Mark a definition for deletion, and return it as stored.
 
-        Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden."""
+        A damaged definition is deleted immediately.
+
+        Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden.
+        """
         found = self.look(command.name)
         if isinstance(found, StoredDatastream):
             return self.change_status(command)
@@ -334,9 +332,8 @@ class Control:
         return found
 
     def change_status(self, command: ChangeStatus) -> StoredDatastream:
-        """Change the status and return the stored definition.
-
-        Raises NotFound, DamagedState, IllegalTransition, StaleVersion, VersionConflict, Forbidden."""
+        """Change the status and return the stored definition. Raises NotFound, DamagedState,
+        IllegalTransition, StaleVersion, VersionConflict, Forbidden."""
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, changed = self._change(command)
         self._announcer.status_changed(command, before, changed.datastream)
@@ -353,18 +350,20 @@ class Control:
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
-        """Queue a move for the leader and return the request. The operation ends when a plan is published.
+        """Queue a move for the leader, and return the request.
 
-        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
+        The operation ends when the leader publishes a plan.
+
+        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden.
+        """
         request = self.move_request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
     def move_request_of(self, command: MovePartitions) -> MoveRequest:
-        """Return the request that `move` would queue, for a dry run.
-
-        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
+        """Return the request that `move` would queue, for a dry run. Raises NotFound, IllegalTransition,
+        InvalidRequest, StaleVersion, Forbidden."""
         if command.before is not None:
             self.catch_up()
         stored = self.stored(command.name)
@@ -387,9 +386,8 @@ class Control:
         )
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
-        """Apply a change; return the definition before the change, and the definition as stored afterwards.
-
-        Retries after concurrent changes, unless `before` requires a version."""
+        """Apply a change, and return the definition before and after it. Retries after concurrent changes,
+        unless `before` requires a version."""
         now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):
             stored = self._definitions.get(command.name)
@@ -407,13 +405,13 @@ class Control:
             else:
                 self._known.changed(command.name)
                 return stored.datastream, written
-        raise AssertionError("internal error: the loop of attempts ended without a result")
+        raise AssertionError("internal error: no attempt returned a result")
 
     def expected(
         self, command: CreateDatastream | ChangeStatus | ChangePauses
     ) -> tuple[Datastream | None, Datastream]:
-        """Return the current definition and the result of the command, for a dry run. Raises the same errors
-        as the execution of the command."""
+        """Return the definition before and after the command, for a dry run. Raises the errors of the
+        command."""
         if isinstance(command, CreateDatastream):
             created, others = self._existing(command.datastream)
             if created is not None:
@@ -425,18 +423,20 @@ class Control:
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Queue a rebalance for the leader; return the request. The operation ends when a plan is published.
+        """Queue a rebalance for the leader, and return the request.
 
-        Raises NotFound, IllegalTransition, Forbidden."""
+        The operation ends when the leader publishes a plan.
+
+        Raises NotFound, IllegalTransition, Forbidden.
+        """
         request = self.request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Return the request that `rebalance` would queue, for a dry run.
-
-        Raises NotFound, IllegalTransition, Forbidden."""
+        """Return the request that `rebalance` would queue, for a dry run. Raises NotFound,
+        IllegalTransition, Forbidden."""
         datastream = self.check_right(command.name)
         if not datastream.status.is_mirrored:
             kept = "keeps its tasks unchanged" if datastream.status.has_tasks else "has no tasks"

@@ -1,4 +1,4 @@
-"""Use cases for datastreams that the coordination store has lost: restore or forget them."""
+"""Restores or forgets datastreams that the coordination store has lost."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
     DatastreamStatus.STOPPING: DatastreamStatus.STOPPED,
     DatastreamStatus.STOPPED: DatastreamStatus.STOPPED,
 }
-"""Initial status of a restored datastream, by its last known status. Datastreams with any other last status
-start again, and the leader changes them to READY."""
+"""Initial status of a restored datastream, by its last known status.
+
+Datastreams with another last status start again, and the leader changes them to READY.
+"""
 
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """Use cases for one caller, who needs rights on the datastreams of every owner.
+    """Operations for one caller, who needs rights on all datastreams.
 
-    `written`: returns the topics at a destination for which a group has stored progress.
+    `written`: callback that returns the topics at a destination for which a group has stored progress.
     """
 
     control: Control
@@ -48,8 +50,7 @@ class LostDatastreams:
         return tuple(stored for stored in self.store.all() if stored.datastream.name not in names)
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return a lost datastream. Raises NotFound, and AlreadyExists if another datastream now has the
-        name."""
+        """Return a lost datastream. Raises NotFound; AlreadyExists if the name is in use again."""
         with suppress(NotFound):
             self.control.look(name)
             raise AlreadyExists(
@@ -61,7 +62,9 @@ class LostDatastreams:
     def to_restore(
         self, name: DatastreamName, before: StoredDatastream | None, reason: str = "", requested_by: str = ""
     ) -> CreateDatastream:
-        """Return the creation that restores a lost datastream. `before`: expected version.
+        """Return the command that restores a lost datastream.
+
+        `before`: expected version.
 
         Raises NotFound, AlreadyExists, StaleVersion, Forbidden.
         """
@@ -79,11 +82,11 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Recreate a datastream. The lanes of the datastream resume from their checkpoints and write to the
+        """Restore a datastream. The lanes of the datastream resume from their checkpoints and write to the
         same topics.
 
-        Raises the exceptions of a creation. Raises Unreachable if the datastream may not adopt topics, and
-        the topics that it has written cannot be determined from the destination.
+        Raises the errors of a creation. Raises Unreachable if the datastream may not adopt topics and the
+        destination does not respond, so that the topics that it has written are unknown.
         """
         datastream = command.datastream
         may_adopt = self.control.may_adopt(datastream)

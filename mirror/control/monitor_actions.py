@@ -1,4 +1,4 @@
-"""Use cases of monitors: election, permission to act, and rebalances."""
+"""Operations of monitors: lease, permission to act, and rebalances."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mirror.ports import Clock
 
 @dataclass(frozen=True)
 class MonitorActions:
-    """Actions of monitors. Every change requires rights on every datastream.
+    """Operations of monitors. Every change requires rights on all datastreams.
 
-    `live`: returns the live instances.
+    `live`: callback that returns the live instances.
     """
 
     store: ActingStore
@@ -32,7 +32,7 @@ class MonitorActions:
         return self.store.state()
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream with a pending rebalance requested by a monitor; None if there is none."""
+        """Return the datastream whose rebalance by a monitor is pending, or None."""
         return self.store.waiting(state)
 
     def switch(self, control: Control, is_on: bool, reason: str, requested_by: str) -> ActingState:
@@ -44,8 +44,9 @@ class MonitorActions:
         return self.store.switch(Switch(is_on, reason, requester, self.clock.now_ms()))
 
     def hold(self, control: Control, holder: str, instance: InstanceName | None = None) -> ActingState:
-        """Renew this monitor's lease, or acquire it if it is free. `instance`: the instance that runs the
-        monitor.
+        """Renew or acquire the lease of the active monitor.
+
+        `instance`: the instance that runs the monitor.
 
         Raises InvalidRequest, Forbidden, Unreachable.
         """
@@ -56,14 +57,13 @@ class MonitorActions:
         return self.store.hold(holder, sequence, lambda: {session.sequence for session in self.live()})
 
     def release(self, control: Control, holder: str) -> None:
-        """Release the lease, so that another monitor can take over immediately. Raises Forbidden and
-        Unreachable.
-        """
+        """Release the lease, so that another monitor can acquire it immediately. Raises Forbidden,
+        Unreachable."""
         control.check_right_to_all()
         self.store.release(holder)
 
     def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
-        """Request a rebalance on behalf of the monitor that holds the lease.
+        """Request a rebalance for the monitor that holds the lease.
 
         Raises NotFound, Forbidden, Unreachable; IllegalTransition if the monitor no longer holds the lease or
         is not permitted to act.

@@ -1,5 +1,4 @@
-"""Long-running operations, readable by any instance: operations in progress, and operations finished within
-the last day."""
+"""Reads long-running operations: those in progress, and those finished within the last day."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class Operations:
         return tuple(sorted(self._known(self._control.list()).values(), key=_moment_of, reverse=True))
 
     def get(self, identity: str) -> Operation:
-        """Return the current state of an operation that any instance has acknowledged. Raises NotFound."""
+        """Return the current state of an operation. Raises NotFound."""
         if OPERATION_ID.fullmatch(identity):
             found = self._look(identity, self._control.list())
             if found is None:  # writes of another instance may not have arrived here yet
@@ -48,7 +47,8 @@ class Operations:
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _look(self, identity: str, definitions: Definitions) -> Operation | None:
-        """Return an operation. The operation of a stop can also be derived from a stopped datastream."""
+        """Return an operation, or None. The operation of a stop can also be derived from a stopped
+        datastream."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
             return known
@@ -58,8 +58,8 @@ class Operations:
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
         """Return the known operations by id.
 
-        An operation ends in one transaction. Running operations are read first, so an operation that ends
-        between two reads is not missed.
+        Running operations are read before finished ones, so an operation that ends between the two reads is
+        not missed.
         """
         halts = (halting(datastream) for datastream in definitions.datastreams)
         running = [halt for halt in halts if halt is not None and halt.state is OperationState.RUNNING]
@@ -72,6 +72,7 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """Return a sort key. An operation without an end time is still in progress."""
+    """Return a sort key: the time of the operation. Operations without a time are still in progress, and
+    newest."""
     moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

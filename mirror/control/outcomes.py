@@ -27,9 +27,9 @@ def outcome(datastream: Datastream, command: ChangeStatus | ChangePauses, now_ms
 def joint_outcome(
     stored: Sequence[StoredDatastream], command: ChangeGroup, now_ms: int
 ) -> tuple[tuple[StoredDatastream, Datastream], ...]:
-    """Return all members of a group, each with its definition after the command.
+    """Return each member of a group with its definition after the command.
 
-    Raises IllegalTransition if a member does not permit the command or no member would change, and
+    Raises IllegalTransition if a member does not permit the command, or if no member would change. Raises
     StaleVersion if a member differs from its expected version.
     """
     if command.before is not None and tuple(stored) != command.before:
@@ -43,9 +43,8 @@ def joint_outcome(
 def _of_member(datastream: Datastream, command: ChangeGroup, now_ms: int) -> Datastream:
     """Return the definition of a member after the command.
 
-    Stopped and stopping members are unchanged. A paused datastream stays paused until the later of the two
-    expiry times, so that copying does not resume earlier than requested. Raises IllegalTransition for an
-    initializing member, which cannot be paused yet.
+    Stopped and stopping members are unchanged. If a member is already paused, the later of the two expiry
+    times applies. Raises IllegalTransition for an initializing member, which cannot be paused yet.
     """
     is_paused = datastream.status is DatastreamStatus.PAUSED
     if datastream.status in _AT_REST or (command.action == "resume" and not is_paused):
@@ -79,8 +78,7 @@ def _with_pauses(datastream: Datastream, command: ChangePauses, now_ms: int) -> 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
     """Return the definition after the action.
 
-    A datastream that is already paused, stopped or deleted keeps the first reason, unless the end of the
-    pause changes.
+    If the datastream already has the status, it keeps the first reason, unless the end of the pause changes.
     """
     halt = datastream.halt
     if command.until_ms is not None and datastream.status is DatastreamStatus.PAUSED:

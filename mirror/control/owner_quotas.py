@@ -1,7 +1,7 @@
-"""Quotas of all datastreams of an owner. Pure.
+"""Quotas for the datastreams of an owner. Pure.
 
-Quotas apply to new datastreams and to increased use; stored datastreams continue to run. Because topics are
-created and extended without a request to Headrace, the leader also decides in each tick which partitions must
+Quotas apply to new datastreams and to increased use. Stored datastreams continue to run. Topics are created
+and extended without a request to Headrace, so the leader also decides in each tick which partitions must
 wait.
 """
 
@@ -20,7 +20,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.wording import counted
 
 EVERY_OTHER: Final = "*"
-"""Key of the quota for owners that have no quota of their own."""
+"""Key of the quota for owners without a quota of their own."""
 Counts = Mapping[str, int]
 """Partition counts by source topic."""
 _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"
@@ -28,7 +28,7 @@ _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the 
 
 @dataclass(frozen=True, slots=True)
 class OwnerQuota:
-    """Limits of the total of all datastreams of an owner; 0 means no limit."""
+    """Limits for all datastreams of an owner together. 0 means no limit."""
 
     datastreams: int = 0
     bytes_per_second: int = 0
@@ -38,7 +38,7 @@ class OwnerQuota:
 def check_quota(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> None:
-    """Check the quotas of datastreams and bytes. Raises QuotaExceeded.
+    """Check the quotas for the number of datastreams and for bytes per second. Raises QuotaExceeded.
 
     `former`: the definition before a change.
     """
@@ -63,8 +63,10 @@ def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
 def counted_with(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> list[Datastream]:
-    """Return the datastreams whose partitions count against the quota of a new or changed datastream. Empty
-    if the owner has no limit on partitions, or if the change does not affect the topic selection.
+    """Return the datastreams whose partitions count against the quota of an owner.
+
+    Returns an empty list if the owner has no partition quota, or if the change does not affect the topic
+    selection.
     """
     owner = _owner(new)
     if not quota_of(quotas, owner).partitions or (former is not None and _chosen(former) == _chosen(new)):
@@ -78,10 +80,10 @@ def check_partitions(
     former: tuple[Datastream, Counts] | None,
     others: Sequence[tuple[Datastream, Counts]],
 ) -> None:
-    """Check the quota of partitions. Raises QuotaExceeded.
+    """Check the partition quota. Raises QuotaExceeded.
 
-    `former`: as in `check_quota`, with its current selection. `others`: datastreams of the same owner. The
-    leader checks partitions that are unknown at the time of the request.
+    `former`: the definition before a change, with its current partitions. `others`: datastreams of the same
+    owner. The leader later checks partitions that are still unknown.
     """
     owner = _owner(new[0])
     most = quota_of(quotas, owner).partitions
@@ -102,11 +104,11 @@ def waiting_for_quota(
     selected: Sequence[tuple[Datastream, Counts]],
     held: Mapping[GroupName, Counts],
 ) -> dict[DatastreamName, dict[str, IncompleteTopic]]:
-    """Return, by datastream, the topics of which only some partitions may be copied.
+    """Return the topics of each datastream that may be copied only partly.
 
     Partitions that are already copied continue even if they exceed the quota. New partitions of a topic are
-    copied if all of them fit; older datastreams have precedence. `selected`: older datastreams first. `held`:
-    partitions by group, according to the plan.
+    copied only if all of them fit. Older datastreams have precedence. `selected`: datastreams, oldest first.
+    `held`: planned partitions by group.
     """
     by_owner: dict[str, list[tuple[Datastream, Counts]]] = {}
     for datastream, counts in selected:
@@ -149,7 +151,7 @@ def _waiting(
 
 
 def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
-    """Return the partition counts, ordered by datastream and then by topic name."""
+    """Return the selected partition counts, ordered by datastream and topic name."""
 
     def entries() -> Iterator[tuple[_Key, int]]:
         for datastream, counts in selected:
@@ -164,8 +166,10 @@ def _chosen(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
-    """Check the quota of bytes. Reject a datastream without a rate limit, because its use would be
-    unlimited."""
+    """Check the quota for bytes per second.
+
+    Rejects a datastream without a rate limit, because its use would be unlimited.
+    """
     taken, rate = sum(map(_rate, mine)), _rate(new)
     if not rate or taken + rate > most:
         wanted = f"cannot add {rate}" if rate else "the datastream must set its own limit"

@@ -1,5 +1,4 @@
-"""Preconditions of a restart: the destination contains no records that would be duplicated, and the cluster
-ids are accepted."""
+"""Preconditions of a restart: no records that would be duplicated, and accepted cluster ids."""
 
 from __future__ import annotations
 
@@ -62,8 +61,9 @@ class RestartClusters:
         return {place: bounds.end - bounds.first for place, bounds in found.items()}
 
     def changed(self, datastream: Datastream) -> Mapping[ClusterRef, str]:
-        """Return the ids of the datastream's clusters that differ from the bound ids. Omit a source that does
-        not respond. Raises Unreachable.
+        """Return the current ids of clusters that differ from the bound ids. Raises Unreachable.
+
+        Omits a source that does not respond.
         """
         found = {datastream.destination: self._identity(datastream.destination)}
         with suppress(Unreachable):
@@ -79,7 +79,6 @@ class RestartClusters:
         return identity
 
     def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Accept the given cluster ids, so that lanes read and write the clusters with these ids from now
-        on."""
+        """Accept cluster ids. Lanes then read and write the clusters with these ids."""
         for cluster, identity in identities.items():
             self._bound.accept(cluster, identity)

@@ -1,4 +1,4 @@
-"""Validation that a change is based on the stored version."""
+"""Checks that a change is based on the stored version."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def stale(name: DatastreamName) -> StaleVersion:
 
 
 def stale_group(group: GroupName) -> StaleVersion:
-    """Return the error for a change of a group whose members or their versions have changed."""
+    """Return the error for a change of a group that has changed concurrently."""
     return StaleVersion(f"datastreams of {group} were modified concurrently", advice=READ_AGAIN)
 
 
 def with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
-    """Return a definition with the state of the stored definition."""
+    """Return the definition with the status and pauses of the stored definition."""
     return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)

@@ -28,8 +28,10 @@ PAUSED_PARTITIONS: Final = "system.pausedSourcePartitions"
 
 @dataclass(frozen=True, slots=True)
 class BrooklinDatastream:
-    """A definition as stored by Brooklin. `group_id`: consumer group under which the datastream's offsets are
-    committed."""
+    """A datastream as stored by Brooklin.
+
+    `group_id`: consumer group under which its offsets are committed.
+    """
 
     name: str
     document: Mapping[str, Any]
@@ -48,8 +50,11 @@ class BrooklinDatastream:
 
 @dataclass(frozen=True, slots=True)
 class BrooklinCluster:
-    """Content of a Brooklin cluster. `unreadable`: names of unreadable definitions with the reason. `live`:
-    hosts of running instances."""
+    """Content of a Brooklin cluster.
+
+    `unreadable`: reason for each definition that cannot be parsed, by name. `live`: hosts of running
+    instances.
+    """
 
     datastreams: tuple[BrooklinDatastream, ...]
     unreadable: Mapping[str, str]
@@ -57,7 +62,9 @@ class BrooklinCluster:
 
 
 def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluster:
-    """Read everything below the store's root (the root of the Brooklin cluster), sorted by name.
+    """Read the definitions and live instances of a Brooklin cluster, sorted by name.
+
+    The root of `nodes` must be the root of the Brooklin cluster.
 
     `hashing_cluster`: name of the Brooklin cluster if `isGroupIdHashingEnabled` was on; otherwise empty.
     Raises NotFound if there are no Brooklin datastreams.
@@ -82,9 +89,10 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
 
 def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
-    """Return the consumer group of each datastream. Brooklin uses the first of these that exists: the group
-    in the metadata; the group of a datastream with the same task prefix; the hashed task prefix; the name of
-    the datastream.
+    """Return the consumer group of each datastream.
+
+    Brooklin uses the first of these that exists: the group in the metadata; the group of a datastream with
+    the same task prefix; the hashed task prefix; the name of the datastream.
 
     The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker connector,
     `isGroupIdHashingEnabled`). Headrace must use MD5 as Brooklin does, because otherwise it would not find
@@ -105,7 +113,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
 
 
 def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """Return manually paused partitions by topic, or None for the whole topic. Raises InvalidRequest."""
+    """Return the manually paused partitions by topic; None means the whole topic. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}

@@ -1,4 +1,4 @@
-"""Determines the destination topics to create or extend before partitions are copied. Pure."""
+"""Determines the destination topics to create or extend. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A destination topic that has fewer partitions than its source topic, but must not be changed.
+    """A destination topic with fewer partitions than its source topic that must not be changed.
+
     `partitions`: number of source partitions that are copied. `present`: partition count of the destination
-    topic, 0 if the topic does not exist."""
+    topic, 0 if it does not exist.
+    """
 
     partitions: int
     reason: str
@@ -44,10 +46,12 @@ def destination_description(
     excluded: Collection[str] = (),
     there: TopicDescription | None = None,
 ) -> TopicDescription:
-    """Return the description of a new destination topic: the partition count and the settings of the source
-    topic, without the excluded settings. `there`: any existing topic of the destination, whose settings
-    contain the defaults of new topics; None if there is none. Settings that the source topic inherits from
-    broker defaults are copied if the defaults of the destination differ or are unknown.
+    """Return the description of a destination topic to create.
+
+    The topic gets the partition count and the settings of the source topic, without the excluded settings.
+    Broker defaults of the source are also set if the defaults of the destination differ or are unknown.
+    `there`: any existing topic of the destination, whose description contains the broker defaults; None if
+    there is none.
     """
     carried = CARRIED_SETTINGS - frozenset(excluded)
     settings = {key: value for key, value in source.settings.items() if key in carried}
@@ -59,15 +63,15 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether the default of the destination differs from this value, or is unknown."""
+    """Return whether the broker default of the destination differs from this value or is unknown."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value
 
 
 def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collection[str] = ()) -> list[str]:
-    """Return a sentence for each setting of a destination topic that differs from the setting a new copy
-    would get."""
+    """Return a message for each setting of a destination topic that differs from the setting of a new
+    copy."""
     carried = CARRIED_SETTINGS - frozenset(excluded)
     keys = (carried & (wanted.settings.keys() | present.settings.keys())) | (
         wanted.settings.keys() - CARRIED_SETTINGS
@@ -88,11 +92,11 @@ def topic_work(
     descriptions: Mapping[str, TopicDescription],
     there: TopicDescription | None = None,
 ) -> tuple[TopicWork, ...]:
-    """Return the changes required at the destination of one datastream, by topic name.
+    """Return the topics to create or extend for one datastream, sorted by name.
 
-    `mirrored`: partition counts of the datastream's source topics, except topics in `shortfalls`.
+    `mirrored`: partition counts of the source topics, without the topics returned by `shortfalls`.
     `descriptions`: source topics that are missing at the destination. `there`: any existing topic of the
-    destination, from which the defaults are read.
+    destination, whose description contains the broker defaults.
     """
     work = []
     for topic, partitions in sorted(mirrored.items()):
@@ -118,10 +122,12 @@ def shortfalls(
     adopts: bool = True,
     adopted: Collection[str] = (),
 ) -> dict[str, Shortfall]:
-    """Return, by name, source topics whose destination topic must not be extended or written. The source may
-    be untrusted, and the destination topic may belong to another application. `made`: destination topics that
-    the service created. `adopts`: whether the datastream may write to existing topics. `adopted`: existing
-    topics to which the datastream already writes."""
+    """Return the source topics whose destination topic must not be extended or written, by name.
+
+    The source may be untrusted, and the destination topic may belong to another application. `made`:
+    destination topics that Headrace created. `adopts`: whether the datastream may write to existing topics.
+    `adopted`: existing topics to which the datastream already writes.
+    """
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)

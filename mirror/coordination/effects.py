@@ -22,7 +22,7 @@ _TOPICS_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LaneHome:
-    """Task and instance of a lane."""
+    """Task and instance that run a lane."""
 
     task: TaskName
     instance: InstanceName
@@ -30,8 +30,11 @@ class LaneHome:
 
 @dataclass(frozen=True, slots=True)
 class LaneEffect:
-    """Effect on one lane. `before`, `after`: task and instance of the lane, None if the lane does not run.
-    `reason`: reason why the lane restarts without moving."""
+    """Effect of a change on one lane.
+
+    `before`, `after`: task and instance of the lane, None if the lane does not run. `reason`: reason for a
+    restart without a move.
+    """
 
     key: LaneKey
     before: LaneHome | None
@@ -46,14 +49,14 @@ class LaneEffect:
 
 @dataclass(frozen=True)
 class PlannedDatastreams:
-    """Datastreams and the plan that contains their tasks."""
+    """Datastreams, and the plan with their tasks."""
 
     datastreams: Sequence[Datastream]
     plan: Plan
 
     @property
     def tasks(self) -> int:
-        """Number of tasks of the datastreams that have partitions."""
+        """Number of tasks with partitions of these datastreams."""
         groups = {datastream.group for datastream in self.datastreams}
         return sum(
             bool(placement.partitions)
@@ -94,7 +97,7 @@ def _effects(
 
 
 def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
-    """Return the names of properties that differ and can only change when a lane restarts."""
+    """Return the names of differing properties that can change only when the lane restarts."""
     found = [
         field.name
         for field in fields(LaneSpec)
@@ -110,7 +113,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a sentence about the lanes that stop, by topic; empty if no lane stops."""
+    """Return a message with the number of lanes that stop, by topic. Empty if no lane stops."""
     topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()
@@ -119,9 +122,11 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 
 
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
-    """Return the number of offsets between the start position of a lane and the end of its partition, an
-    upper bound of the uncopied records. Return None if the start position is unknown. `checkpoint`: stored
-    position, if any."""
+    """Return the number of offsets between the start position of a lane and the end of its partition.
+
+    The number of offsets is an upper bound of the uncopied records. Returns None if the start position is
+    unknown. `checkpoint`: stored position, or None.
+    """
     begin = _beginning(spec, position) if checkpoint is None else checkpoint
     if begin is None or begin > position.end:  # the topic was recreated or truncated
         return None
@@ -129,8 +134,10 @@ def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosi
 
 
 def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
-    """Return the start offset of a lane without a checkpoint; None if only the brokers can determine the
-    offset (for a timestamp, or the local log start)."""
+    """Return the start offset of a lane without a checkpoint.
+
+    Returns None if only the brokers can determine it: for a timestamp, or the local log start.
+    """
     if spec.start_offset is not None:
         return spec.start_offset
     if spec.start.is_committed and position.committed is not None:

@@ -1,8 +1,8 @@
-"""Actions of the leader for one snapshot of the world. Pure.
+"""Actions of the leader for one snapshot of the cluster state. Pure.
 
-All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. The
-order of actions matters only in one case: before a definition is removed, a plan without its datastream must
-be published.
+All actions are idempotent. If the leader is interrupted, the next snapshot yields the remaining actions. The
+order of the actions matters in only one case: a plan without the datastream must be published before the
+definition is removed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits for missing instances if most instances are missing, because probably only the
-store was unavailable."""
+"""Time that a new leader waits while most instances are missing, because probably only the store was
+unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """Store the definition in its new state. `why`: reason for the log, and for an event if `is_told`."""
+    """Store the definition with its new status.
+
+    `why`: reason, for the log. `is_told`: also publish the reason as an event.
+    """
 
     datastream: Datastream
     why: str
@@ -45,8 +48,10 @@ class PublishPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRequest:
-    """Remove a request from the queue. `sentence`: result of the request under the current plan. `failure`:
-    error if the request cannot be fulfilled."""
+    """Remove a request from the queue.
+
+    `sentence`: result of the request under the current plan. `failure`: error if the request failed.
+    """
 
     request: Request
     failure: Exception | None = None
@@ -66,7 +71,7 @@ Action = StoreDefinition | PublishPlan | CompleteRequest | RemoveDefinition
 def status_change(
     datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
 ) -> StoreDefinition | None:
-    """Return the state transition of a datastream that the leader must perform now; None if there is none."""
+    """Return the status change that the leader must make for a datastream, or None."""
     if datastream.status is DatastreamStatus.INITIALIZING:
         return _change(datastream, "activate", "new datastream")
     if datastream.status is DatastreamStatus.STOPPING and not _is_planned(datastream, datastreams, plan):
@@ -101,8 +106,11 @@ def is_over(datastream: Datastream, world: World, decision: Decision) -> bool:
 def leader_actions(
     world: World, changes: Sequence[StoreDefinition], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
-    """Return all actions in order. `world`, `decision`: include the datastreams with `changes` applied.
-    `over`: datastreams for which `is_over` returns True."""
+    """Return all actions of the leader in order.
+
+    `world`, `decision`: computed with `changes` applied. `over`: datastreams for which `is_over` returns
+    True.
+    """
     return (
         *changes,
         *([PublishPlan(decision)] if decision.plan is not None else []),
@@ -118,8 +126,10 @@ def leader_actions(
 
 
 def _answer_to(request: Request, world: World, decision: Decision) -> str:
-    """Return the result of a request under the plan after the decision. The plan may be unchanged, because an
-    earlier leader may have published it before the leader failed."""
+    """Return the result of a request after the decision.
+
+    The plan may be unchanged, because an earlier leader may have published it before it failed.
+    """
     if decision.plan is not None:
         return decision.sentence
     planned = decision.group_plans.get(request.group)
@@ -129,9 +139,11 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Return whether, shortly after this instance joined, most instances with tasks in the plan are missing.
-    The missing instances will probably reconnect soon, so a new plan would only move their tasks away and
-    back."""
+    """Return whether a new plan would be too early.
+
+    True if this instance has joined only recently and most instances with tasks are missing. Absent instances
+    will probably reconnect soon, so a new plan would only move their tasks away and back.
+    """
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {instance.name for instance in live}
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS
@@ -142,7 +154,7 @@ def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Return whether the plan contains topics that no other datastream of the group selects."""
+    """Return whether the plan contains topics that only this datastream of its group selects."""
     others = [
         member
         for member in datastreams

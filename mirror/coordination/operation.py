@@ -1,9 +1,9 @@
-"""A long-running operation, in progress or finished. Pure.
+"""Long-running operations, in progress or finished. Pure.
 
-Operations in progress are derived from other stored state: a request that the leader has not answered, or a
-definition in state STOPPING or DELETING. The outcome is stored in the transaction that ends the operation. An
-operation is therefore always either in progress or finished, even after a change of leader. Headrace
-generates the ids.
+An operation in progress is not stored by itself. An operation is derived from a request that the leader has
+not answered, or from a definition with status STOPPING or DELETING. The result is stored in the transaction
+that ends the operation. An operation is therefore always either in progress or finished, even after a change
+of leader.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from mirror.model.plan import Plan
 from mirror.wording import counted
 
 OPERATION_ID: Final = re.compile(r"r-[0-9]{10}|[ds]-[0-9a-f]{32}")
-"""Id assigned to a request by the queue, or digest of a deleted or stopped datastream."""
+"""Format of operation ids: the id of a request, or a digest of a deleted or stopped datastream."""
 
 _DIGITS: Final = 32
 _LARGEST_EPOCH: Final = 2**53
 
 
 class OperationKind(StrEnum):
-    """Kind of operation. OTHER: an unreadable request, or a kind from a newer version."""
+    """Kind of operation.
+
+    OTHER: an unreadable request, or a kind from a newer version.
+    """
 
     REBALANCE = "rebalance"
     MOVE = "move"
@@ -48,8 +51,10 @@ class OperationKind(StrEnum):
 
 
 class OperationState(StrEnum):
-    """Progress of an operation. QUEUED: the leader has not answered the request; RUNNING: tasks are still
-    being released."""
+    """Progress of an operation.
+
+    QUEUED: the leader has not answered the request yet. RUNNING: tasks are still being released.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -59,9 +64,11 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation. `datastream`: name of the datastream, or of the group for plans. Times are epoch ms; None
-    if not finished or not recorded. `plan_epoch`: epoch of the plan that fulfils the request; None if there
-    is no such plan."""
+    """An operation.
+
+    `datastream`: name of the datastream, or of the group for plans. Times are in epoch ms, None if not
+    finished or not recorded. `plan_epoch`: epoch of the plan that fulfils the request; None if there is none.
+    """
 
     id: str
     kind: OperationKind
@@ -89,8 +96,11 @@ def waiting(request: Request) -> Operation:
 def answered(
     request: Request, failure: Exception | None, sentence: str, plan: Plan, now_ms: int
 ) -> Operation:
-    """Return the outcome of a request. `sentence`: description of the result if the plan fulfils the request.
-    Partitions without a task cannot move; the request fails if no partition moves."""
+    """Return the result of a request.
+
+    `sentence`: description of the result, if the plan fulfils the request. Partitions without a task cannot
+    be moved; the request fails if no partition can be moved.
+    """
     ended = replace(waiting(request), finished_ms=now_ms)
     if failure is None and isinstance(request, MoveRequest):
         total, missing = len(request.partitions), request.partitions - plan.planned.get(request.group, set())
@@ -107,8 +117,8 @@ def answered(
 
 
 def halting(datastream: Datastream) -> Operation | None:
-    """Return the operation that stops or deletes a datastream, according to its definition; None if there is
-    none."""
+    """Return the stop or deletion of a datastream that is in progress according to its definition, or
+    None."""
     halt = datastream.halt
     requester, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     if datastream.status is DatastreamStatus.DELETING:
@@ -133,8 +143,7 @@ def halting(datastream: Datastream) -> Operation | None:
 
 
 def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation | None:
-    """Return the outcome of a stop that ends with this change of the definition; None if the change does not
-    end a stop."""
+    """Return the result of a stop that ends with this change of the definition, or None."""
     found = halting(before)
     if before.status is not DatastreamStatus.STOPPING or found is None or after.status is before.status:
         return None
@@ -153,7 +162,7 @@ def deleted(datastream: Datastream, now_ms: int) -> Operation:
 
 
 def to_stored_operation(operation: Operation) -> dict[str, Any]:
-    """Return an operation as JSON-ready values."""
+    """Return an operation as a JSON object."""
     return {
         "id": operation.id,
         "kind": operation.kind.value,

@@ -1,4 +1,4 @@
-"""Latest finished operations in the coordination store, kept for at most a day."""
+"""Results of finished operations in the coordination store, kept for at most a day."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Maximum number of outcomes. The limit equals the limit of pending requests, so that every outcome can be
-found even if all requests end at the same time."""
+"""Maximum number of stored results.
+
+Equal to the maximum number of pending requests, so that all results are kept even if all requests end at the
+same time.
+"""
 
 OUTCOMES_OF_GROUP: Final = 50
-"""Maximum number of outcomes of each group."""
+"""Maximum number of stored results per group."""
 
 LASTS_MS: Final = 24 * 3_600_000
 
@@ -38,16 +41,18 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the id of
-    the operation is invalid, which means that Headrace did not create the queue entry and no client can
-    request the outcome."""
+    """Return the node that stores the result of a finished operation, for the transaction that ends it.
+
+    Returns nothing if the id is invalid: the queue entry was then not created by Headrace, and no client can
+    read its result.
+    """
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
 
 
 def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
-    """Return a function that creates the outcome of a request replaced by a newer request of its group."""
+    """Return a function that creates the result of a request that a newer request of its group replaces."""
 
     def entries(request: Request) -> tuple[NextNode, ...]:
         sentence = f"replaced by newer requests: the limit is {MOST_OF_GROUP} pending requests per group"
@@ -58,15 +63,17 @@ def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode
 
 
 class OutcomeStore:
-    """Reads and trims outcomes. `outcome_entries` stores an outcome in the transaction that ends the
-    operation; only the leader trims."""
+    """Reads and trims stored results.
+
+    `outcome_entries` stores a result in the transaction that ends the operation. Only the leader trims.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._folder = znodes.ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
-        """Return stored outcomes, newest first. Damaged outcomes are omitted and logged."""
+        """Return stored results, newest first. Damaged results are logged and omitted."""
         known = {
             node: outcome for node, outcome in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)
         }
@@ -75,7 +82,7 @@ class OutcomeStore:
         return tuple(outcome for outcome in kept if not _is_old(outcome, now_ms))
 
     def trim(self, now_ms: int) -> None:
-        """Drop expired outcomes and, in each group, the oldest outcomes above the limit."""
+        """Drop expired results, and the oldest results of each group above the limit."""
         known = self._folder.newest()
         nodes = [node for node in self._nodes.children(znodes.OPERATIONS) if _NODE.fullmatch(node)]
         old = [node for node in nodes if node in known and _is_old(known[node], now_ms)]

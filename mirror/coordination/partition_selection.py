@@ -1,5 +1,6 @@
-"""Determines the source partitions that datastreams select. Pure except for a cache: each expression is
-matched with each topic only once, even if the leader evaluates it in every tick.
+"""Determines which source partitions the datastreams select.
+
+Pure except for a cache: each expression is matched with each topic only once.
 """
 
 from __future__ import annotations
@@ -17,16 +18,21 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
-"""Partition counts by cluster and topic. While the topics of a cluster are unchanged, callers must pass the
-same object."""
+"""Partition counts by cluster and topic.
+
+Pass the same object while the topics of a cluster are unchanged, so that cached results are used.
+"""
 
 Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Selected topics and partitions that a datastream must not copy. `left_out`: topics that the datastream
-    must not copy at all. `partitions`: number of partitions of a topic that it may copy."""
+    """Topics and partitions that a datastream must not copy.
+
+    `left_out`: topics that it must not copy at all. `partitions`: number of partitions of a topic that it may
+    copy.
+    """
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -36,7 +42,7 @@ NO_LIMITS: Final = MatchLimits()
 
 
 class IncompleteTopic(NamedTuple):
-    """A topic that is not copied completely yet: the number of copied partitions, and the reason."""
+    """A topic that is not completely copied: number of copied partitions, and the reason."""
 
     copied: int
     reason: str
@@ -49,7 +55,10 @@ _AFTER_ALL: Final = "\U0010ffff"
 
 @dataclass
 class _ClusterSelections:
-    """Cached selections of one cluster. `names`: sorted topic names of the cluster."""
+    """Cached topic selections for one cluster.
+
+    `names`: sorted topic names of the cluster.
+    """
 
     counts: Mapping[str, int]
     names: list[str]
@@ -59,7 +68,10 @@ class _ClusterSelections:
 
 
 class TopicMatching:
-    """Cache of selections. Not thread-safe. `own`: names of topics that Headrace itself writes."""
+    """Cache of topic selections. Not thread-safe.
+
+    `own`: names of internal topics of Headrace.
+    """
 
     def __init__(self, own: frozenset[str] = frozenset()) -> None:
         self._own = own
@@ -86,8 +98,10 @@ class TopicMatching:
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
-        """Return the partitions that datastreams of one group should mirror; None if their source cluster did
-        not respond. All datastreams of a group have the same source, which `Control` ensures."""
+        """Return the partitions that the datastreams of one group should mirror.
+
+        Returns None if their source cluster did not respond. All members have the same source.
+        """
         key = tuple((member.name, member.source, member.selection) for member in members)
         if not key:
             return frozenset()
@@ -105,22 +119,31 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> MatchLimits:
-        """Return the limits of a datastream. The same object is returned while the limits are unchanged."""
+        """Return the limits of a datastream.
+
+        Returns the same object while the limits are unchanged.
+        """
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream mirrors. Raises KeyError if `topics` lacks
-        its source cluster."""
+        """Return the source topics that a datastream mirrors.
+
+        Raises KeyError if `topics` lacks the source cluster.
+        """
         return self.selected(datastream, topics) - self.limits(datastream.name).left_out
 
     def selected(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream would mirror without limits. Raises KeyError if
-        `topics` lacks its source cluster."""
+        """Return the source topics that a datastream would mirror without limits.
+
+        Raises KeyError if `topics` lacks the source cluster.
+        """
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a warning for each part of a datastream's topic expressions that has no effect at the source
-        cluster. Raises KeyError if the cluster is missing in `topics`."""
+        """Return a warning for each part of a topic expression that matches no topic of the source.
+
+        Raises KeyError if `topics` lacks the source cluster.
+        """
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
@@ -136,7 +159,7 @@ class TopicMatching:
         return min(count, self.limits(datastream.name).partitions.get(topic, count))
 
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _ClusterSelections:
-        """Update and return the cached selections of a cluster. Test expressions only on new topics."""
+        """Update and return the cached selections for a cluster. Only new topics are matched."""
         counts = topics[source]
         known = self._clusters.get(source)
         if known is None:
@@ -175,7 +198,7 @@ class TopicMatching:
 
 
 def unmatched_selection(datastream: Datastream) -> str:
-    """Return the warning for a datastream that matches no listed topic of its source."""
+    """Return the warning for a datastream that matches no topic of its source."""
     return (
         f"no topic of {datastream.source} matches {datastream.selection.include}"
         " (topics without the DESCRIBE permission are not listed)"
@@ -208,8 +231,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names, parts of an expression, in which a dot matches a different character of a selected
-    topic."""
+    """Return the names in a topic expression whose dot matches a different character of a selected topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 

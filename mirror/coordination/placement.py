@@ -1,6 +1,7 @@
-"""The built-in planner, which has no dependencies. Plans are sticky. Plans balance loads if loads are known,
-otherwise partition counts. If installed, the assigner's planner (OR-Tools, bounds, proofs) replaces this
-planner.
+"""Built-in planner without dependencies.
+
+Plans are sticky. Plans balance loads if the loads are known, otherwise partition counts. If the assigner is
+installed, its planner (OR-Tools, bounds, proofs) replaces this planner.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from mirror.wording import counted
 
 
 class SimplePlanner:
-    """Planner that derives the task count from load and usable capacity, and assigns partitions, heaviest
-    first, to the task with the least load."""
+    """Planner that derives the number of tasks from load and usable capacity.
+
+    The planner assigns partitions in descending order of load, each to the task with the least load.
+    """
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return a plan. Partitions keep their tasks unless `full` is set, or unless a task would be empty in
-        a `rebalance`. Among tasks with equal load, the task with fewer partitions is chosen.
+        """Return a plan.
+
+        Partitions keep their tasks, except if `full` is set, or if a task would be empty in a `rebalance`.
+        Among tasks with equal load, the task with fewer partitions is chosen.
 
         Tasks exceed the partition limit only if `max_tasks` makes it unavoidable.
         """
@@ -61,8 +66,10 @@ class SimplePlanner:
         )
 
     def required_tasks(self, request: PlanningRequest) -> int:
-        """Return the task count required by load, partition limit and minimum; at most the number of
-        partitions."""
+        """Return the number of tasks that load, partition limit and minimum require.
+
+        Never more than the number of partitions.
+        """
         usable = request.capacity.usable_bytes_per_second
         by_load = math.ceil(_sum(request.loads, request.partitions) / usable)
         cap = request.limits.max_partitions_per_task
@@ -115,8 +122,10 @@ def _move_reasons(
 def _level(
     tasks: Mapping[TaskName, list[TopicPartition]], loads: Mapping[TopicPartition, PartitionLoad]
 ) -> None:
-    """Move partitions until partition counts differ by at most one. Each step moves the heaviest partition of
-    the task with the most partitions."""
+    """Move partitions until the partition counts of tasks differ by at most one.
+
+    Each step moves the heaviest partition of the task with the most partitions.
+    """
     while True:
         few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
         if len(tasks[most]) - len(tasks[few]) < 2:
@@ -127,7 +136,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """Return the partition limit of a task, raised if necessary so that all partitions can be placed."""
+    """Return the partition limit of a task, raised if not all partitions could be placed otherwise."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

@@ -1,9 +1,9 @@
-"""The leader's decision: the next plan from one snapshot of the world. Pure.
+"""Decision of the leader: the next plan, computed from one snapshot of the cluster state. Pure.
 
-A group is planned if its wanted partitions differ from its planned partitions, if there is a request to plan
-it, or if it was never planned. Other groups keep their tasks. If some wanted partitions get no task because
-of limits, the group is planned again only after the inputs have changed. Finally all tasks are distributed
-over the live instances. The decision is deterministic.
+A group is planned if its wanted partitions differ from its planned partitions, if a request exists, or if it
+was never planned. Other groups keep their tasks. If limits leave partitions without a task, the group is
+planned again only after the inputs have changed. Finally, all tasks are distributed over the live instances.
+The decision is deterministic.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror. None means unknown; the planned partitions of the group then
-    keep their tasks. `problems`: groups whose partitions could not be determined because of an error."""
+    """Partitions that each group should mirror. None means unknown; the group then keeps its planned
+    partitions. `problems`: error for each group whose partitions could not be determined."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -59,8 +59,10 @@ class WantedPartitions:
 
 @dataclass(frozen=True)
 class LastPlanning:
-    """Inputs and result of a planning run that left wanted partitions of a group without a task. Equal inputs
-    give an equal plan. Loads are not included, because the group is planned again with new loads anyway.
+    """Inputs and result of a planning run that left partitions of a group without a task.
+
+    Equal inputs give an equal plan, so the group is not planned again until the inputs change. Loads are not
+    included.
 
     `planned`: partitions of the group in the resulting plan; None if the group has no task.
     """
@@ -72,18 +74,16 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class World:
-    """Snapshot of everything that a plan depends on.
-
-    `topics`: partition counts by source cluster; clusters that did not respond are missing, and their planned
-    partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier load observations
-    of the groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
-    are not planned, if known. `refused`: datastreams that must not be mirrored now, with the reason; they
-    have no tasks. `is_whole`: False if there are unreadable datastreams; planned groups without a readable
-    datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored plan is
-    unreadable; it is published even if unchanged. `last`: incomplete planning runs of earlier decisions, by
-    group. `awaited`: groups whose loads have been requested. `calm`: reason why only mandatory moves of a
-    group are allowed, by group. `capacities`: task capacity by group.
-    """
+    """Snapshot of all inputs of a plan. `topics`: partition counts by source cluster. A cluster that did not
+    respond is missing, and its planned partitions remain. `loads`: current loads of each group to be planned.
+    `recent`: earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed.
+    `task_loads`: bytes per second of tasks that are not planned, if known. `refused`: reason for each
+    datastream that must not be mirrored; it has no tasks. `is_whole`: False if there are unreadable
+    definitions. Planned groups without a readable definition then keep their tasks. `is_recovered`: the plan
+    was rebuilt because the stored plan is unreadable. The plan is published even if unchanged. `last`:
+    incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads have been
+    requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task capacity by
+    group."""
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
@@ -108,7 +108,7 @@ class World:
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Mirrored datastreams by group, sorted by name, without rejected datastreams."""
+        """Mirrored datastreams by group, sorted by name, without refused datastreams."""
         return groups_of(datastream for datastream in self.datastreams if datastream.name not in self.refused)
 
     @cached_property
@@ -125,7 +125,7 @@ class World:
 
     @cached_property
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Datastreams that are paused as a whole, by group; their partitions keep their tasks."""
+        """Paused datastreams by group. The partitions of such datastreams keep their tasks."""
         found: dict[GroupName, list[Datastream]] = {}
         for datastream in self.datastreams:
             if datastream.status is DatastreamStatus.PAUSED:
@@ -154,13 +154,11 @@ class World:
 
 @dataclass(frozen=True)
 class Decision:
-    """The next plan (None: the current plan stays), its moves, and the reason.
-
-    `problems`: groups that could not be planned and keep their tasks. `impossible`: requests that cannot be
-    fulfilled, by identity, with the error. `postponed`: ids of requests for a later decision. `loads`,
+    """The next plan, its moves, and the reason. The plan is None if the current plan remains. `problems`:
+    error for each group that could not be planned and keeps its tasks. `impossible`: error for each request
+    that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision. `loads`,
     `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
-    `move_reasons`: reason of each move. `task_changes`: tasks that a dry run shows.
-    """
+    `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
 
     plan: Plan | None
     sentence: str
@@ -178,7 +176,7 @@ class Decision:
     @property
     def are_loads_known(self) -> bool:
         """True if every planned group was planned with measured loads of any age. If False, a plan without
-        moves does not mean that moves would not help."""
+        moves does not prove that moves are unnecessary."""
         reports = [self.loads.get(group) for group in self.group_plans]
         return all(report is not None and not report.is_blind for report in reports)
 
@@ -193,7 +191,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """Return the groups that must be planned again; the planner needs their loads."""
+    """Return the groups to plan again, for which the planner needs loads."""
     requested = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -205,15 +203,15 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the plan of the group is incomplete and a new plan may be better."""
+    """Return whether the plan of the group lacks partitions and a new plan may be better."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
 
 
 def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
-    """Return whether the plan has exactly the wanted partitions of the group within its limits; False if the
-    wanted partitions are unknown."""
+    """Return whether the plan has exactly the wanted partitions of the group, within its limits. Returns
+    False if the wanted partitions are unknown."""
     wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
     return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
 
@@ -223,7 +221,8 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """Return the number of partitions of each task. If `wanted` is given, only wanted partitions count."""
+    """Return the number of partitions of each task. `wanted`: count only these partitions; None counts
+    all."""
     return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 
@@ -232,8 +231,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the inputs and results of incomplete planning runs that remain valid for this plan. `answered`:
-    groups that were planned in this decision."""
+    """Return the incomplete planning runs that remain valid for this plan. `answered`: groups that were
+    planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -246,8 +245,8 @@ def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> di
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
-    """Return the plan for this world. A group that cannot be planned keeps its tasks and does not affect
-    others."""
+    """Return the next plan. A group that cannot be planned keeps its tasks, and does not affect other
+    groups."""
     replanned = groups_to_plan(world)
     group_plans: dict[GroupName, GroupPlan] = {}
     problems: dict[GroupName, Exception] = dict(world.wishes.problems)
@@ -293,8 +292,8 @@ def _housed(
     problems: dict[GroupName, Exception],
     now_ms: int,
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """Return the tasks with their instances, and the failed requests. If a result of the planner cannot be
-    placed, remove the result from `group_plans` and record a problem for its group."""
+    """Assign tasks to instances. Return the tasks, and the failed requests. If a group cannot be placed, its
+    plan is removed from `group_plans`, and a problem is recorded for the group."""
     with Bulkhead():  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
@@ -341,14 +340,14 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether loads are required but unknown, so that moves would be guesses."""
+    """Return whether a plan for the group would need loads that are unknown."""
     return group in world.loads and world.loads[group].is_blind
 
 
 def _moved(
     world: World, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """Return the tasks after the requests to move partitions to an instance, and the failed requests."""
+    """Apply the requests to move partitions to an instance. Return the tasks, and the failed requests."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):
@@ -357,8 +356,8 @@ def _moved(
 
 
 def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return, by datastream, the topics that other members of its group copy instead; None means all topics.
-    Omit datastreams that are alone in their group."""
+    """Return the topics of each datastream that another member of its group copies instead. None means all
+    topics. Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
         for member in members if len(members) > 1 else ():
@@ -371,7 +370,8 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Return requests that are unreadable, or whose group is not mirrored or could not be planned."""
+    """Return the errors of requests that are unreadable, or whose group is not mirrored or could not be
+    planned."""
     found: dict[str, Exception] = {
         request.identity: CorruptData(request.problem)
         for request in world.requests
@@ -388,9 +388,8 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """Return the planner's input for a group. Without known loads, requests to move placed partitions are
-    ignored. Limits that require more tasks apply even without known loads, unless the planner waits for
-    loads."""
+    """Return the input of the planner for a group. Without known loads, rebalance requests are ignored.
+    Limits that require more tasks still apply, unless the planner waits for loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
@@ -421,7 +420,7 @@ def planning_request(
 
 
 def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Return every task of the next plan; existing tasks keep their instance."""
+    """Return every task of the next plan. Existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
     for group in (*world.groups, *_resting(world)):
@@ -439,8 +438,8 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 
 
 def _resting(world: World) -> list[GroupName]:
-    """Return groups that keep their tasks without being planned: all their datastreams are paused, or the
-    group may belong to an unreadable datastream."""
+    """Return the groups that keep their tasks without planning. All their datastreams are paused, or the
+    group may belong to an unreadable definition."""
     named = {datastream.group for datastream in world.datastreams}
     return [
         group

@@ -1,4 +1,4 @@
-"""Division of a datastream's quota among its tasks. Pure."""
+"""Divides the quota of a datastream among its tasks. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mirror.model.identifiers import GroupName
 def quotas_by_task(
     task_counts: Mapping[GroupName, int], datastreams: Iterable[Datastream]
 ) -> dict[GroupName, float]:
-    """Return the quota of one task of each group in bytes per second; groups without a quota are omitted.
+    """Return the quota of each task of a group, in bytes per second. Groups without a quota are omitted.
 
-    Tasks have about equal loads, so equal shares leave the least of the quota unused. Every instance computes
-    the same shares independently, and their sum never exceeds the quota. Datastreams of one group share the
-    sum of their quotas.
+    All tasks of a group get the same share, because their loads are about equal. Every instance computes the
+    shares independently, and their sum never exceeds the quota. Datastreams of one group share the sum of
+    their quotas.
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:

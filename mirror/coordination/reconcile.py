@@ -1,14 +1,15 @@
-"""Determines the lanes that an instance must stop, start or wait for under a plan. Pure.
+"""Determines which lanes an instance must stop, start or wait for. Pure.
 
-An instance first publishes its holding: the epoch that it follows, the lanes that it is still releasing, and
-the groups whose lanes it may run. Only then does it read the holdings of other instances, and start lanes
-that no other instance holds. A live instance holds a lane if it may run lanes of its group and either follows
-another epoch or lists the lane as being released. While an instance of the group follows a newer epoch, no
-lane is started, because the newer epoch may have assigned the lane to that instance. If two instances want
-the same lane under different epochs, at least one of them therefore reads the holding of the other. An
-instance without a session runs no lanes: its own clock stopped it before its session could expire, and the
-broker rejects its writes after the new owner has written. A partition therefore never has two owners, and
-only moved partitions stop.
+An instance first publishes its holding: the plan epoch that it follows, the lanes that it is still releasing,
+and the groups whose lanes it may run. Then the instance reads the holdings of the other instances, and starts
+the lanes that no other instance holds. A live instance holds a lane if it may run lanes of its group, and if
+it either follows another epoch or lists the lane as being released. No lane is started while an instance of
+the group follows a newer epoch, because that epoch may have assigned the lane to that instance.
+
+Because each instance publishes before it reads, at least one of two instances that want the same lane sees
+the holding of the other. An instance without a session runs no lanes: it stops by its own clock before its
+session can expire. If a former owner writes nevertheless, the broker rejects these writes after the new owner
+has written. Therefore a partition never has two owners, and only moved partitions stop.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance. `desired`: lanes that the plan of `epoch` assigns to the instance. `running`:
-    lanes of the instance, including lanes that drain, with the specifications with which they were started.
-    `stopping`: lanes that are stopping."""
+    """State of one instance.
+
+    `desired`: lanes that the plan of `epoch` assigns to the instance. `running`: running and draining lanes,
+    with the specs with which they were started. `stopping`: lanes that are being stopped.
+    """
 
     epoch: Epoch
     desired: Mapping[LaneKey, LaneSpec]
@@ -47,7 +50,7 @@ class InstanceView:
 
 @dataclass(frozen=True)
 class LaneDuties:
-    """Lanes to stop now, the holding to publish before any lane is started, and lanes to start."""
+    """Lanes to stop, the holding to publish, and lanes to start afterwards."""
 
     stop: tuple[LaneKey, ...]
     holding: Holding
@@ -56,7 +59,7 @@ class LaneDuties:
 
 @dataclass(frozen=True)
 class LaneStarts:
-    """Lanes that may be started now, and lanes that another instance still holds."""
+    """Lanes that may start now, and lanes that another instance still holds."""
 
     start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]
@@ -64,16 +67,20 @@ class LaneStarts:
 
 @dataclass(frozen=True)
 class LaneSpecs:
-    """Lanes that a plan assigns to an instance. `problems`: lanes for which no spec could be built, with the
-    error."""
+    """Lanes that a plan assigns to an instance.
+
+    `problems`: error for each lane whose spec could not be built.
+    """
 
     specs: Mapping[LaneKey, LaneSpec]
     problems: Mapping[LaneKey, Exception]
 
 
 def duties(view: InstanceView) -> LaneDuties:
-    """Return the duties of an instance. The actions are idempotent. If the actions are interrupted, the next
-    call returns the remaining actions."""
+    """Return the duties of an instance.
+
+    All duties are idempotent. After an interruption, the next call returns the remaining duties.
+    """
     surplus = {key for key, spec in view.running.items() if needs_restart(spec, view.desired.get(key))}
     releasing = frozenset(key for key in surplus if key not in view.desired)
     groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
@@ -104,12 +111,13 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Return the desired lanes that this instance does not run yet, and that no other instance holds.
-    `others` must be read after our own holding was published. A value of None means that the instance has not
-    published a holding, and therefore has not started any lanes.
+    """Divide the missing lanes into lanes to start, and lanes that another instance still holds.
 
-    `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
-    writes. Lanes are not taken over from an instance with a newer epoch.
+    `others`: holdings of the other instances, read after this instance has published its own. None means that
+    an instance has not published a holding, and therefore has not started any lane.
+
+    `overdue`: lanes to take over from instances with an older epoch. The broker rejects the writes of these
+    instances. Lanes are never taken over from an instance with a newer epoch.
     """
     start: list[LaneSpec] = []
     waiting: dict[LaneKey, InstanceName] = {}
@@ -129,12 +137,12 @@ def lane_specs(
     bound: Mapping[ClusterRef, str] = _ANY_CLUSTER,
     first: Mapping[DatastreamName, FirstPartitions | None] = _NO_RECORDS,
 ) -> LaneSpecs:
-    """Return every lane that the plan assigns to the instance. `bound`: stored ids of clusters. `first`:
-    recorded partitions that existed when a datastream was first planned.
+    """Return every lane that the plan assigns to the instance.
 
-    There is no lane for a paused partition, or for a partition whose datastream was deleted after the plan.
-    If several datastreams of a group select a partition, the first of them by name that may copy it
-    determines the spec.
+    `bound`: stored ids of clusters. `first`: initial partitions of the datastreams.
+
+    Paused partitions, and partitions of a deleted datastream, have no lane. If several datastreams of a group
+    select a partition, the first by name that may copy the partition determines the spec.
     """
     placements = plan.of_instance(instance)
     members: dict[GroupName, list[Datastream]] = {placement.group: [] for placement in placements}
@@ -171,8 +179,10 @@ def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> froze
 
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
-    """Return the spec for copying a partition as its datastream requires. Transforms do not apply to the
-    canary topic, because they could drop or change canary records."""
+    """Return the spec of a lane from the definition of its datastream.
+
+    Transforms are not applied to the canary topic, because they could drop or change canary records.
+    """
     restart, policy = restart_of(datastream), datastream.policy
     if policy.transforms and key.partition.topic == datastream.selection.canary:
         policy = replace(policy, transforms=())
@@ -218,6 +228,8 @@ def _holder(
 
 
 def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance, ...]:
-    """Return all other instances, including a stale entry that has this instance's name and belongs to an
-    expired session."""
+    """Return all other instances.
+
+    Includes a stale entry of an expired session with the name of this instance.
+    """
     return tuple(instance for instance in live if instance.sequence != sequence)

@@ -1,4 +1,4 @@
-"""Assignment of tasks to instances: sticky, by task load and instance weight. Pure."""
+"""Assigns tasks to instances by task load and instance weight. Sticky. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Final, Protocol
 from mirror.model.identifiers import InstanceName, TaskName
 
 _LEAST_GAIN: Final = 0.01
-"""Minimum gain of an exchange as a fraction of the fuller instance's load; a smaller gain does not justify
-two moves."""
+"""Minimum gain of an exchange of two tasks, as a share of the load of the fuller instance."""
 
 _MOST_STEPS: Final = 500
 _MOST_COMPARED: Final = 40
-"""Maximum number of tasks of an instance that are considered for an exchange, to bound the time for huge
-plans."""
+"""Maximum number of tasks of an instance that are considered for an exchange, to limit the computing time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to place. `instance`: instance that runs the task now, if any. `is_pinned`: the task stays on
-    its instance while the instance is live."""
+    """A task to assign.
+
+    `instance`: instance that runs the task now, or None. `is_pinned`: the task stays on its instance while
+    the instance is live.
+    """
 
     task: TaskName
     bytes_per_second: float
@@ -31,7 +32,7 @@ class TaskLoad:
 
 
 class WeightedInstance(Protocol):
-    """Target of balancing: a live instance, or a hypothetical host."""
+    """A live instance, or a hypothetical host, to which tasks are assigned."""
 
     @property
     def name(self) -> str:
@@ -50,13 +51,16 @@ def balance_tasks(
 ) -> dict[TaskName, InstanceName | None]:
     """Return an instance for every task (None if there are no instances).
 
-    A task stays unless its instance is gone, its instance has more than its share of tasks (tasks * weight /
-    total weight, rounded up), or another instance would have less than its share rounded down. In these cases
-    the lightest tasks move. Unplaced tasks are assigned in descending order of load, each to the instance
-    with the least load for its weight. Finally, while the load of the fullest instance exceeds `imbalance`
-    times the mean load for its weight, one of its tasks moves to the emptiest instance, alone or in exchange
-    for another task. The move must reduce the load of the fullest instance by at least `least_gain` bytes per
-    second. Ties are broken by name, so that equal input gives equal output.
+    The share of an instance is the number of tasks, times its weight, divided by the total weight. A task
+    stays on its instance, except if the instance has left, if it has more than its share (rounded up), or if
+    another instance would have less than its share (rounded down). If tasks must leave an instance, the
+    lightest move. Unassigned tasks are assigned in descending order of load, each to the instance with the
+    least load for its weight.
+
+    Finally, while the load of the fullest instance exceeds `imbalance` times the mean load for its weight,
+    one of its tasks moves to the emptiest instance, alone or in exchange for another task. Each move must
+    reduce the load of the fullest instance by at least `least_gain` bytes per second. Ties are broken by
+    name, so that equal input gives equal output.
     """
     if not instances:
         return {task.task: None for task in tasks}
@@ -82,7 +86,7 @@ def balance_tasks(
 
 
 class _Bin:
-    """One instance and the tasks that it would run."""
+    """An instance, and the tasks that it would run."""
 
     def __init__(self, name: InstanceName, weight: float) -> None:
         self.name = name
@@ -98,7 +102,7 @@ class _Bin:
         return min(movable, key=lambda task: (task.bytes_per_second, task.task), default=None)
 
     def give_lightest(self, count: int) -> list[TaskLoad]:
-        """Remove and return at most `count` of the lightest tasks that are not pinned."""
+        """Remove and return the lightest tasks that are not pinned, at most `count`."""
         movable = [task for task in self.tasks.values() if not task.is_pinned]
         given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
         for task in given:
@@ -121,8 +125,10 @@ def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[Instan
 
 
 def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Assign unplaced tasks. The last tasks are reserved for instances below their share, so that placed
-    tasks need not move."""
+    """Assign the unassigned tasks.
+
+    The last tasks are reserved for instances below their share, so that assigned tasks need not move.
+    """
     missing = sum(max(0, math.floor(shares[bin_.name]) - len(bin_.tasks)) for bin_ in bins)
     in_order = sorted(unplaced, key=lambda task: (-task.bytes_per_second, task.task))
     for left, task in zip(range(len(in_order), 0, -1), in_order, strict=True):
@@ -134,8 +140,7 @@ def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceN
 
 
 def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Give tasks to every instance below its share (rounded down), from the instance that is furthest above
-    its share."""
+    """Give tasks to every instance below its share, from the instance that exceeds its share the most."""
     while True:
         poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
@@ -151,8 +156,11 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Balance the loads of instances in at most one step per task and at most `_MOST_STEPS` steps. Each step
-    relieves the fuller of two instances, so steps are never undone."""
+    """Balance the loads of instances.
+
+    Each step relieves the fuller of two instances, so steps are never undone. There is at most one step per
+    task, and at most `_MOST_STEPS` steps.
+    """
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
@@ -176,8 +184,11 @@ def _level(
 def _best_step(
     full: _Bin, empty: _Bin, may_give: bool, gain: float
 ) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """Return the task to give, and the task to receive in exchange or None, so that the higher of the two
-    relative loads is minimal. Return None if no step relieves the fuller instance by more than `gain`."""
+    """Return the task to give, and the task to receive in exchange or None.
+
+    The result minimises the higher of the two relative loads. Returns None if no step relieves the fuller
+    instance by more than `gain`.
+    """
     best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
@@ -190,8 +201,10 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """Return the tasks that are not pinned, sorted by name; if there are too many, return a sample across all
-    loads."""
+    """Return the tasks that are not pinned, sorted by name.
+
+    If there are too many, returns a sample across all loads.
+    """
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

@@ -1,5 +1,7 @@
-"""Assigns every task of the next plan to an instance: a task stays, returns to its former instance, or moves
-on request. Pure."""
+"""Assigns every task of the next plan to an instance. Pure.
+
+A task stays on its instance, returns to its former instance, or moves on request.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,12 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TaskPlacementRules:
-    """`return_delay_ms`: an instance that returns within this time gets its former tasks back. `imbalance`:
-    ratio of an instance's load to the mean load for its weight; above this ratio, tasks are moved for balance
-    alone. `least_gain`: bytes per second by which such a move must relieve the fuller instance."""
+    """Rules for the assignment of tasks.
+
+    `return_delay_ms`: an instance that returns within this time gets its former tasks back. `imbalance`:
+    ratio of the load of an instance to the mean load for its weight, above which tasks are moved to balance
+    loads. `least_gain`: minimum load in bytes per second of which such a move relieves the fuller instance.
+    """
 
     return_delay_ms: int = 0
     imbalance: float = math.inf
@@ -29,7 +34,10 @@ class TaskPlacementRules:
 
 @dataclass(frozen=True)
 class TaskContent:
-    """A task before placement. `instance`: instance that runs the task now, or that a request names."""
+    """A task before its assignment.
+
+    `instance`: instance that runs the task now, or that a request names.
+    """
 
     group: GroupName
     partitions: frozenset[TopicPartition]
@@ -39,7 +47,7 @@ class TaskContent:
 
 
 def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
-    """Return the instances that may receive tasks. If all instances are leaving, return all."""
+    """Return the instances that may get tasks: those that are not leaving, or all if all are leaving."""
     return tuple(instance for instance in live if not instance.is_leaving) or tuple(live)
 
 
@@ -50,8 +58,10 @@ def place_tasks(
     rules: TaskPlacementRules,
     now_ms: int,
 ) -> tuple[TaskPlacement, ...]:
-    """Return the tasks with their instances, sorted by group and name. The plan store uses the same order, so
-    that equal plans compare equal."""
+    """Return the tasks with their instances, sorted by group and name.
+
+    The plan store uses the same order, so that equal plans compare equal.
+    """
     back = _returning(plan, live, rules, now_ms)
     placed = balance_tasks(
         [
@@ -69,7 +79,7 @@ def place_tasks(
 def departures(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
-    """Return the absent and leaving instances to record in the next plan."""
+    """Return the absent and leaving instances to store in the next plan."""
     here, present = {instance.name for instance in staying(live)}, {instance.name for instance in live}
     remembered = {
         name: departure
@@ -87,9 +97,12 @@ def departures(
 def move_to_host(
     tasks: Mapping[TaskName, TaskContent], request: MoveRequest, live: Sequence[LiveInstance]
 ) -> dict[TaskName, TaskContent]:
-    """Move the partitions to a task on the requested instance: the task of their group with the fewest
-    partitions, or a new task if the group has none there. Ignore partitions that the group does not mirror.
-    Raises InvalidRequest if no live instance has the requested name."""
+    """Move partitions to a task on the requested instance.
+
+    The task is that of their group with the fewest partitions there, or a new task if there is none.
+    Partitions that the group does not mirror are ignored. Raises InvalidRequest if no live instance has the
+    requested name.
+    """
     target = next(
         (instance.name for instance in staying(live) if request.host in {instance.name, instance.host}), None
     )

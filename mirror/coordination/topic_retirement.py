@@ -27,24 +27,27 @@ class RetirementPhase(StrEnum):
 
 
 class WriteDenial(StrEnum):
-    """State of the ACL that denies writes. `WANTED`: the ACL may or may not exist yet."""
+    """State of the ACL that denies writes.
+
+    `WANTED`: the ACL may or may not exist yet.
+    """
 
     WANTED = "wanted"
     MADE = "made"
     FOUND = "found"
-    """The ACL existed before the retirement, so it is not deleted."""
+    """The ACL existed before the retirement, so it must not be deleted."""
     NO_AUTHORIZER = "no-authorizer"
     NOT_WANTED = "not-wanted"
 
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Retirement of a topic; times in epoch milliseconds.
+    """Retirement of a topic. Times are in epoch ms.
 
-    `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams whose
-    expression matches only this topic. `paused`: members of `selected` that the retirement pauses and a
-    restoration resumes. `due_ms`: end of the waiting time, 0 before the topic is sealed. `emptied`: number of
-    partitions whose records are deleted. `problem`: error of the last attempt.
+    `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams that
+    select only this topic. `paused`: those datastreams that the retirement pauses and a restoration resumes.
+    `due_ms`: end of the waiting time, 0 before the topic is sealed. `emptied`: number of partitions whose
+    records are deleted. `problem`: error of the last attempt.
     """
 
     cluster: ClusterRef
@@ -77,17 +80,19 @@ class Retirement:
         return self.phase is RetirementPhase.SEALED and now_ms >= self.due_ms
 
     def deleting(self) -> Retirement:
-        """Return the retirement in its phase DELETING, in which records are deleted."""
+        """Return the retirement in the phase DELETING."""
         return replace(self, phase=RetirementPhase.DELETING, problem="")
 
     def restoring(self) -> Retirement:
-        """Return the retirement in its phase RESTORING, in which its earlier steps are undone."""
+        """Return the retirement in the phase RESTORING."""
         return replace(self, phase=RetirementPhase.RESTORING, problem="")
 
 
 def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
-    """Return the reasons not to delete a sealed topic now. Any use of the topic since it was sealed prevents
-    the deletion, independently of the configured limits."""
+    """Return the reasons not to delete a sealed topic.
+
+    Any use of the topic after the seal prevents the deletion, independently of the configured limits.
+    """
     found = dict.fromkeys(evidence.reasons)
     seen = evidence.sighting
     if evidence.look.ends != retirement.ends:

@@ -1,9 +1,9 @@
-"""Decision whether a topic is unused. Pure.
+"""Decides whether a topic is unused. Pure.
 
-A check records the state of a topic at one time. A sighting summarizes all checks of a topic: when the topic
-was first seen, since when it has been observed without a gap, and since when no records were written. A topic
-is unused if there is no reason to keep it. Every unknown fact is a reason to keep the topic. Timestamps of
-records are not used, because a topic that was filled today may contain records from last year.
+A check records the state of a topic at one time. A sighting summarises all checks of the topic: the time of
+the first check, the start of gapless observation, and the time of the last write. A topic is unused if there
+is no reason to keep it. Every unknown fact is a reason to keep it. Record timestamps are not used, because a
+topic that was filled today may contain records from last year.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
 
 DAY_MS: Final = 86_400_000
 LONGEST_GAP_MS: Final = 3 * DAY_MS
-"""Maximum time between two checks for which every reader is still detected. Kafka keeps the committed offsets
-of a group without members for seven days by default."""
+"""Maximum time between two checks, so that every reader is detected.
+
+By default, Kafka keeps the committed offsets of a group without members for seven days.
+"""
 _SERVICE_PREFIX: Final = "_"
 """Prefix of topics that belong to Kafka or to tools, such as `__consumer_offsets` and `_schemas`."""
 
 
 class TopicReader(NamedTuple):
-    """A consumer group that reads a topic. `has_members`: the group is active. `has_offsets`: the group has
-    committed offsets for the topic."""
+    """A consumer group that reads a topic.
+
+    `has_members`: the group is active. `has_offsets`: the group has committed offsets for the topic.
+    """
 
     group: str
     has_members: bool
@@ -38,11 +42,11 @@ class TopicReader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """A topic at one time.
+    """State of a topic at one time.
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
-    empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
-    consumer groups, except groups of the mirror. `internal`: Kafka marks the topic as internal.
+    empty if an end offset is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound.
+    `readers`: consumer groups, except groups of the mirror. `internal`: Kafka marks the topic as internal.
     `is_compacted`: None if unknown.
     """
 
@@ -58,8 +62,10 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """All topics of a cluster at one time. `unknown_groups`: consumer groups whose topics could not be
-    determined."""
+    """State of all topics of a cluster at one time.
+
+    `unknown_groups`: consumer groups whose topics are unknown.
+    """
 
     cluster_id: str
     topics: Mapping[str, TopicLook]
@@ -67,11 +73,10 @@ class ClusterLook:
 
 
 class TopicSighting(NamedTuple):
-    """Summary of all checks of a topic; times in epoch milliseconds.
+    """Summary of all checks of a topic. Times are in epoch ms.
 
-    `first_ms`: first check. `watched_ms`: first check since the last gap between checks. `seen_ms`: last
-    check. `quiet_ms`: check since which the end offsets have not changed. `read_ms`: last check with a
-    reader, 0 if there was none.
+    `first_ms`: first check. `watched_ms`: first check after the last gap. `seen_ms`: last check. `quiet_ms`:
+    first check with the current end offsets. `read_ms`: last check with a reader, 0 if there was none.
     """
 
     topic_id: str
@@ -84,7 +89,7 @@ class TopicSighting(NamedTuple):
 
 
 def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
-    """Return the sighting updated with another check. A topic with a different id counts as a new topic."""
+    """Add a check to a sighting. A topic with another id counts as a new topic."""
     if before is None or before.topic_id != look.topic_id:
         return TopicSighting(
             look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends
@@ -122,8 +127,10 @@ class KeepReason(StrEnum):
 
 
 class TopicSelector(NamedTuple):
-    """A datastream that copies from or writes to a topic. `is_only`: the expression of the datastream matches
-    only this topic. `is_halted`: the datastream is paused or stopped."""
+    """A datastream that reads or writes a topic.
+
+    `is_only`: the datastream selects only this topic. `is_halted`: the datastream is paused or stopped.
+    """
 
     datastream: DatastreamName
     owner: str
@@ -133,8 +140,11 @@ class TopicSelector(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnusedRules:
-    """Limits of the decision. `days`: minimum age of a topic, and minimum time without use. `keep`: names of
-    topics to keep, with `*` for any text. `own`: topics of this service."""
+    """Rules for unused topics.
+
+    `days`: minimum age of a topic, and minimum time without use. `keep`: names of topics to keep, where `*`
+    matches any text. `own`: topics of this service.
+    """
 
     days: int = 60
     keep: tuple[str, ...] = ()
@@ -148,8 +158,11 @@ class UnusedRules:
 
 @dataclass(frozen=True, slots=True)
 class TopicEvidence:
-    """All facts about a topic of one cluster. `sighting`: None if the topic was never seen before. `reasons`:
-    reasons to keep the topic; empty if the topic is unused."""
+    """All facts about a topic of one cluster.
+
+    `sighting`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
+    is unused.
+    """
 
     cluster: ClusterRef
     topic: str
@@ -204,8 +217,8 @@ def selectors_of(
 ) -> tuple[TopicSelector, ...]:
     """Return the datastreams that read or write a topic.
 
-    `aliases`: aliases that may refer to the cluster of the topic. `topics_of`: topics of source clusters,
-    None if unknown. Any expression other than the exact name of the topic may also match other topics.
+    `aliases`: aliases that may refer to the cluster of the topic. `topics_of`: callback that returns the
+    topics of a source cluster, None if unknown.
     """
     found = []
     for datastream in datastreams:

@@ -1,7 +1,7 @@
 """Runs calls to possibly slow servers on background threads, so that they do not block the leader's tick.
 
-Calls are grouped into lines; each line has its own thread. The caller waits briefly for a result, but not on
-a line that is already slow. The total wait for any number of slow lines is not longer than the wait for one
+Calls are grouped into lines, and each line has its own thread. The caller waits briefly for a result, but
+does not wait for a line that is already slow. Several slow lines together delay the caller no longer than one
 slow line.
 """
 
@@ -23,12 +23,11 @@ from mirror.ports import LoadProvider
 
 _T = TypeVar("_T")
 _REFILL: Final = 0.1
-"""Seconds by which the wait budget of a thread grows per elapsed second."""
+"""Seconds by which the wait budget grows per elapsed second."""
 _LEAST_SECONDS: Final = 0.05
-"""Seconds that a call may wait on a fast line after slow lines have used up the wait budget."""
+"""Seconds that a call may wait for a fast line when the wait budget is empty."""
 _FRESH_SECONDS: Final = 15.0
-"""Maximum age of a result in seconds. A waiting caller gets the result as soon as it arrives, so an older
-result belongs to an abandoned call."""
+"""Maximum age of a result in seconds. An older result belongs to an abandoned call."""
 
 
 class CallPending(TimedOut):
@@ -39,10 +38,10 @@ class BackgroundCalls(Protocol):
     """Runs jobs that may take long, such as requests to slow servers."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """Return the result of the job, or of a running job with the same key.
+        """Run a job, and return its result. A running job with the same key is reused.
 
-        Jobs of one line run one after another. Raises the exception of the job, and CallPending if its result
-        did not arrive in time.
+        Jobs of one line run one after another. Raises the error of the job; CallPending if the result did not
+        arrive in time.
         """
         ...
 
@@ -60,21 +59,22 @@ class WaitBudget:
         self._counted_at: float | None = None
 
     def left(self, now: float) -> float:
-        """Return the seconds that a wait starting at `now` (monotonic seconds) may take."""
+        """Return how many seconds a wait that starts at `now` (monotonic seconds) may take."""
         if self._counted_at is not None:
             self._left = min(self._limit, self._left + (now - self._counted_at) * _REFILL)
         self._counted_at = now
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Deduct from the budget the wait that started with the last call of `left` and ends at `now`."""
+        """Subtract a wait from the budget. The wait started with the last call of `left`, and ends at
+        `now`."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now
 
 
 class ThreadedCalls:
-    """Runs the jobs of each line on a daemon thread of that line.
+    """Runs the jobs of each line on a separate daemon thread.
 
     `wake`: called on the line's thread when a result has arrived too late for its caller.
     """
@@ -86,7 +86,7 @@ class ThreadedCalls:
         self._lines: dict[str, _Line] = {}
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """Return the result as specified by `BackgroundCalls.ask`. Used by one thread."""
+        """Run a job, as `BackgroundCalls.ask` does. Not thread-safe."""
         if line not in self._lines:
             self._lines = {name: line for name, line in self._lines.items() if not line.is_forgotten()}
             self._lines[line] = _Line(line, self._patience)
@@ -97,7 +97,7 @@ class ThreadedCalls:
 
 
 class _Line:
-    """A line runs its jobs one after another and keeps results until they are fetched.
+    """Runs jobs one after another, and keeps results until they are fetched.
 
     The thread of a line ends when no jobs remain. A line becomes slow when a result takes longer than
     `patience_seconds`, and fast again when a job succeeds within that time. Callers therefore do not wait for
@@ -139,7 +139,7 @@ class _Line:
         return answer.result()
 
     def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
-        """Return whether to wait for the result: only on a fast line, and only if no other job precedes
+        """Return whether to wait for a result: only on a fast line, and only if no other job is queued before
         it."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()

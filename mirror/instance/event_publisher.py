@@ -1,4 +1,4 @@
-"""Publishes the leader's actions. Events are stored in the coordination store and sent as records.
+"""Publishes the actions of the leader as events, in the coordination store and in a topic.
 
 Changes of definitions are stored together with their events.
 """
@@ -32,8 +32,10 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events. Raises only failures of the store, so that other failures do not stop the
-    leader."""
+    """Stores and sends events.
+
+    Raises only errors of the coordination store, so that other failures do not stop the leader.
+    """
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
         self.log = log
@@ -45,16 +47,18 @@ class EventPublisher:
         self._guard(events, lambda: self.log.append(events))
 
     def sent(self, events: Events) -> None:
-        """Send events that were already stored together with their cause."""
+        """Send events that were already stored in the transaction of the change."""
         self._guard(events, self.log.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
-        """Keep the events of a plan before it is published, because a failed publication may still take
-        effect."""
+        """Remember the events of a plan before the plan is published.
+
+        A publication that seems to fail may still take effect.
+        """
         self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
-        """Publish the events of the last plan published, if that plan is in effect."""
+        """Publish the remembered events if their plan is in effect."""
         if self._unpublished is None:
             return
         plan, events = self._unpublished
@@ -71,7 +75,7 @@ class EventPublisher:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A change, the nodes stored together with it, and its events."""
+    """A change, its events, and the nodes that are stored in the same transaction."""
 
     change: StoreDefinition
     before: StoredDatastream
@@ -81,8 +85,10 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions that the leader changed. `look_again`: called after a concurrent change of a
-    definition, to read it again."""
+    """Stores definitions that the leader has changed.
+
+    `look_again`: callback that reads a definition again after a concurrent change.
+    """
 
     def __init__(
         self,
@@ -149,12 +155,12 @@ class DefinitionWriter:
 
 
 def _change_events(change: StoreDefinition, now_ms: int) -> Events:
-    """Return the event of a definition change; nothing for a change that is not reported."""
+    """Return the event of a definition change, or nothing if the change is not reported."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
 
 
 def _audit_change(before: Datastream, change: StoreDefinition) -> None:
-    """Log a change that no caller has requested: the end of a time to live or of a pause.
+    """Log a change that no caller requested: the end of a time to live or of a pause.
 
     Requested changes are already in the audit log.
     """
@@ -168,7 +174,10 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
 
 
 def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
-    """Log the removal of a definition. `removed`: last state of a removed definition, if readable."""
+    """Log the removal of a definition.
+
+    `removed`: last state of the definition, None if it was unreadable.
+    """
     asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
     audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")
 

@@ -1,9 +1,8 @@
-"""Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
+"""Loop of an instance: joins the service, follows plans, and releases lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. All workers are killed
-if the store has not responded for longer than the lease allows (by this instance's clock), or if the session
-has ended. No other instance may start their lanes before all workers are killed. The instance then joins
-again.
+One thread makes all decisions. Watches, session changes and workers only put items into its inbox. All
+workers are killed if the session has ended, or if the coordination store has not responded for longer than
+the lease allows. Only then may other instances start their lanes. The instance then joins again.
 """
 
 from __future__ import annotations
@@ -96,11 +95,11 @@ class Follower(BackgroundThread):
 
     @property
     def has_drained(self) -> bool:
-        """True if `drain` was called and no task remains that another instance could take."""
+        """True if `drain` was called and no task remains that another instance could run."""
         return self._drained.is_set()
 
     def wake(self) -> None:
-        """Note that the shared state changed. Called by watches, from any thread."""
+        """Signal a change of the shared state. Called by watches, from any thread."""
         self._inbox.put("wake")
 
     def session_changed(self, state: SessionState) -> None:
@@ -112,8 +111,8 @@ class Follower(BackgroundThread):
     def attend(self) -> None:
         """Extend the leases while an iteration of the loop waits for the coordination store.
 
-        Every thread that waits for the store calls this periodically, because with slow responses an
-        iteration with many requests takes longer than a lease. A call has an effect only in the thread that
+        Every thread that waits for the store calls this method periodically. If the store is slow, an
+        iteration with many requests takes longer than a lease. The call has an effect only in the thread that
         runs the current iteration.
         """
         if threading.get_ident() == self._turning:
@@ -127,8 +126,10 @@ class Follower(BackgroundThread):
         super().start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
-        or until no other instance can run these tasks."""
+        """Move the tasks of this instance to other instances.
+
+        Waits until the tasks have moved, or until no other instance can run them.
+        """
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -141,7 +142,10 @@ class Follower(BackgroundThread):
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Run the loop once, waiting at most `wait_seconds` for an item of the inbox."""
+        """Run one iteration of the loop.
+
+        `wait_seconds`: maximum time to wait for an item in the inbox.
+        """
         self._turning = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()
@@ -209,8 +213,7 @@ class Follower(BackgroundThread):
         self._callbacks.membership_changed(None)
 
     def _report_losses(self) -> None:
-        """Report lost worker processes. After an error, the lanes are reported again in the next iteration of
-        the loop."""
+        """Report lost worker processes. After an error, the next iteration retries."""
         losses = self._supervisor.losses
         if losses:
             self._callbacks.report_losses(tuple(losses))
@@ -248,8 +251,8 @@ class Follower(BackgroundThread):
     def _joined(self) -> LiveInstance | None:
         """Join the live instances, and return the membership; None if the instance has to wait.
 
-        Waits for the workers first: a live instance gets partitions, and these would not be copied until
-        workers run.
+        Waits for the workers first. A live instance gets partitions, and they would not be copied without
+        workers.
         """
         if not self._supervisor.health.is_ready:
             self._trouble = "waiting for the workers to start"
@@ -262,8 +265,7 @@ class Follower(BackgroundThread):
         return self.membership.me
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
-        """Continue to leave until the leader has moved the tasks of this instance, and this instance has
-        released them."""
+        """Continue to leave, until the tasks have moved and this instance has released them."""
         if not self._is_leaving or self.has_drained:
             return
         stays = self.membership.begin_to_leave(me)

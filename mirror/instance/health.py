@@ -1,4 +1,7 @@
-"""Health of this instance. If a thread ends unexpectedly, its part stays unhealthy and the instance stops."""
+"""Health of this instance.
+
+If a thread ends unexpectedly, its component stays unhealthy and the instance stops.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HealthCondition:
-    """Condition reported by one part."""
+    """Health of one component."""
 
     is_well: bool
     sentence: str
 
 
 class Health:
-    """Conditions of all parts. Thread-safe: the parts report; REST and the service read the conditions."""
+    """Health of all components. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,12 +27,12 @@ class Health:
         self._died = threading.Event()
 
     def report(self, part: str, is_well: bool, sentence: str) -> None:
-        """Replace the condition of a part."""
+        """Replace the health of a component."""
         with self._lock:
             self._conditions[part] = HealthCondition(is_well, sentence)
 
     def forget(self, part: str) -> None:
-        """Remove a part for which this instance is no longer responsible."""
+        """Remove a component for which this instance is no longer responsible."""
         with self._lock:
             self._conditions.pop(part, None)
 
@@ -40,15 +43,15 @@ class Health:
 
     @property
     def has_died(self) -> threading.Event:
-        """Event that is set when a part died."""
+        """Event that is set when a thread has ended unexpectedly."""
         return self._died
 
     def conditions(self) -> Mapping[str, HealthCondition]:
-        """Return a copy of the latest condition of every part."""
+        """Return the latest health of every component."""
         with self._lock:
             return dict(self._conditions)
 
     @property
     def is_well(self) -> bool:
-        """True if every part is healthy."""
+        """True if every component is healthy."""
         return all(condition.is_well for condition in self.conditions().values())

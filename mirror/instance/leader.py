@@ -1,6 +1,8 @@
-"""The leader: reads the state of the service in each tick, and publishes a new plan if necessary. Every
-instance runs this thread, but it acts only while the instance has the lowest sequence number of the live
-instances. A tick returns a sentence with its decision and the reason, which is logged when it changes."""
+"""Leader thread. In each tick, it reads the state of the service, and publishes a new plan if necessary.
+
+Every instance runs this thread, but only the live instance with the lowest sequence number acts as leader. A
+tick returns a sentence with its decision and the reason. The sentence is logged when it changes.
+"""
 
 from __future__ import annotations
 
@@ -61,16 +63,16 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
-"""States in which the topics at the destination are prepared and checked."""
+"""Statuses in which the destination topics are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. Failures of the store affect all datastreams, so they end the tick."""
+"""Errors of the coordination store. Such an error affects all datastreams, so it ends the tick."""
 
 
 class Leader(BackgroundThread):
     """Runs the leader's ticks on one thread, started by `start` and ended by `stop`.
 
-    `awake`: set from any thread when the shared state has changed; the next tick then follows at once.
+    `awake`: event that starts the next tick at once. Any thread may set it when the shared state has changed.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Leader(BackgroundThread):
 
     @property
     def is_leading(self) -> bool:
-        """True if the last tick ran as leader, under the current membership of this instance."""
+        """True if the last tick ran as leader, and this instance has not left since."""
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
@@ -130,12 +132,12 @@ class Leader(BackgroundThread):
 
     @property
     def loads(self) -> Mapping[LoadSource, LoadStatus]:
-        """State of the loads of each source while this instance leads. Safe to read from any thread."""
+        """State of the loads of each load source, while this instance leads. Thread-safe."""
         return self._load_watch.standings if self.is_leading else {}
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Number of topics with illegal names by cluster while leading. Safe to read from any thread."""
+        """Number of topics with illegal names by cluster, while this instance leads. Thread-safe."""
         return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property
@@ -145,17 +147,18 @@ class Leader(BackgroundThread):
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Result of each group's latest planning run while this instance leads. Thread-safe."""
+        """Result of the latest planning run of each group, while this instance leads. Thread-safe."""
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set this instance's membership; None if it is not a member. Called from the follower's thread."""
+        """Set the membership of this instance, None if it is not a member. Called by the follower's
+        thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
 
     def wake(self) -> None:
-        """Note that the shared state changed. Called by watches, from any thread."""
+        """Signal a change of the shared state. Called by watches, from any thread."""
         self._awake.set()
 
     def _run(self) -> None:
@@ -213,7 +216,7 @@ class Leader(BackgroundThread):
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """Discard the state that only a leader reports, after losing leadership."""
+        """Discard the state of a leader after losing leadership."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()
@@ -222,7 +225,7 @@ class Leader(BackgroundThread):
         self._assessments.resign()
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
-        """Do the work of the leader for every datastream. A failure affects only its own datastream."""
+        """Run the leader's steps for every datastream. A failure affects only its own datastream."""
         datastreams = definitions.datastreams
         stored = {definition.datastream.name: definition for definition in definitions.readable}
         self._board.begin()
@@ -262,7 +265,7 @@ class Leader(BackgroundThread):
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store the initial partitions of a new datastream before a plan contains partitions added later."""
+        """Store the initial partitions of new datastreams, before a plan contains partitions added later."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )
@@ -272,7 +275,7 @@ class Leader(BackgroundThread):
                     self._stores.beginnings.record(member, topics[member.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """Apply one step of a stored proposal; the next tick follows immediately."""
+        """Apply one step of a proposed plan. The next tick follows immediately."""
         failure = application.failure
         try:
             if application.decision is not None:

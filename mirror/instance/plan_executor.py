@@ -1,8 +1,8 @@
-"""Carries out the plan on one instance: applies the decisions of `coordination.reconcile`.
+"""Executes the plan on one instance, according to `coordination.reconcile`.
 
-Each call of `obey` is one round: read changes, stop surplus lanes, publish the holding of this instance, read
-the holdings of other instances, and start lanes that no other instance holds. If a round fails, the next
-round continues.
+Each call of `obey` is one round. A round reads changes, stops surplus lanes, publishes the holding of this
+instance, reads the holdings of other instances, and starts lanes that no other instance holds. If a round
+fails, the next round continues.
 """
 
 from __future__ import annotations
@@ -46,19 +46,21 @@ from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
 _RESTS: Final = 4
-"""Minimum pause between two reads of the definitions, as a multiple of the duration of a read, so that
-constant changes leave most of the CPU time for REST."""
+"""Minimum pause between two reads of the definitions, as a multiple of the duration of a read.
+
+The pause leaves most of the CPU time for REST if definitions change constantly.
+"""
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000
-"""Lanes that start within this time after the loss of an instance count as taken over from that instance."""
+"""Time after the loss of an instance within which newly started lanes count as taken over from it."""
 
 
 @dataclass(frozen=True)
 class FollowerCallbacks:
-    """Functions that the follower calls on its thread.
+    """Callbacks that the follower calls on its thread.
 
-    `membership_changed` gets the membership of this instance, or None if it has none. `report_losses` stores
-    and publishes lost worker processes. `event_drops` returns the drops of events of this process.
+    `membership_changed`: receives the membership of this instance, or None. `report_losses`: stores and
+    publishes lost worker processes. `event_drops`: returns the number of dropped events of this process.
     """
 
     membership_changed: Callable[[LiveInstance | None], None]
@@ -68,7 +70,7 @@ class FollowerCallbacks:
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores that an instance reads and writes, and the functions that it calls."""
+    """Stores that an instance reads and writes, and its callbacks."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -125,8 +127,9 @@ class ReadSchedule:
 
 
 class PlanExecutor:
-    """Executes plans. Used by the follower's thread. `wake` is called, from any thread, when shared state
-    changes.
+    """Executes plans. Used by the follower's thread.
+
+    `wake`: called from any thread when the shared state has changed.
     """
 
     def __init__(
@@ -151,7 +154,7 @@ class PlanExecutor:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all state that was read from the coordination store or published there."""
+        """Discard all state that was read from or written to the coordination store."""
         self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
@@ -166,7 +169,7 @@ class PlanExecutor:
         """All definitions, as last read; None before the first read after joining."""
 
     def joined(self) -> None:
-        """Note that the instance has just joined, and therefore has published an empty holding."""
+        """Record that the instance has just joined, with an empty holding."""
         self._announced = Holding()
         self._reads.changed(now=True)
 
@@ -201,7 +204,7 @@ class PlanExecutor:
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes assigned to this instance that have not started, and that no other instance seems to run."""
+        """Lanes assigned to this instance that neither it nor another instance runs."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
@@ -211,7 +214,7 @@ class PlanExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """True if the latest plan that was read assigns no lane to this instance, and no lane runs."""
+        """True if the latest plan assigns no lane to this instance, and no lane runs."""
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
@@ -248,7 +251,7 @@ class PlanExecutor:
         self._wake()
 
     def _look(self, me: LiveInstance) -> None:
-        """Read the plan and definitions, and recompute the desired lanes if either differs.
+        """Read the plan and the definitions, and recompute the desired lanes after a change.
 
         Raises SessionLost if this instance is no longer live in the coordination store.
         """
@@ -277,8 +280,10 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the desired lanes. Running lanes that can no longer be described to a worker continue
-        unchanged."""
+        """Set the desired lanes.
+
+        A running lane whose spec cannot be built any longer continues unchanged.
+        """
         for key in found.problems.keys() - self._undescribed.keys():
             _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
@@ -288,8 +293,8 @@ class PlanExecutor:
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
         """Start the missing lanes that no other instance holds.
 
-        Holdings are read after this instance has published its own. So this instance sees the holdings of
-        instances that published before it, and instances that publish later see its holding.
+        Call this after the holding of this instance was published. This instance then sees every holding that
+        was published earlier, and instances that publish later see its holding.
         """
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
@@ -316,8 +321,7 @@ class PlanExecutor:
         _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
 
     def _loss(self) -> LaneLoss | None:
-        """Return the recent loss of an instance from which lanes are taken over now; None if there was
-        none."""
+        """Return the recent loss of an instance whose lanes are taken over now, or None."""
         now_ms = self._clock.now_ms()
         lost = [
             (departure.left_ms, name)
@@ -331,5 +335,5 @@ class PlanExecutor:
 
 
 def _describes(plan: Plan) -> tuple[object, object]:
-    """Return the parts of a plan from which lanes are computed."""
+    """Return the parts of a plan that determine the lanes."""
     return plan.tasks, plan.excluded

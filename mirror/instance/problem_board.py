@@ -1,4 +1,4 @@
-"""Problems of single datastreams found by the leader.
+"""Problems that the leader finds with individual datastreams.
 
 Problems are collected during a tick, and then stored for all instances, reported in health, and returned as
 events.
@@ -28,16 +28,16 @@ from mirror.ports import Clock
 _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
 _MOST_PUBLISHED: Final = 5
-"""Number of reasons of one problem that become events."""
+"""Maximum number of reasons of one problem that are published as events."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
     """Collects problems. Used by the leader's thread; `problems` may be read from any thread.
 
-    A tick starts with `begin` and ends with `settle`. The leader runs each step for a datastream within
-    `guarding`, or reports its failure with `note`. If a tick fails in between, the result of the previous
-    tick is kept.
+    A tick starts with `begin` and ends with `settle`. In between, the leader runs each step for a datastream
+    within `guarding`, or reports its failure with `note`. If a tick fails, the result of the previous tick is
+    kept.
     """
 
     def __init__(self, store: ProblemStore, health: Health, clock: Clock) -> None:
@@ -69,8 +69,10 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for the given datastreams. Every exception, except those of the classes in `through`,
-        excludes these datastreams from planning."""
+        """Run a step for datastreams. An exception excludes them from planning.
+
+        `through`: exception classes that are raised instead.
+        """
         try:
             yield
         except through:
@@ -125,7 +127,7 @@ class ProblemBoard:
         """Add a warning that depends on the current traffic.
 
         The warning is shown after other warnings, and only if the datastream is not excluded from planning.
-        The warning causes no event.
+        The problem is not published as an event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 
@@ -135,10 +137,10 @@ class ProblemBoard:
         me: InstanceName,
         publish: Callable[[tuple[PlacementEvent, ...]], None],
     ) -> None:
-        """End a tick: report started and ended problems, store them, and publish all sentences in health.
+        """End a tick: store the problems, report new and ended problems, and update health.
 
-        `sentences`: sentences of datastreams without problems. Raises Unreachable and CoordinationError; the
-        next tick then completes the work.
+        `sentences`: health messages of datastreams without problems. Raises Unreachable and
+        CoordinationError; the next tick then completes the work.
         """
         shown = self._stored or _NOTHING
         before = {name: problem for name, problem in shown.items() if problem.is_told}
@@ -184,17 +186,17 @@ class ProblemBoard:
         self._stored = found
 
     def resign(self) -> None:
-        """Stop leading: discard all problems."""
+        """Discard all problems after losing leadership."""
         self._stored = None
         self._logged = {}
         self._published = {}
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
-        """Return whether to report the reason.
+        """Return whether to publish the reason as an event.
 
-        The first reason of a problem is reported, and also a few later reasons that differ in more than
-        numbers. A recurring reason is reported once, so that alternating reasons do not cause many events.
+        The first reason of a problem is published, and a few later reasons that differ in more than numbers.
+        A recurring reason is published once, so that alternating reasons do not cause many events.
         """
         if before is None:
             return True

@@ -1,5 +1,8 @@
-"""A running instance. The parts of an instance are started in order and stopped in reverse order, even if
-only some were started."""
+"""A running instance.
+
+The components of the service are started in order and stopped in reverse order, even if only some were
+started.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mirror.instance.leader import Leader
 
 
 class CoordinationSession(Protocol):
-    """Session on which all shared state depends."""
+    """Coordination session of the instance."""
 
     def start(self) -> None:
         """Connect. Raises Unreachable."""
@@ -25,7 +28,10 @@ class CoordinationSession(Protocol):
 
 
 class Instance:
-    """Starts the session, then the follower, then the leader. `prepare` runs once the session is up."""
+    """Starts the session, then the follower, then the leader.
+
+    `prepare`: callback when the session is connected.
+    """
 
     def __init__(
         self,
@@ -43,8 +49,7 @@ class Instance:
         self._started: list[Callable[[float], None]] = []
 
     def start(self) -> None:
-        """Start all parts; if one fails, stop the parts that were already started. Raises Unreachable and
-        NewerFormat."""
+        """Start all components. If one fails, stop the started ones. Raises Unreachable, NewerFormat."""
         with ExitStack() as undo:
             undo.callback(self.stop, 5.0)
             self._session.start()
@@ -57,10 +62,10 @@ class Instance:
             undo.pop_all()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Hand over the tasks of this instance, stop leading, drain the remaining lanes, and end the session.
-        Safe to call twice.
+        """Hand over all tasks, stop leading, drain the remaining lanes, and end the session. Safe to call
+        twice.
 
-        A leader stays leader until its tasks have moved, because it must reassign them.
+        A leaving leader remains leader until its tasks have moved, because it must reassign them.
         """
         if self._started:
             self._follower.drain(deadline_seconds)

@@ -1,4 +1,4 @@
-"""Snapshot of an instance: the state that REST, metrics and the other instances see."""
+"""Snapshot of an instance, for REST, metrics and other instances."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class InstanceSnapshot:
     """Epoch of the plan that the instance follows."""
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
     in_time: LanesInTime = NONE_IN_TIME
-    """Number of lanes of this instance that copy in time, by group, and the lanes that do not."""
+    """Number of lanes without late records by group, and the other lanes."""
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     """Totals of each task on this instance since its start."""
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class InstanceSnapshot:
     illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
     """Number of topics ignored because of illegal names, by cluster; empty unless this instance leads."""
     drops: Mapping[str, Drops] = field(default_factory=dict)
-    """Numbers of measurements and events that this instance could not deliver, by kind."""
+    """Number of measurements and events that this instance could not deliver, by kind."""
     data_planes: frozenset[str] = frozenset()
     """Variants of the data plane (compiled, interpreted) that the workers run; empty until a worker is
     ready."""
@@ -78,7 +78,7 @@ class InstanceSnapshot:
     conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
     """Health of its components."""
     readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
-    """Conditions for serving requests, except those that concern local files. Independent of datastreams."""
+    """Conditions for serving requests. Independent of datastreams and of local files."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
     """Datastreams with problems; empty unless this instance leads."""
     loads: LoadSnapshot = _NO_LOADS
@@ -92,7 +92,7 @@ class InstanceSnapshot:
 
 @dataclass(frozen=True)
 class RunningInstance:
-    """Parts of a running instance."""
+    """Components of a running instance."""
 
     name: InstanceName
     follower: Follower
@@ -102,7 +102,7 @@ class RunningInstance:
     memory: LoadMemory
 
     def snapshot(self) -> InstanceSnapshot:
-        """Return the current state. Thread-safe and without I/O: the parts publish immutable values."""
+        """Return the current state. Thread-safe, and without I/O."""
         follower, supervisor, leader = self.follower, self.supervisor, self.leader
         is_leading = leader.is_leading
         return InstanceSnapshot(

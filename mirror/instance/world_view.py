@@ -1,4 +1,4 @@
-"""Reads the state of the service: for the leader's tick, and for previews without side effects."""
+"""Reads the state of the service and plans, for ticks of the leader and for previews without side effects."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""Maximum time that a request waits for a slow load provider. After this time, the group is planned without
-loads."""
+"""Maximum time that a request waits for a slow load provider. The group is then planned without loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
-"""Number of ticks in which an observation is retried if its provider fails."""
+"""Number of ticks in which a failed observation is retried."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class LeaderStores:
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], RouteVerdict]
-"""Decides which datastreams must currently not be mirrored, with reasons."""
+"""Callback that decides which datastreams must not be mirrored, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ class Planning:
     """Dependencies and settings of planning.
 
     `interval_seconds`: interval between observations of the loads. `refresh_seconds`: interval between
-    updates of the displayed loads; infinite disables them. `capacities`: capacities of groups; None means
-    that all have `capacity`. `freezes`: freeze windows, in which partitions are not moved unless necessary.
+    updates of the displayed loads; infinity disables them. `capacities`: capacity of each group; None means
+    `capacity` for all. `freezes`: freeze windows, in which only necessary moves are made.
     """
 
     planner: Planner
@@ -101,9 +100,9 @@ class Planning:
 class UpdatePreview:
     """Effects of a change of definitions.
 
-    `decision` contains the reasons for the new tasks. `carried`: bytes per second of the lanes that would
-    start, stop or move. `positions`: known source positions of the lanes that would start. `remarks`: notes
-    on expressions of the changed definitions.
+    `decision`: includes the reasons for the new tasks. `carried`: bytes per second of the lanes that would
+    start, stop or move. `positions`: known source positions of the lanes that would start. `remarks`:
+    warnings about topic expressions of the changed definitions.
     """
 
     before: PlannedDatastreams
@@ -126,8 +125,9 @@ class UpdatePreview:
 
 
 class WorldView:
-    """Reads the state of the service and plans. Used by one thread; `preview` may be called from any
-    thread.
+    """Reads the state of the service and plans. Used by one thread.
+
+    `preview` may be called from any thread.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class WorldView:
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
     def with_stored_loads(self) -> WorldView:
-        """Return a view for previews with the loads that a new leader would start with.
+        """Return a view for previews that starts with the stored loads, like a new leader.
 
         Writes nothing. Raises Unreachable and SessionLost.
         """
@@ -169,8 +169,8 @@ class WorldView:
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Return the last known load of each move in bytes per second, without moves whose load is
-        unknown."""
+        """Return the last known load of each move in bytes per second. Moves with unknown loads are
+        omitted."""
         sources = self._planning.providers.choose(datastreams).of
         found = {}
         for move in (move for move in moves if move.group in sources):
@@ -184,7 +184,7 @@ class WorldView:
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, world: World) -> None:
-        """Update the displayed loads to the latest measurements. Only for the leader."""
+        """Update the displayed loads to the latest measurements. Called only on the leader."""
         self._gathering.refresh(world, self._planning.providers.choose(world.datastreams))
 
     def load_sources(self, world: World) -> Collection[LoadSource]:
@@ -199,9 +199,11 @@ class WorldView:
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
     ) -> World:
-        """Return the input of a plan except loads, with the topics that were evaluated last.
+        """Return all inputs of a plan except loads.
 
-        `watch` fires when requests or instances change.
+        Contains the topics that were checked last.
+
+        `watch`: fires when requests or instances change.
         """
         sources = sorted({datastream.source for datastream in datastreams})
         return World(
@@ -219,7 +221,7 @@ class WorldView:
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
         """Return the loads used when each task was last planned.
 
-        For tasks that a former leader planned by load, return the last known loads.
+        For tasks that a former leader planned, the last known loads are returned.
         """
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
@@ -259,10 +261,9 @@ class WorldView:
         return book.of({group: world.groups[group] for group in groups_to_plan(world)}) if book else {}
 
     def _restraint(self, world: World) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
-        """Return the groups that must not have optional moves now, with the reason, and the rules.
+        """Return why groups must not have optional moves now, and the rules for placement.
 
-        In a freeze window, the result contains all groups; otherwise, the groups that are outside their quiet
-        hours.
+        Within a freeze window, the reasons cover all groups; otherwise, groups outside their quiet hours.
         """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
@@ -278,7 +279,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups whose interval has passed are planned too, unless the result would equal the result of the
+        Groups whose interval has passed are planned, too, unless the result would be the same as that of the
         latest planning run.
         """
         decision = self.decide(self.in_turn(replace(world, last=self._last)))
@@ -286,7 +287,7 @@ class WorldView:
         return decision
 
     def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
-        """Return the requests that can wait a little longer for loads."""
+        """Return the ids of requests that can wait a little longer for loads."""
         since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
         return frozenset(
             rebalance.identity
@@ -295,7 +296,7 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """Return the world with the groups that are due for planning.
+        """Add the groups that are due for planning.
 
         The loads of every load source are observed once per interval. With enough observations, all groups
         are planned, a few per tick. Only for the leader.
@@ -332,27 +333,30 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """Schedule another attempt, or give up and log a warning: partitions then keep their tasks."""
+        """Schedule another attempt to observe loads, or give up with a warning.
+
+        Partitions then keep their tasks.
+        """
         if left > 0:
             self._tries[source] = left
         else:
             _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
 
     def preview(self, request: RebalanceRequest) -> Decision:
-        """Return the changes that the request would make to its group now. Only clusters of the group are
-        read.
+        """Return the changes that the request would make to its group now.
 
-        Raises Unreachable, also while a source cluster has not responded.
+        Reads only the clusters of the group. Raises Unreachable, also while a source cluster has not
+        responded.
         """
         return self.preview_world(request)[1]
 
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
-        """Return the decision that `preview` returns, and the snapshot on which it is based."""
+        """Return the result of `preview`, and the snapshot that it is based on."""
         with self._previewing:
             return self._previewed(request)
 
     def preview_move(self, request: MoveRequest) -> UpdatePreview:
-        """Return the effects on the group's lanes and tasks if the leader executed the request now.
+        """Return the effects of a move request on the lanes and tasks of its group.
 
         Raises the exceptions of `preview`, and InvalidRequest if the request cannot be executed.
         """
@@ -378,7 +382,7 @@ class WorldView:
         return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
-        """Return the effects on lanes and tasks if the given new or changed definitions were stored now.
+        """Return the effects of new or changed definitions on lanes and tasks.
 
         Only the clusters of their groups are read. Raises Unreachable, also while a source cluster has not
         responded.
@@ -410,7 +414,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of the given lanes, ignoring loads that are only defaults."""
+        """Return the bytes per second of lanes. Default loads are ignored."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for lane in found:
@@ -429,7 +433,7 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Read the source clusters before a preview evaluates their topics.
+        """Read the source clusters for a preview.
 
         Raises Unreachable if a source cluster has not responded.
         """

@@ -1,2 +1,2 @@
-"""Jobs that end by themselves, such as copy, verify and translate. The jobs use the cluster clients of an
-engine."""
+"""Jobs that run once and then end, such as copy, verify and translate. Jobs use the cluster clients of an
+`EngineContext`."""

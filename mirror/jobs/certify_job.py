@@ -1,5 +1,4 @@
-"""Creates the contents of an audit certificate, and compares a certificate with the current state of the
-clusters."""
+"""Creates audit certificates, and compares a certificate with the current records of the clusters."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ _SIDES: Final = ("source", "destination")
 
 
 class Period(NamedTuple):
-    """Period [from_ms, to_ms) of event time, epoch milliseconds."""
+    """Time range [from_ms, to_ms) of record timestamps, in epoch ms."""
 
     from_ms: int
     to_ms: int
 
 
 async def certify(bench: EngineContext, job: VerifyJob, datastream: str, period: Period) -> dict[str, Any]:
-    """Compare the records of a period, and return the document to sign.
+    """Compare the records of a period, and return the unsigned certificate.
 
-    The period selects source offsets: from the first record with a timestamp at or after the start of the
-    period, up to the first record with a timestamp at or after its end. Raises TopicMissing, Unreachable and
-    the errors of reading.
+    The comparison starts at the first source record with a timestamp at or after the start of the period. The
+    range ends before the first record with a timestamp at or after the end of the period. Raises
+    TopicMissing, Unreachable and the errors of reading.
     """
     ranges = await ranges_between(bench, job, *period)
     verdicts = await audit_copy(bench, replace(job, sums=True, ranges=ranges))
@@ -94,10 +93,11 @@ def _partition(job: VerifyJob, verdict: PartitionVerdict) -> dict[str, Any]:
 
 
 async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> list[TopicPartition]:
-    """Compare the offsets of a certificate again. Return the partitions whose records, verdict or exclusions
-    differ from the certificate, for example because records have expired since.
+    """Compare the records of a certificate again, and return the partitions with a different result.
 
-    Raises UnexpectedCluster, CorruptData for a document without these fields, and the errors of `certify`.
+    A result may differ because records have expired in the meantime.
+
+    Raises UnexpectedCluster, the errors of `certify`, and CorruptData if fields are missing.
     """
     try:
         partitions: Sequence[Mapping[str, Any]] = document["partitions"]
@@ -138,6 +138,5 @@ def _job(document: Mapping[str, Any]) -> VerifyJob:
 
 
 def is_clean(document: Mapping[str, Any]) -> bool:
-    """Return whether a certificate states that all records arrived. Duplicates do not count as a
-    difference."""
+    """Return whether a certificate states that all records arrived. Duplicates are permitted."""
     return document["verdict"] in (Verdict.COMPLETE.value, Verdict.DUPLICATED.value)

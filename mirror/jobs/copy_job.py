@@ -1,4 +1,4 @@
-"""Plans a copy without a service. The lanes are determined once."""
+"""Plans a copy without a service. The set of partitions is fixed when the copy is planned."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from mirror.replication.progress_log import ProgressLog
 
 @dataclass(frozen=True)
 class CopyJob:
-    """Scope and options of a copy. `state` names the stored progress, from which a later run continues.
+    """Scope and options of a copy.
+
+    `state`: name under which the progress is stored, so that a later run can resume.
 
     `until_end`: stop each partition at its current end (the last stable offset if only committed records are
-    copied). `needs_checkpoint`: reject partitions without a checkpoint. `own`: internal topics of Headrace
-    with configured names. `excluded_settings`: topic settings that new topics do not inherit. `positions`:
-    start positions of partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics
-    even if their source settings cannot be read.
+    copied). `needs_checkpoint`: fail if a partition has no checkpoint. `own`: names of internal topics that
+    are set in the configuration. `excluded_settings`: topic settings that new topics do not inherit.
+    `positions`: start positions of partitions without a checkpoint, instead of `start`. `ignores_settings`:
+    create topics even if their source settings cannot be read.
     """
 
     state: str
@@ -65,10 +67,10 @@ class CopyJob:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """Lanes of a copy, and the changes made at the destination.
+    """Partitions to copy, and the topics created or changed at the destination.
 
-    `remarks`: likely mistakes in the parameters. `unknown_ends`: partitions whose end is unknown, with the
-    error.
+    `remarks`: warnings about likely mistakes in the parameters. `unknown_ends`: partitions whose end offset
+    is unknown, with the error.
     """
 
     specs: tuple[LaneSpec, ...]
@@ -77,7 +79,7 @@ class CopyPlan:
     unknown_ends: Mapping[TopicPartition, HeadraceError] = field(default_factory=dict)
 
     def followed_by(self, later: CopyPlan) -> CopyPlan:
-        """Return this plan merged with a later plan for the missing partitions."""
+        """Merge this plan with a later plan for the missing partitions."""
         before, after = self.changes, later.changes
         changes = replace(
             after,
@@ -98,7 +100,7 @@ class CopyPlan:
 
 
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
-    """Inspect both clusters, create the destination topics, and determine the end of each partition.
+    """Create the destination topics, and read the end offset of each source partition.
 
     Raises UnsafeProgressTopic, UnexpectedCluster, Unreachable, Refused; TopicMissing if no topic matches;
     InvalidRequest if a required checkpoint is missing.
@@ -154,11 +156,10 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 
 
 def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
-    """Return the lanes with their start positions. If any lane has progress, lanes without progress start at
-    the earliest offset.
+    """Set the start positions of new partitions to the earliest offset if the copy has run before.
 
-    Progress of any lane proves that the copy has already run. All records of a partition without progress may
-    have been written after that run. Call this after the stored progress has been read.
+    The copy has run before if any partition has stored progress. All records of a partition without progress
+    may have been written after that run. Call this function after the stored progress has been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
@@ -169,7 +170,7 @@ def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[La
 
 
 async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
-    """Plan the partitions that are missing in a plan. Raises the errors of `plan_copy`."""
+    """Plan the partitions that a plan lacks. Raises the errors of `plan_copy`."""
     topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
     selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))
     found = await plan_copy(bench, replace(job, selection=selection))
@@ -188,8 +189,8 @@ def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
 def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:
     """Return the source topics that the job selects, sorted.
 
-    Raises InvalidRequest if topics would be copied onto themselves, if some are copies of an earlier run of
-    the job, or if a destination topic is internal.
+    Raises InvalidRequest if a topic would be copied onto itself, if a topic is a copy made by an earlier run,
+    or if a destination topic is internal.
     """
     chosen = tuple(
         topic
@@ -223,7 +224,7 @@ async def _ends(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, HeadraceError]]:
     """Return the end offsets of the partitions, and the errors of partitions whose end is unknown.
 
-    Raises Unreachable if all fail.
+    Raises Unreachable if no end offset can be read.
     """
     committed = job.policy.isolation is Isolation.READ_COMMITTED
     source = bench.cluster(job.source)
@@ -249,7 +250,7 @@ def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceE
 
 
 async def _require_same_cluster(bench: EngineContext, job: CopyJob, topics: Sequence[str]) -> None:
-    """Check, before any write, that the destination is the cluster to which the state was copied."""
+    """Check that the stored progress belongs to the destination cluster. Call this before any write."""
     log, source, target = bench.progress(job.destination), bench.cluster(job.source), job.destination
     await log.require_safe()
     if not log.exists:
@@ -284,7 +285,10 @@ async def forget_progress(bench: EngineContext, job: CopyJob, specs: Sequence[La
 
 
 def shares(specs: Sequence[LaneSpec], workers: int) -> list[list[LaneSpec]]:
-    """Distribute lanes to workers round-robin, mixing the partitions of topics, and divide the quota."""
+    """Distribute lanes to workers round-robin, and divide the quota.
+
+    The partitions of each topic are spread over the workers.
+    """
     dealt: list[list[LaneSpec]] = [[] for _ in range(min(workers, max(len(specs), 1)))]
     for number, spec in enumerate(specs):
         quota = -(-spec.policy.bytes_per_second // len(dealt))

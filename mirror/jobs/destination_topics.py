@@ -1,5 +1,7 @@
-"""Destination topics of a copy. Destination topics are created and extended like their source topics, and
-otherwise never changed."""
+"""Creates the destination topics of a copy, and adds partitions to them.
+
+New topics have the settings of their source topics. Settings of existing topics are never changed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _AT_ONCE: Final = 200
 _IGNORE: Final = "pass --ignore-settings to create the topic without the settings of the source"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
-"""Additional seconds per partition, because a busy controller needs several milliseconds for each
+"""Additional seconds to wait for each new partition. A busy controller needs several milliseconds for each
 partition."""
 
 
@@ -28,7 +30,7 @@ partition."""
 class CreationRules:
     """Rules for creating topics.
 
-    `known_topic`: an existing topic, from which the defaults of the destination are read.
+    `known_topic`: an existing topic of the destination, whose description contains the broker defaults.
     `excluded_settings`: source settings that are not inherited. `ignores_settings`: if source settings cannot
     be read, create topics without them.
     """
@@ -41,12 +43,12 @@ class CreationRules:
 
 @dataclass(frozen=True)
 class TopicChanges:
-    """Changes made at the destination.
+    """Topics created or changed at the destination, and problems.
 
-    `drift`: a sentence for each setting of an existing topic that differs from the source. `failures`: source
-    topics that the destination rejects, with the error. `adjusted`: a sentence for each setting that the
-    destination rejects. `supplied`: settings of new topics that come from broker defaults of the source.
-    `not_carried`: names of source settings that new topics lack, `*` if they could not be read.
+    `drift`: messages about settings of existing topics that differ from the source. `failures`: error of each
+    source topic that the destination rejects. `adjusted`: messages about settings that the destination
+    rejects. `supplied`: settings of new topics that come from broker defaults of the source. `not_carried`:
+    names of source settings that new topics lack, `*` if they could not be read.
     """
 
     created: list[str] = field(default_factory=list)
@@ -59,7 +61,10 @@ class TopicChanges:
 
 
 class DescribedTopics(NamedTuple):
-    """Existing topics. `unknown`: topics whose settings cannot be read, with the error."""
+    """Descriptions of existing topics.
+
+    `unknown`: errors of topics whose settings cannot be read.
+    """
 
     found: Mapping[str, TopicDescription]
     unknown: Mapping[str, HeadraceError]
@@ -143,8 +148,8 @@ def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> No
 def _note_new(
     source: TopicDescription, wanted: TopicDescription, changes: TopicChanges, *, is_known: bool
 ) -> None:
-    """Record which settings of a new topic come from broker defaults of the source, and which source settings
-    the topic lacks."""
+    """Record the settings of a new topic that are broker defaults of the source, and the settings that it
+    lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}
@@ -200,8 +205,8 @@ async def _extend(
 
 
 async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> dict[str, HeadraceError]:
-    """Wait until every partition of new topics has a leader. Return the topics in which some partition still
-    has no leader.
+    """Wait until every partition of the new topics has a leader. Return an error for each topic with
+    leaderless partitions.
 
     Raises Unreachable if no broker responds.
     """

@@ -56,13 +56,15 @@ class StoredCopy(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionVerdict:
-    """Result of one partition: the compared source and destination offsets, and the outcome. `problem`:
-    reason why the partition could not be compared.
+    """Result of the comparison of one partition.
+
+    `problem`: reason why the partition could not be compared, or an empty string.
 
     `left_out`: number of source records that were filtered or dead-lettered, according to the checkpoint;
     None without a stored state, because such records cannot be distinguished from missing records. `expired`:
-    number of copied offsets that only the destination has deleted, if this is permitted. `unjudged`: number
-    of source offsets after the checkpoint. `lane`: see `CopyHistory`.
+    number of copied offsets that the destination has deleted and the source still has, if this is permitted.
+    `unjudged`: number of source offsets after the checkpoint, which are not compared. `lane`: see
+    `CopyHistory`.
     """
 
     partition: TopicPartition
@@ -77,7 +79,7 @@ class PartitionVerdict:
 
     @property
     def missing(self) -> int:
-        """Number of missing records, including those that the lane never copied."""
+        """Number of missing records, including records that the lane never copied."""
         return self.comparison.found.counts.missing + self.comparison.uncopied.missing
 
     @property
@@ -95,12 +97,13 @@ class PartitionVerdict:
 
     @property
     def is_equal(self) -> bool:
-        """Return whether source and destination differ only in records that were skipped intentionally."""
+        """Return whether source and destination are equal except for records that were left out
+        intentionally."""
         counts = self.comparison.found.counts
         return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the result as a JSON object."""
         found = self.comparison.found
         return {
             "topic": self.partition.topic,

@@ -1,4 +1,4 @@
-"""Creates readers of progress topics that cache other records in addition to the progress of lanes."""
+"""Creates readers of progress topics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ L = TypeVar("L", bound=ProgressLog)
 
 
 def progress_log(kind: type[L], context: EngineContext, cluster: ClusterRef) -> L:
-    """Return a new reader of a cluster's progress topic."""
+    """Create a reader of the progress topic of a cluster.
+
+    `kind`: class of the reader, which determines the records to cache.
+    """
     identity = context.identity
     return kind(context.cluster(cluster), identity.progress_topic, identity.replication_factor)

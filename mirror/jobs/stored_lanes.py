@@ -1,4 +1,4 @@
-"""Stored lanes of a copy or datastream, together with the current state of their clusters."""
+"""Stored progress of a copy or datastream, with the current state of both clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from mirror.replication.context import EngineContext
 async def stored_lanes(
     bench: EngineContext, destination: ClusterRef, state: str
 ) -> Mapping[LaneKey, LaneProgress]:
-    """Return the stored progress of all lanes of a state. Raises NothingStored, Unreachable."""
+    """Return the stored progress of each lane.
+
+    `state`: name under which the progress is stored. Raises NothingStored, Unreachable.
+    """
     log = bench.progress(destination)
     await log.read_all()
     keys = log.keys_of(GroupName(state))
@@ -37,11 +40,11 @@ async def stored_lanes(
 
 @dataclass(frozen=True)
 class StoredLanes:
-    """Stored lanes of a state, and the current ids of its destination topics.
+    """Stored progress of lanes, and the current ids of their destination topics.
 
-    `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for lanes
-    that have mirrored nothing, lower bounds of the destination offset of their first record, if known.
-    `source_error`: error of reading the ends at the source.
+    `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for each
+    lane that has copied no record yet, a lower bound of the destination offset of its first record.
+    `source_error`: error of reading the end offsets of the source.
     """
 
     lanes: Mapping[LaneKey, LaneProgress]
@@ -60,15 +63,18 @@ class StoredLanes:
 
 
 async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
-    """Return the result of `stored_lanes` with the current ids of the destination topics."""
+    """Return the stored lanes with the current ids of the destination topics. Raises the errors of
+    `stored_lanes`."""
     lanes = await stored_lanes(bench, destination, state)
     names = {lane.target_topic for lane in lanes.values()}
     return StoredLanes(lanes, await current_ids(bench.cluster(destination), names))
 
 
 async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes | None]:
-    """Return the current ids of topics. A missing topic has the id None; a topic with an unknown id has no
-    entry."""
+    """Return the current topic ids.
+
+    The id of a missing topic is None. A topic with an unknown id has no entry.
+    """
     ids: dict[str, bytes | None] = {}
     try:
         await cluster.refresh(names)
@@ -85,11 +91,11 @@ async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes |
 async def stored_to_translate(
     bench: EngineContext, source: ClusterRef, destination: ClusterRef, state: str
 ) -> StoredLanes:
-    """Return the result of `stored_and_current` with the first offsets of lanes that have mirrored nothing.
+    """Return the stored lanes with lower bounds for lanes that have copied no record yet.
 
-    Reads the end offsets of the destination, then the end offsets of the source, then the checkpoints again.
-    If a checkpoint is at the end of the source and the lane has still mirrored nothing, the destination had
-    no record of the lane when its end offset was read.
+    The function reads the end offsets of the destination, then those of the source, and then the checkpoints
+    again. If a checkpoint has reached the end of the source and the lane has copied no record, the
+    destination had no record of this lane when its end offset was read.
     """
     stored = await stored_and_current(bench, destination, state)
     empty = {

@@ -1,9 +1,8 @@
 """A copy from a source to a sink. At least one of the two is a connector.
 
-Several times per second, the job determines the readable offsets, and reads, writes and commits new records
-of a few partitions at a time. Only the sink stores positions; it returns the position of a partition when the
-job acquires the partition. A partition that fails is released and retried after a delay, without affecting
-other partitions.
+Several times per second, the job polls the end offsets, and copies new records of a few partitions at a time.
+Only the sink stores positions. The job reads the stored position when it acquires a partition. A failed
+partition is released and retried after a delay, without affecting other partitions.
 """
 
 from __future__ import annotations
@@ -74,8 +73,7 @@ class TransferJob:
 
 
 class Counts(NamedTuple):
-    """Totals of a partition: number of written records, bytes of their keys and values, and number of
-    filtered records."""
+    """Totals of a partition: written records, bytes of their keys and values, and filtered records."""
 
     records: int = 0
     bytes: int = 0
@@ -90,9 +88,9 @@ class TransferLane:
     """State of one partition.
 
     `read_to`: next offset to read. `committed`: position that the sink has committed. `end`: offset at which
-    to stop. `seen_end`: last known end of the source. `counts`: totals of written records; `settled`: totals
-    of committed records. `reason`: reason why the partition makes no progress. `gaps`: descriptions of lost
-    records.
+    to stop. `seen_end`: last known end offset of the source. `counts`: totals of written records. `settled`:
+    totals of committed records. `reason`: reason why the partition makes no progress. `gaps`: messages about
+    lost records.
     """
 
     place: TopicPartition
@@ -121,7 +119,7 @@ class TransferLane:
 
 
 class Transfer:
-    """A running transfer: call `prepare`, then `run`; `stop` may be called from a signal handler."""
+    """A running transfer. Call `prepare`, then `run`. `stop` may be called from a signal handler."""
 
     def __init__(self, loop: Loop, source: RecordSource, sink: RecordSink, job: TransferJob) -> None:
         self._loop = loop
@@ -132,14 +130,15 @@ class Transfer:
         self._slots = ConcurrencyLimit(_AT_ONCE)
         self._is_stopping = False
         self._refused: dict[str, int] = {}
-        """Topics that the sink has rejected, with their partition counts."""
+        """Partition count of each topic that the sink has rejected."""
         self.lanes: list[TransferLane] = []
 
     async def prepare(self) -> None:
-        """Select the partitions, create their topics in the sink, and determine the end of each partition. A
-        topic that the sink rejects is retried when the job acquires its partitions. An unknown end is
-        determined later. Raises TopicMissing if no topic matches, Unreachable, and the sink's error if the
-        sink rejects all topics.
+        """Select the partitions, create their topics in the sink, and read their end offsets.
+
+        Creation of a rejected topic is retried when the job acquires a partition of the topic. An unknown end
+        offset is read again later. Raises TopicMissing if no topic matches, Unreachable, and the error of the
+        sink if the sink rejects all topics.
         """
         job, topics = self._job, await self._source.topics()
         chosen = [
@@ -174,8 +173,9 @@ class Transfer:
         self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
-        """Create the topics in the sink. If the sink rejects some topics, create the topics one by one.
-        Raises the sink's error if the sink rejects all topics.
+        """Create the topics in the sink, one by one if the sink rejects some of them.
+
+        Raises the error of the sink if all topics are rejected.
         """
         try:
             await self._sink.prepare(topics)
@@ -198,7 +198,7 @@ class Transfer:
             raise refusals[0]
 
     def stop(self) -> None:
-        """Commit all written records and end the run. Idempotent."""
+        """Commit all written records, and end the run. Idempotent."""
         self._is_stopping = True
 
     async def run(self) -> None:
@@ -337,7 +337,7 @@ class Transfer:
             self._keeper.pass_over(lane.target, skipped)
 
     def _kept(self, lane: TransferLane, portion: RecordPortion, end: int) -> list[Record]:
-        """Transform the records and account for offsets that are not written."""
+        """Transform the records. Count the offsets that are not written."""
         kept: list[Record] = []
         position, span = lane.read_to, portion.span
         for record in portion.records:
@@ -353,7 +353,7 @@ class Transfer:
         return kept
 
     def _note_hole(self, lane: TransferLane, first: int, following: int, span: Span) -> None:
-        """Account for offsets without a record, before and within the returned span."""
+        """Count the offsets without a record, before and within the returned span."""
         for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
             if start < stop:
                 self._pass_over(lane, compacted(OffsetHole(start, stop, span)))

@@ -1,8 +1,7 @@
 """Translates consumer group offsets between a source and its copy, in either direction.
 
-The committed offsets of a group are translated with the stored offset maps of the lanes. A stored offset map
-ends at the last checkpoint. An offset after the end of the map is translated to the end of the map, so that a
-group may read some records again but misses no record.
+Committed offsets are translated with the stored offset maps. A stored offset map ends at the last checkpoint.
+Later offsets are translated to the end of the map, so a group may read records again but misses no record.
 """
 
 from __future__ import annotations
@@ -72,12 +71,14 @@ class TranslateJob:
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """Translation of one partition: from `here` at `offset` to `there` at `becomes`.
+    """Translation of one committed offset.
 
-    `precision`: precision of the result, see `lane.offset_map`. `present`: current offset of the group at the
+    `here`, `offset`: partition and offset on one cluster. `there`, `becomes`: partition and offset on the
+    other cluster.
+
+    `precision`: precision of the result, see `lane.offset_map`. `present`: current offset of the group on the
     other cluster. `skipped`: reason why the offset is not committed; `becomes` may then be -1. `behind`: the
-    stored progress of the mirrored topic has not reached the offset, so a later checkpoint gives a better
-    result.
+    last checkpoint is before the offset, so a later checkpoint gives a more exact result.
     """
 
     here: TopicPartition
@@ -96,12 +97,11 @@ class PositionMove:
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether the group would have no offset on the other cluster although the topic is
-        mirrored."""
+        """Return whether the topic is mirrored, but the group would have no offset on the other cluster."""
         return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the translation as a JSON object."""
         return {
             "topic": self.here.topic,
             "partition": self.here.partition,
@@ -116,17 +116,18 @@ class PositionMove:
 
 
 class Translator:
-    """Translates offsets from one cluster of a copy to the other, with the stored progress. `back`: translate
-    from the destination to the source.
+    """Translates offsets between the clusters of a copy, using the stored progress.
+
+    `back`: translate from the destination to the source.
     """
 
     def __init__(self, stored: StoredLanes, *, back: bool) -> None:
         self.stored = stored
-        """Lanes that translate."""
+        """Stored lanes whose offset maps are used."""
         self._back = back
 
     def move(self, place: TopicPartition, offset: int) -> PositionMove:
-        """Translate the next offset that a group would read."""
+        """Translate the committed offset of a group in a partition."""
         key = self._keys.get(place)
         if key is None:
             skipped, behind = NOT_MIRRORED, place.topic in self._topics
@@ -134,8 +135,8 @@ class Translator:
         return self.move_in(key, offset)
 
     def move_in(self, key: LaneKey, offset: int) -> PositionMove:
-        """Translate the next offset that a group would read in a lane. Raises KeyError for an unknown
-        lane."""
+        """Translate the committed offset of a group in the partition of a lane. Raises KeyError for an
+        unknown lane."""
         progress = self.stored.lanes[key]
         place, there = self._places(key, progress)
         if self.stored.is_current(progress) is False:
@@ -149,7 +150,7 @@ class Translator:
         )
 
     def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
-        """Translate an offset with the lane's stored progress or first mirrored record; None if the result is
+        """Translate an offset with the offset map or the first copied record of a lane. Return None if
         unknown."""
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
@@ -159,20 +160,19 @@ class Translator:
 
     @cached_property
     def _topics(self) -> Set[str]:
-        """Names of mirrored topics on the cluster of the given offsets."""
+        """Names of the mirrored topics on the cluster to translate from."""
         return {place.topic for place in self._keys}
 
     @cached_property
     def _keys(self) -> Mapping[TopicPartition, LaneKey]:
-        """Lanes by partition on the cluster of the given offsets."""
+        """Lanes by partition on the cluster to translate from."""
         lanes = self.stored.lanes
         if not self._back:
             return {key.partition: key for key in lanes}
         return {self._places(key, progress)[0]: key for key, progress in lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
-        """Return a lane's partition on the cluster of the given offsets, and its counterpart at the other
-        cluster."""
+        """Return the partition of a lane on the cluster to translate from, and on the other cluster."""
         copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
         return (copy, key.partition) if self._back else (key.partition, copy)
 
@@ -200,8 +200,9 @@ async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[Posi
 
 
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
-    """Return the offsets to commit, sorted by partition. Raises NotFound for a group without committed
-    offsets.
+    """Return the offsets to commit, sorted by partition.
+
+    Raises NotFound for a group without committed offsets.
 
     `stored` must be read before `positions`, so that the stored progress can be behind the group's positions
     but never ahead.
@@ -216,8 +217,10 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """Add the offset that the group has committed on the other cluster. Skip the translation if this offset
-    is equal or ahead."""
+    """Add the committed offset of the group on the other cluster.
+
+    The translation is skipped if this offset is equal or higher.
+    """
     present = positions.there.get(move.there)
     if move.skipped or present is None:
         return move
@@ -244,15 +247,18 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
 def position_commit(
     group: str, offsets: Mapping[TopicPartition, int], kind: str
 ) -> Call[Mapping[TopicPartition, int]]:
-    """Commit offsets of a group without members, or set the start offsets of a share group. The response is
-    an error code for each partition."""
+    """Build a request that commits offsets of a group without members, or sets the start offsets of a share
+    group.
+
+    The response contains an error code for each partition.
+    """
     return alter_share_offsets(group, offsets) if kind == SHARE else commit_offsets(group, offsets)
 
 
 async def commit_positions(
     cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], kind: str = ""
 ) -> None:
-    """Commit offsets of a group of a type without members, or set the start offsets of a share group.
+    """Commit offsets of a group without members, or set the start offsets of a share group.
 
     Raises Refused if the group has members or another type, or if the brokers ignore a start offset;
     NotAuthorized, Unreachable.
@@ -282,8 +288,10 @@ async def commit_positions(
 
 
 async def committed_at(cluster: Cluster, group: str, kind: str = "") -> dict[TopicPartition, int]:
-    """Return all committed offsets of a group of a type on one cluster, or the start offsets of a share
-    group. Raises NotAuthorized, Unreachable; Refused if the brokers do not support share groups."""
+    """Return the committed offsets of a group, or the start offsets of a share group.
+
+    Raises NotAuthorized, Unreachable; Refused if the brokers do not support share groups.
+    """
     call = share_offsets(group) if kind == SHARE else committed_offsets(group, None)
     found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:

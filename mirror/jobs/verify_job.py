@@ -1,7 +1,7 @@
-"""Verifies a copy: determines the ranges to compare, and the results.
+"""Verifies a copy: selects the offset ranges to compare, and summarises the results.
 
-`verify_copy` compares the records that a stored state covers, or both logs completely. `audit_copy` compares
-the records that a running datastream has copied according to its checkpoints.
+`verify_copy` compares both logs, or only the records that were copied under a stored state. `audit_copy`
+compares the records that a running datastream has copied according to its checkpoints.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _AT_ONCE: Final = 4
 class VerifyJob:
     """Scope and options of a verification.
 
-    With a `state`, the range that was copied under this state is compared, aligned by the stored offset map.
-    Without a state, both logs are compared up to the end that the source had at the start. `allows_expired`:
-    the destination intentionally has a shorter retention, so records that it has deleted do not count as
-    missing. `is_transformed`: transforms have changed the records, so only their presence is compared.
-    `is_shared`: other producers write to the destination topics, too. `sums`: compute sums of the records of
-    both logs. `ranges`: source offsets [start, end) of partitions; if given, other offsets and partitions are
-    not compared. `resumes`: destination offsets up to which an earlier comparison of a partition has read.
-    `judges_tail`: if no records are in flight, also compare the records of the destination that follow the
-    copied records. `counts`: with windows and a state, compare offsets with the offset map instead of reading
-    records. `windows`: counts the records by window of event time. `pace`: see `LogRange`.
+    `state`: name of stored progress. If set, only the offsets that were copied under this name are compared,
+    with the help of the stored offset map. If empty, both logs are compared up to the end offset of the
+    source at the start. `allows_expired`: the destination intentionally has a shorter retention, so records
+    that it has deleted do not count as missing. `is_transformed`: transforms have changed the records, so
+    only their presence is compared. `is_shared`: other producers write to the destination topics, too.
+    `sums`: compute sums of the records of both logs. `ranges`: source offsets [start, end) of partitions; if
+    given, other offsets and partitions are not compared. `resumes`: destination offsets at which an earlier
+    comparison of a partition ended. `judges_tail`: if no records are in flight, also compare destination
+    records after the last copied record. `counts`: compare the offset map instead of the records; requires
+    `windows` and `state`. `windows`: counts the records by event-time window. `pace`: see `LogRange`.
     """
 
     source: ClusterRef
@@ -78,11 +78,11 @@ class VerifyJob:
 
 
 Tell = Callable[[int, int, int], None]
-"""Callback: number of compared partitions, total number of partitions, offsets read from both logs."""
+"""Callback that receives the numbers of compared partitions, of all partitions, and of offsets read."""
 
 
 class _ComparisonProgress:
-    """Progress of a comparison, reported to `on_progress` after each read."""
+    """Progress of a comparison, which is reported after each read."""
 
     def __init__(self, partitions: int, on_progress: Tell | None) -> None:
         self._partitions = partitions
@@ -90,12 +90,10 @@ class _ComparisonProgress:
         self._done = self._offsets = 0
 
     def read(self, offsets: int) -> None:
-        """Add to the number of offsets read."""
         self._offsets += offsets
         self._report()
 
     def finished(self, partitions: int) -> None:
-        """Add to the number of compared partitions."""
         self._done += partitions
         self._report()
 
@@ -229,7 +227,7 @@ async def _compared(
 
 
 async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules:
-    """Return the match rules for a topic, which counts as not compacted if its settings cannot be read."""
+    """Return the match rules for a topic. A topic with unreadable settings counts as not compacted."""
     here = await _settings(bench.cluster(job.source), topic)
     there = await _settings(bench.cluster(job.destination), job.naming.destination(topic))
     return MatchRules(
@@ -259,8 +257,8 @@ async def _end_now(side: LogRange) -> int:
 
 
 class _Sides(NamedTuple):
-    """Ranges to compare. `expired`: number of copied offsets that only the destination has deleted.
-    `origins_end`: see `comparison.compare`."""
+    """Offset ranges to compare on both clusters. `expired`: number of copied offsets that the destination has
+    deleted and the source still has. `origins_end`: see `comparison.compare`."""
 
     source: LogRange
     target: LogRange
@@ -292,7 +290,8 @@ def _sides_within(
     stored: StoredCopy,
     logs: tuple[tuple[int, int], tuple[int, int]],
 ) -> _Sides:
-    """Return the ranges to compare. `logs`: start and end offset of the source and destination logs."""
+    """Return the offset ranges to compare. `logs`: start and end offset of the source and the destination
+    log."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
@@ -348,11 +347,11 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 async def audit_copy(
     bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare the records that are copied according to the stored state, while both logs may grow. For a
-    partition without progress, nothing is compared. A missing destination topic counts as empty.
+    """Compare the records that a running datastream has copied, according to its checkpoints.
 
-    A permanent error, such as a batch that cannot be decoded, is reported for its partition.
-    Raises Unreachable; TopicMissing if no topic is selected.
+    A partition without a checkpoint is not compared. A missing destination topic counts as empty. A permanent
+    error, such as a batch that cannot be decoded, is reported for its partition. Raises Unreachable;
+    TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -374,9 +373,11 @@ async def audit_partition(
     on_read: Callable[[int], None] = lambda _offsets: None,
     logs: tuple[tuple[int, int], tuple[int, int]] | None = None,
 ) -> PartitionVerdict:
-    """Compare the records of one partition that are copied according to its stored state. `on_read`: called
-    with the number of offsets read. `logs`: start and end offset of the source and destination logs, read
-    after the stored state. Raises the errors of `audit_copy`."""
+    """Compare the records of one partition that are copied according to its checkpoint.
+
+    `on_read`: called with the number of offsets read. `logs`: start and end offset of the source and
+    destination logs, read after the checkpoint. Raises the errors of `audit_copy`.
+    """
     try:
         if logs is None:
             verdict = await _audit(bench, job, place, stored, on_read)
@@ -392,7 +393,7 @@ async def audit_partition(
 async def ranges_between(
     bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the offsets of the first records at or after the two times, by partition."""
+    """Return the offset range of the records between two timestamps, by partition."""
     source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
     places = await places_of(bench, job)
     ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
@@ -408,11 +409,8 @@ async def ranges_between(
 
 
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
-    """Return whether at least one record was copied according to the stored state, or there is no record to
-    copy.
-
-    Raises Unreachable; TopicMissing if no topic is selected.
-    """
+    """Return whether any record was copied, or no record is to be copied. Raises the errors of
+    `places_of`."""
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):

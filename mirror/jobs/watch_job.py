@@ -20,20 +20,20 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit. The required memory depends on the number of partitions, not on the number
-    of records."""
+    """State of a continuous audit. The size of the state grows with the number of partitions, not with the
+    number of records."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
     _positions: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-    """Source and destination offsets up to which each partition was compared."""
+    """Source and destination offset up to which each partition is compared."""
     _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
 
     async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
         """Compare the records that were copied since the last call, and advance the watermarks.
 
-        A partition that may have lost records since the last call is compared again from its start. Raises
-        TopicMissing, Unreachable and the errors of reading; the call can then be repeated.
+        If a partition may have lost records since the last call, it is compared again from its first record.
+        Raises TopicMissing, Unreachable and the errors of reading; the call can then be repeated.
         """
         places = await places_of(bench, self.job)
         source = bench.cluster(self.job.source)

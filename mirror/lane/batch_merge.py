@@ -16,14 +16,15 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Mask of the attributes that a batch to merge may have. A batch with other attributes is not merged:
-compressed batches, for example, would have to be decompressed and compressed again."""
+"""Attributes that are allowed in a batch that is merged.
+
+Compressed batches are not merged, because they would have to be decompressed and compressed again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMerger:
-    """Limits on the batches of a lane that are sent in parallel, and the budget to which their memory is
-    charged."""
+    """Limits on the batches of a lane in flight, and the budget to which their memory is charged."""
 
     most_bytes: int
     most_in_flight: int
@@ -80,8 +81,7 @@ def merged_run(lane: Lane, most_bytes: int) -> tuple[int, list[OutBatch], OutBat
 
 
 def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[OutBatch]:
-    """Return the batches at the start of `items` that may be merged into one batch of at most
-    `most_bytes`."""
+    """Return the first batches of `items` that may be merged into one batch of at most `most_bytes`."""
     run: list[OutBatch] = []
     size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Converts fetched bytes to items: batches to send, and skipped offsets with their class.
+"""Converts fetched bytes to batches to send and skipped offsets.
 
 Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
 is passed through without decompression if nothing in it has to change. A batch is decompressed and framed
@@ -40,7 +40,7 @@ _SPLIT_MARGIN: Final = 0.8
 
 
 class BatchRouter:
-    """One pass over the part of a response for one partition. Not reusable."""
+    """Processes the part of one fetch response for one partition. Not reusable."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class BatchRouter:
         self.position = position
         """Next source offset to fetch."""
         self.leader_epoch = -1
-        """Leader epoch of the last batch processed; -1 if no batch was processed."""
+        """Leader epoch of the last processed batch; -1 if there is none."""
         self._epoch = -1
         """Leader epoch of the current batch; -1 for messages of formats 0 and 1."""
         self.largest = 0
         """Size of the largest batch processed."""
         self.is_cut = False
-        """True if the rest of the response was left because the work reached `room`."""
+        """True if the rest of the response was left, because the work reached `room`."""
 
     @property
     def work(self) -> int:
@@ -160,7 +160,7 @@ class BatchRouter:
         return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
 
     def _refused(self, refusals: Mapping[int, Refusal], offset: int) -> OffsetClass | None:
-        """Return the class of an offset in the current batch if the record is rejected, otherwise None."""
+        """Return the class of an offset in the current batch if the record is rejected, or None."""
         refusal = refusals.get(offset)
         return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 
@@ -184,7 +184,7 @@ class BatchRouter:
         return not is_behind
 
     def _pass_hole(self, following: int, evidence: Span) -> None:
-        """Skip the offsets before `following`; the batch `evidence` shows that they have no record."""
+        """Skip the offsets before `following`, which have no record. The batch `evidence` shows that."""
         if self.position < following:
             self._pass(compacted(OffsetHole(self.position, following, evidence)))
 
@@ -258,7 +258,8 @@ class BatchRouter:
             skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
 
     def _flush(self) -> None:
-        """Make items of all batches processed so far; after an error, of all batches before the error."""
+        """Make items of all batches processed so far. After an error, make items of all batches before the
+        error."""
         batches, self._batches = self._batches, []
         records, self._records = self._records, []
         try:
@@ -324,10 +325,8 @@ class BatchRouter:
         self._send_reframed(reframer)
 
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
-        """Add a whole batch and return the reframer to continue with.
-
-        Raises BatchTooLarge, UndecodableBatch; in these cases nothing was added.
-        """
+        """Add a whole batch and return the reframer to continue with. Raises BatchTooLarge,
+        UndecodableBatch, without adding the batch."""
         former, made, codec = reframer, list[Reframer](), self._codec_to_write
         payload = self._opener.payload(batch, header)
         limit = self._merge.payload_bytes
@@ -381,7 +380,7 @@ class BatchRouter:
             raise
 
     def _find_unwritable(self, records: Sequence[Record]) -> None:
-        """Find the record that cannot be encoded, send the records before it, and raise TransformFailed."""
+        """Raise TransformFailed for the record that cannot be encoded; send the records before it."""
         for number, record in enumerate(records):
             try:
                 write_batch([record])

@@ -1,4 +1,4 @@
-"""Flow control: how much to take now, and from which replica.
+"""Flow control: how many bytes to take now, and from which replica.
 
 Pure; the clock is passed in.
 """
@@ -11,10 +11,10 @@ from typing import Final
 
 
 class TokenBucket:
-    """A quota in bytes per second that allows bursts of one second.
+    """Byte quota per second that allows bursts of one second.
 
-    A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
-    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
+    More bytes than the balance may be taken at once, because a batch is never split for a quota; the debt is
+    paid first. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class TokenBucket:
         self._at = now
 
     def set_rate(self, bytes_per_second: float, now: float) -> None:
-        """Change the quota. The balance is limited to one second of the new quota."""
+        """Change the quota, and limit the balance to one second of the new quota."""
         self._refill(now)
         self._rate = bytes_per_second
         self._tokens = min(self._tokens, bytes_per_second)
@@ -39,7 +39,10 @@ class TokenBucket:
 
     @property
     def share_bytes(self) -> int:
-        """Suitable number of bytes to take at once; the resulting debt blocks no other lane for long."""
+        """Number of bytes to take at once.
+
+        The resulting debt blocks no other lane for long.
+        """
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
@@ -58,7 +61,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """Measures the total time of delays up to now, not the future part of a delay."""
+    """Total time of delays up to now, without the future part of a delay."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -86,12 +89,16 @@ class HeldTime:
 
 
 _LEASE_SECONDS: Final = 300.0
-"""Time to read from a preferred replica before reading from the leader again, as in Kafka's consumer
-(`metadata.max.age.ms`)."""
+"""Time to read from a preferred replica before reading from the leader again.
+
+Kafka's consumer uses `metadata.max.age.ms` for this.
+"""
 _AWAY_SECONDS: Final = 30.0
-"""Time to read from the leader instead of a replica that has failed. A leader may redirect to a dead replica
-until the controller has noticed; requests to a leader after a failure therefore omit the client's rack, so
-that the leader itself returns the records."""
+"""Time to read from the leader instead of a failed replica.
+
+A leader may redirect to a dead replica until the controller has noticed; requests to a leader after a failure
+therefore omit the client's rack, so that the leader itself returns the records.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +119,7 @@ class Replica:
 
 
 def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
-    """Return the broker to read from after a response that redirects to a preferred replica.
+    """Return the broker to read from after a redirect to a preferred replica.
 
     `present`: the replica that sent the response, None for the leader. To prevent loops, the result is the
     leader if a replica redirects to another replica, or if the metadata does not contain the broker.
@@ -123,5 +130,5 @@ def named(broker: int, present: Replica | None, leader: int, brokers: Container[
 
 
 def avoided(now: float) -> Replica:
-    """Return the replica to read from after one has failed: the leader, for a while."""
+    """Return the replica to read from after a replica has failed: the leader, for a while."""
     return Replica(None, now + _AWAY_SECONDS)

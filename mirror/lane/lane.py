@@ -1,4 +1,4 @@
-"""The copying of one partition: its items in progress, their order, and its confirmed state.
+"""Copies one partition: its batches in progress, their order, and its progress.
 
 A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
 `mirror.replication.lanes` changes them: `delivery` the queue, the position and the progress,
@@ -136,12 +136,12 @@ class Lane:
 
     @property
     def is_fenced(self) -> bool:
-        """Return whether another owner has taken the lane permanently; its state must not be stored."""
+        """Return whether another owner has taken the lane permanently. Progress must not be stored then."""
         return self.pause is not None and self.pause.lasting
 
     @property
     def in_hand(self) -> InHand:
-        """State of the lane's items, which determines whether the intent can be carried out."""
+        """State of the lane's batches, which determines whether the intent can be carried out."""
         queue, ownership = self.queue, self.ownership
         return InHand(
             queue.in_flight > 0,
@@ -177,7 +177,8 @@ class Lane:
         read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store, with the lane's ledger and map: encode it before the lane changes."""
+        """Return the progress to store. Encode the progress before the lane changes: it contains the lane's
+        ledger and map."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec, end)

@@ -113,22 +113,20 @@ class Ledger:
         """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """Account for the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
+        """Record the class of the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
         if offset_class is OffsetClass.COMPACTED:
             raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Account for offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
+        """Record the class of offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
-        """Account for the offsets of mirrored records and for the skipped offsets between them, in order.
-
-        Raises Unaccounted if there is a gap.
-        """
+        """Record the offsets of mirrored records and the skipped offsets between them, in order.
+        Raises Unaccounted if there is a gap."""
         place = 0
         for first, count in runs:
             while place < len(passed) and passed[place].first < first:
@@ -216,9 +214,9 @@ def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStre
 
 
 class Uncopied(NamedTuple):
-    """Number of source records that are not at the destination according to the checkpoints.
+    """Number of source records that are not at the destination.
 
-    `left_out`: records skipped on purpose; `missing`: all other records.
+    `left_out`: records skipped on purpose; `missing`: all other records. Both numbers come from checkpoints.
     """
 
     left_out: int = 0
@@ -248,11 +246,11 @@ class LeftOut:
         return self._map.holds(source, source + 1)
 
     def are_copied(self, start: int, end: int) -> bool:
-        """Return whether every source offset of [start, end) has been mirrored, in one run."""
+        """Return whether one run of the map contains every source offset of [start, end)."""
         return self._map.holds(start, end)
 
     def stretch_of(self, source: int) -> int:
-        """Return the index of the range that contains the offset, -1 if no range contains it."""
+        """Return the index of the range that contains the offset, or -1."""
         index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
         return index if index >= 0 and source < self.stretches[index].next else -1
 
@@ -270,7 +268,7 @@ class UncopiedTally:
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record; for a batch skipped as a whole, count its `count` records at the first offset."""
+        """Count a record. For a batch skipped as a whole, count its `count` records at the first offset."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:

@@ -67,11 +67,11 @@ class ProbeRule:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Pause of a lane, and its reason. Times are in epoch ms.
+    """Pause of a lane, and its reason.
 
     `lasting`: the lane is not retried; an operator or a new owner must act. `failed_ms`: time of the latest
-    failure. `failed_ms` and `cause` are not stored. A pause that was restored from storage has `failed_ms` 0,
-    and this process has not reported it yet.
+    failure (epoch ms). `failed_ms` and `cause` are not stored. A pause that was restored from storage has
+    `failed_ms` 0, and this process has not reported it yet.
     """
 
     reason: str
@@ -83,7 +83,7 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether the failure may be due to an outage that began at `since_ms` and has ended."""
+        """Return whether an outage since `since_ms`, which has ended, may have caused the failure."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
@@ -111,9 +111,11 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """Return the pause after a failure. `former`: the pause whose retry has just failed, if any. `counts` is
-    False for failures of an unavailable cluster: these neither increase later delays nor replace the reason
-    of a failure that counts."""
+    """Return the pause after a failure.
+
+    `former`: the pause whose retry has just failed, if any. `counts` is False for failures of an unavailable
+    cluster: these neither increase later delays nor replace the reason of a failure that counts.
+    """
     attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
     if former and former.attempt and not (counts or lasting):
@@ -146,7 +148,8 @@ class Intent(StrEnum):
     """The destination has rejected an item."""
     RESTART = "restart"
     FINISH = "finish"
-    """All records were read: the lane drains and ends, unless a rejection pauses or restarts it."""
+    """All records were read: the lane sends its batches and stops. A rejection may pause or restart it
+    first."""
     STOP = "stop"
     """A stop was requested: the lane ends at its current position."""
 
@@ -212,11 +215,9 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """State of a lane's items that are not yet at the destination.
-
-    `outstanding`: some items are sent and have no response. `refused`: the destination has rejected some
-    items. `uncommitted`: the items belong to an open transaction. `lost`: the items must be dropped.
-    """
+    """State of a lane's items that are not yet at the destination. `outstanding`: sent without a response.
+    `refused`: rejected by the destination. `uncommitted`: part of an open transaction. `lost`: must be
+    dropped."""
 
     outstanding: bool = False
     drained: bool = True
@@ -226,11 +227,9 @@ class InHand(NamedTuple):
 
 
 class LifecycleEvent(NamedTuple):
-    """An event of a lane.
-
-    `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for SETTLING. `generation`:
-    generation of the lane when the operation behind the event began; None if the event is never outdated.
-    """
+    """An event of a lane. `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for
+    SETTLING. `generation`: generation of the lane when the operation behind the event began; None if the
+    event is never outdated."""
 
     kind: EventKind
     pause: Pause | None = None
@@ -239,7 +238,7 @@ class LifecycleEvent(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """State, pending intent, current or upcoming pause, and generation (`turn`)."""
+    """State, pending intent, current or upcoming pause, and generation (`turn`) of a lane."""
 
     state: LaneState = LaneState.STARTING
     intent: Intent | None = None
@@ -265,7 +264,7 @@ _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAI
 """States in which a lane may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
-"""Intents that a comparison with the destination cancels: the items are dropped and read again."""
+"""Intents that a comparison with the destination cancels. The items are dropped and read again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:

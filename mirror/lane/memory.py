@@ -19,7 +19,7 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final
 
 _SMALL: Final = 64 * 1024
-"""Responses up to this size get their own buffer; larger responses use a pooled buffer."""
+"""Maximum size of a response with its own buffer; larger responses use a pooled buffer."""
 
 
 class ByteBudget:
@@ -81,7 +81,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Offer the free room to waiting parts, starting with a different part each time."""
+        """Offer free memory to waiting parts, starting with a different part each time."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)
@@ -91,7 +91,7 @@ class ByteBudget:
 
 
 class BufferStock:
-    """Unused large buffers of one size, shared by all pools of a budget."""
+    """Unused large buffers of one size, shared by all buffer pools of a budget."""
 
     __slots__ = ("_free", "_most", "size")
 
@@ -151,7 +151,7 @@ class BufferPool:
         self._stock = stock or BufferStock(size, budget.limit)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._made_bytes = 0
-        """Size of the batches rebuilt from the last response; the estimate for the next response."""
+        """Size of the batches rebuilt from the last response, as an estimate for the next response."""
         budget.on_room = self._serve
 
     def slab(self, size: int) -> ReceiveBuffer | None:
@@ -174,7 +174,7 @@ class BufferPool:
         self._budget.is_wanted = True
 
     def take_back(self, slab: ReceiveBuffer) -> None:
-        """Return a buffer to the budget; called by a `ReceiveBuffer` after its last reference was removed."""
+        """Return a buffer to the budget after its last reference was removed."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)
         if isinstance(slab.buffer, mmap):

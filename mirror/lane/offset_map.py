@@ -31,9 +31,9 @@ class Precision(StrEnum):
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record; the result is the position of the next record, so none is skipped."""
+    """The offset has no record; the result is the offset of the next record."""
     END = "end"
-    """The offset is after the mirrored records; the result is the end of the mirrored records."""
+    """The offset is after the mirrored records; the result is the end of these records."""
     BEFORE = "before"
     """The offset is before the map; the result is the start of the map."""
 
@@ -46,7 +46,8 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Offset map: runs in order. Runs with numbers below `sealed` are stored in chunks; see `unsealed`."""
+    """Runs in the order of their offsets. Runs with numbers below `sealed` are stored in chunks; see
+    `unsealed`."""
 
     __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
 
@@ -56,7 +57,8 @@ class OffsetMap:
         self._counts = array("q")
         self._first_index = first_index
         self.sealed = first_index
-        """Number of the first run that is not in a stored chunk, counted from the first run ever."""
+        """Number of the first run that is not stored in a chunk. Runs are counted from the first run
+        ever."""
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -66,7 +68,7 @@ class OffsetMap:
 
     @property
     def first_index(self) -> int:
-        """Number of the first remaining run, counted from the first run ever; increased by pruning."""
+        """Number of the first run that remains after pruning. Runs are counted from the first run ever."""
         return self._first_index
 
     @property
@@ -101,12 +103,13 @@ class OffsetMap:
         return _look_up(self._targets, self._sources, self._counts, target)
 
     def holds(self, start: int, end: int) -> bool:
-        """Return whether one run contains every source offset of the non-empty range [start, end)."""
+        """Return whether one run contains every source offset of [start, end), which is not empty."""
         index = bisect_right(self._sources, start) - 1
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset after the last record mirrored below a destination offset, or None."""
+        """Return the source offset after the last record mirrored below a destination offset. None if no
+        record was mirrored below it."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None
@@ -121,7 +124,7 @@ class OffsetMap:
         return found
 
     def rewind(self, source: int) -> None:
-        """Remove all records from the source offset on, because they will be mirrored again."""
+        """Remove all records from a source offset on, because they will be copied again."""
         while self._sources and self._sources[-1] >= source:
             self._drop_last()
         if self._sources:
@@ -156,11 +159,8 @@ class OffsetMap:
             self.sealed = max(self.sealed, self._first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
-        """Return the full chunks to store now, with their numbers, and the remaining runs, which may still
-        change.
-
-        The last run may still grow, so it is never in a full chunk.
-        """
+        """Return the full chunks to store now, with their numbers, and the remaining runs. The remaining
+        runs may still change: the last run may still grow, so it is never in a full chunk."""
         runs = list(self)
         full: list[tuple[int, list[MapRun]]] = []
         start = max(self.sealed - self.sealed % CHUNK, self._first_index)

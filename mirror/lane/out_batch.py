@@ -1,4 +1,4 @@
-"""Items of a lane between source and destination, in source order: batches, rejections, and the queue."""
+"""Batches between source and destination, in source order: to send, sent and rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror.protocol.batches.batch import CODEC_MASK
 from mirror.protocol.batches.reframe import Run
 
 _ATTRIBUTES_AT: Final = 22
-"""Offset of the low byte of a batch's attributes; the high byte is unused."""
+"""Byte offset of the low byte of a batch's attributes; the high byte is unused."""
 
 
 class Path(IntEnum):
@@ -23,7 +23,7 @@ class Path(IntEnum):
     PASSTHROUGH = 0
     """Unchanged from the source, except for the producer identity."""
     REFRAMED = 1
-    """Decompressed, renumbered or merged, and compressed; keys and values unchanged."""
+    """Decompressed, renumbered or merged, and compressed again; keys and values unchanged."""
     RECORDS = 2
     """Decoded and encoded, record by record."""
 
@@ -96,7 +96,7 @@ class OutBatch:
         self.outstanding = False
         self.acknowledged = False
         self.maybe_stored = False
-        """True if a response was lost, so the destination may have stored the batch."""
+        """True if a response was lost. The destination may have stored the batch."""
         self.target = -1
         self.slab: ReceiveBuffer | None = None
         self.budget: ByteBudget | None = None
@@ -117,7 +117,7 @@ class OutBatch:
         self.budget = budget
 
     def detach(self, budget: ByteBudget) -> None:
-        """Copy the batch out of its receive buffer, so that the buffer can receive further responses."""
+        """Copy the batch out of its receive buffer. The buffer can then receive further responses."""
         if self.slab is not None:
             slab, self.slab = self.slab, None
             self.batch = memoryview(bytearray(self.batch))
@@ -158,11 +158,8 @@ class FoundRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """The first batch that the destination rejected, with its response.
-
-    The lane sends no further batch until every outstanding batch has a response, and then decides how to
-    continue.
-    """
+    """The first batch that the destination rejected, with its response. The lane sends no further batch
+    until every batch in flight has a response, and then decides how to continue."""
 
     outgoing: OutBatch
     code: int

@@ -44,13 +44,13 @@ class Contents(IntEnum):
     """The stored progress was read, but not compared with the clusters yet."""
     LOADED = 2
     BROKEN = 3
-    """A step failed halfway, so the progress is invalid and must not be stored."""
+    """A step failed halfway; the progress is invalid and must not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """Identity of the source log that was copied: topic id (empty if the cluster has no topic ids), leader
-    epoch of the last record read (-1 if unknown), and cluster id (empty if unknown)."""
+    """Identity of the source log that was copied. Fields: the topic id (empty if the cluster has no topic
+    ids), the leader epoch of the last record read (-1 if unknown), and the cluster id (empty if unknown)."""
 
     topic_id: bytes = b""
     leader_epoch: int = -1
@@ -130,12 +130,12 @@ class LaneProgress:
             self.target_next = 0
 
     def pass_marker(self) -> None:
-        """Account for the marker that the lane's own transaction has written after the mirrored records."""
+        """Skip the transaction marker that the lane has written after the mirrored records."""
         if self.target_next is not None:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order, starting at the checkpoint."""
+        """Record copies found at the destination, in source order, starting at the checkpoint."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -153,8 +153,8 @@ class LaneProgress:
         self.offset_map.forget_targets(first)
 
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
-        """Account for an acknowledged batch of the partition `place`. Return the number of preceding offsets
-        that other producers have written."""
+        """Record an acknowledged batch in the ledger and the offset map. `place`: source partition. Return
+        the number of preceding offsets that other producers have written."""
         target, foreign = outgoing.target, 0
         self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
         if target < self.target_end:
@@ -274,12 +274,13 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks emptied by pruning, given the first run before and after pruning."""
+    """Return tombstones for the chunks that pruning has emptied. The arguments are the first run before and
+    after pruning."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether a former owner of the lane wrote `newer`, although `newer` was written after `stored`.
+    """Return whether a former owner of the lane wrote `newer`, although it was written after `stored`.
 
     A former owner that was frozen writes its old state when it resumes. Epochs of a producer id only
     increase.
@@ -293,8 +294,8 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
 
 
 def _has_same_owner(one: bytes, two: bytes) -> bool:
-    """Return whether both records have the same owner, without decoding them; False if that is unclear.
-    Strings of JSON do not contain the text, because their quotes are escaped."""
+    """Return whether both records have the same owner, without decoding them; False if unclear. Strings of
+    JSON do not contain the text, because their quotes are escaped."""
     start, other = one.find(_OWNER), two.find(_OWNER)
     if start < 0 or other < 0 or one.rfind(_OWNER) != start or two.rfind(_OWNER) != other:
         return False
@@ -303,7 +304,7 @@ def _has_same_owner(one: bytes, two: bytes) -> bool:
 
 
 def written_at(value: bytes) -> tuple[int, int]:
-    """Return (epoch ms, checkpoint) of a main record; (-1, -1) if it is unreadable."""
+    """Return the time (epoch ms) and the checkpoint of a main record; (-1, -1) if it is unreadable."""
     try:
         document = json.loads(value)
         return int(document.get("written_ms", -1)), int(document["next_offset"])
@@ -322,10 +323,8 @@ def _owner(value: bytes) -> list[int] | None:
 
 
 def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
-    """Return a lane's progress from the latest value of every key; None if there is none.
-
-    Raises CorruptData for invalid values, NewerFormat for values that a later version has written.
-    """
+    """Return a lane's progress from the latest value of every key; None if there is none. Raises CorruptData
+    for invalid values, NewerFormat for values that a later version has written."""
     value = stored.get(main_key(key))
     if value is None:
         return None

@@ -1,5 +1,7 @@
-"""Rules for processing batches: limits of the destination, options of the datastream, aborted
-transactions."""
+"""Rules for processing batches.
+
+The rules follow from the destination's limits, the datastream's options and aborted transactions.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Defines which batches are small enough to merge, and the maximum size of the result.
+    """Sizes below which batches are merged, and the maximum size of the result (bytes).
 
     `records`: by codec number, the number of records below which a batch is small; the numbers differ because
-    the cost of decompression differs. Sizes are in bytes, compressed except for `payload_bytes`.
+    the cost of decompression differs. Sizes are compressed except for `payload_bytes`.
     """
 
     records: tuple[int, int, int, int, int] = (40, 5, 20, 20, 10)
@@ -44,12 +46,12 @@ class MergeRule:
 
 
 class Refusal(NamedTuple):
-    """Reason to skip a record or batch of the source: the destination rejected it, or it cannot be decoded
-    within the limits. `offset_class`: class of the skipped offsets.
+    """Reason to skip a record or batch of the source.
 
-    `leader_epoch`: latest leader epoch that the lane had read when the refusal was recorded. After an unclean
-    election, different records may have the same offsets under higher leader epochs; these records are
-    copied.
+    The destination rejected it, or it cannot be decoded within the limits. `offset_class`: class of the
+    skipped offsets. `leader_epoch`: latest leader epoch that the lane had read when the refusal was recorded.
+    After an unclean election, different records may have the same offsets under higher leader epochs; these
+    records are copied.
     """
 
     offset_class: OffsetClass
@@ -115,8 +117,7 @@ class RoutingRules:
         )
 
     def is_opened(self, first: int, last: int, leader_epoch: int) -> bool:
-        """Return whether the batch with these offsets must be encoded again because the destination rejected
-        it."""
+        """Return whether a batch must be encoded again, because the destination rejected it."""
         if first < self.opened_below and last >= self.opened_from and leader_epoch <= self.opened_epoch:
             return True
         return any(
@@ -125,7 +126,7 @@ class RoutingRules:
         )
 
     def transform(self, record: Record) -> Record | None:
-        """Return the record after all transforms; None if a transform dropped it. Raises TransformFailed."""
+        """Return the record after all transforms; None if one of them dropped it. Raises TransformFailed."""
         changed = record
         for number, step in enumerate(self.transforms):
             try:
@@ -148,7 +149,7 @@ class RoutingRules:
 
 
 class AbortedFilter:
-    """Classifies batches, in offset order, by whether their transaction was aborted.
+    """Determines in offset order which batches belong to an aborted transaction.
 
     `aborted`: (producer id, first offset) in the fetch response. Batches of a producer in `aborted` are
     skipped from its first offset until its abort marker (Apache Kafka, `CompletedFetch`).

@@ -1,4 +1,4 @@
-"""Frozen values of the domain and their invariants.
+"""Immutable values of the domain, such as datastreams and plans.
 
 Imports only the standard library and `mirror.errors`: no clock, no logging, no client library. Start with
 `topics.py`, then `datastream.py` and `plan.py`.

@@ -1,4 +1,4 @@
-"""Rows of continuous audits: additive partial counts of windows."""
+"""Rows of continuous audits: counts of one event-time window in one partition."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AuditWindow:
-    """Records of one window of event time in one partition, as of `time_ms` (epoch ms).
+    """Counts of one event-time window in one partition, as of `time_ms` (epoch ms).
 
     Of several rows with the same `id`, only the row with the largest `time_ms` is valid, because it includes
-    the others. The valid rows of a window are added up. `bucket_start_ms`, `bucket_end_ms`: the window.
-    `tier`, `host`, `application`: origin of the counts, as in Kafka Audit; in rows of Headrace, these are
-    `mirror`, the name of the instance, and `headrace`. `count`: records that arrived unchanged; `explained`:
-    missing or additional records for which there is a known reason, so that they are not faults. `audit`:
-    `counts` or `full`; empty in rows of producers and consumers. `source_start` … `destination_end`: ranges
-    of offsets in which the records are. `findings` is JSON: the first differences. `payload_bytes`: size of
-    the source records as stored, without batch headers; 0 if they were not read. `late`: number of source
-    offsets that have waited to be copied for longer than the allowed lateness.
+    the others. The counts of a window are the sums of its valid rows. `bucket_start_ms`, `bucket_end_ms`:
+    start and end of the window. `tier`, `host`, `application`: origin of the counts, as in Kafka Audit; rows
+    of Headrace contain `mirror`, the name of the instance, and `headrace`. `count`: records that arrived
+    unchanged. `explained`: records that are missing or additional for a known reason. `audit`: `counts` or
+    `full`; empty in rows of producers and consumers. `source_start` … `destination_end`: offset ranges of the
+    records. `findings`: the first differences, as JSON. `payload_bytes`: size of the source records as
+    stored, without batch headers; 0 if they were not read. `late`: number of source offsets that have waited
+    to be copied for longer than the allowed lateness.
     """
 
     time_ms: int

@@ -1,8 +1,10 @@
-"""Limits on stored text and numbers. Each field of a definition, request or command is checked on input, and
-again when it is read from storage, so the rest of the code can rely on valid values.
+"""Validates text and numbers.
 
-Each check accepts a value of any type and returns it with its checked type, or raises InvalidRequest. The
-message names the field (`label`) and quotes the start of the value.
+Each field of a definition, request or command is checked on input, and again when it is read from storage.
+The rest of the code can therefore rely on valid values.
+
+Each function accepts a value of any type, and returns it with its checked type, or raises InvalidRequest. The
+message contains the name of the field (`label`) and the start of the value.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LONGEST_NAME: Final = 200
-"""Maximum length, in characters, of names used in node paths, consumer groups and transactional ids."""
+"""Maximum length of a name that is used in node paths, consumer groups and transactional ids, in
+characters."""
 
 LONGEST_REASON: Final = 1_000
-"""Maximum length, in characters, of a reason given by an operator."""
+"""Maximum length of a reason, in characters."""
 
 LARGEST_MS: Final = 10**15
 """Largest timestamp or duration in milliseconds; as a timestamp, it lies in the year 33658."""
@@ -52,8 +55,10 @@ def shown(value: object) -> str:
 
 
 def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
-    """Return text whose length is within limits and that UTF-8 can encode. Control characters other than tabs
-    and line ends are rejected."""
+    """Return text with a permitted length that UTF-8 can encode.
+
+    Control characters other than tabs and line ends are rejected.
+    """
     if not isinstance(value, str):
         raise InvalidRequest(f"{label} must be text, not {shown(value)}")
     if not shortest <= len(value) <= longest:

@@ -22,7 +22,7 @@ def is_address(reference: str) -> bool:
 
 
 def checked_cluster(label: str, value: object) -> str:
-    """Validate a cluster reference. Raises InvalidRequest, which names the malformed part."""
+    """Validate a cluster reference. Raises InvalidRequest with the malformed part."""
     reference = bounds.line(label, value, _LONGEST_LIST)
     if is_address(reference):
         bootstrap_servers(label, reference)
@@ -70,8 +70,7 @@ def _is_host(host: str) -> bool:
 
 
 def is_like(server: tuple[str, int], pattern: str) -> bool:
-    """Return whether a server matches a HOST:PORT pattern. An IPv6 address in the pattern may be in
-    brackets."""
+    """Return whether a server matches a HOST:PORT pattern. IPv6 addresses may be in brackets."""
     host, port, wanted = server[0].lower(), server[1], pattern.lower()
     if wanted.startswith("["):
         return fnmatchcase(address_of(host, port), wanted.replace("[", "[[]"))

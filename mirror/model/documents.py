@@ -1,5 +1,4 @@
-"""Parsing of untrusted JSON, such as request bodies and znodes; merge patches and differences of JSON
-documents."""
+"""Parses untrusted JSON, applies merge patches, and compares JSON documents."""
 
 from __future__ import annotations
 
@@ -21,9 +20,8 @@ _NESTING: Final = (dict, list)
 def parsed(data: bytes) -> Any:
     """Parse UTF-8 JSON.
 
-    The parsed document can always be encoded again. Raises InvalidRequest for other input: bytes that are not
-    UTF-8, unpaired surrogates, NaN and infinities, numbers with more digits than Python reads, and nesting
-    deeper than Python's stack allows.
+    The result can always be encoded again. Raises InvalidRequest for invalid UTF-8, unpaired surrogates, NaN,
+    infinities, too long numbers and too deep nesting.
     """
     try:
         text = data.decode()
@@ -38,8 +36,7 @@ def parsed(data: bytes) -> Any:
 
 
 def check_shape(value: object, deepest: int, most_keys: int) -> None:
-    """Raise InvalidRequest if lists and objects are nested deeper than `deepest`, or an object has more than
-    `most_keys` keys."""
+    """Raise InvalidRequest if a document is nested too deeply or an object has too many keys."""
     level = _below([[value]])
     for _ in range(deepest):
         if any(isinstance(inner, dict) and len(inner) > most_keys for inner in level):
@@ -55,7 +52,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Return the lists and objects that the given values directly contain."""
+    """Return the lists and objects that the given values contain directly."""
     return [
         below
         for inner in level
@@ -74,8 +71,10 @@ def _finite(text: str) -> float:
 
 
 class ChangedValue(NamedTuple):
-    """A value that differs between two documents; None for a missing field. `pointer`: JSON pointer of the
-    value (RFC 6901)."""
+    """A value that differs between two documents; None for a missing field.
+
+    `pointer`: JSON pointer of the value (RFC 6901).
+    """
 
     pointer: str
     before: Any
@@ -88,8 +87,10 @@ def pointer_to(parts: Iterable[object]) -> str:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """Return a document after a merge patch (RFC 7386): objects are merged, null removes a field, any other
-    value replaces the field."""
+    """Return a document after a merge patch (RFC 7386).
+
+    Objects are merged, null removes a field, and any other value replaces the field.
+    """
     if not isinstance(patch, dict):
         return patch
     found = dict(target) if isinstance(target, dict) else {}
@@ -102,7 +103,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
-    """Remove a field of nested objects if it exists."""
+    """Remove a nested field if it exists."""
     *parents, field = place
     level: Any = document
     for parent in parents:
@@ -112,8 +113,10 @@ def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
 
 
 def differences(before: Any, after: Any, *parts: str) -> Iterator[ChangedValue]:
-    """Yield the fields that differ between two documents, sorted by pointer. Objects are compared field by
-    field, all other values as a whole."""
+    """Yield the fields that differ between two documents, sorted by pointer.
+
+    Objects are compared field by field, all other values as a whole.
+    """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key), after.get(key), *parts, key)

@@ -1,4 +1,4 @@
-"""User-supplied regular expressions, matched in linear time.
+"""Regular expressions of users, matched in linear time.
 
 RE2 (google-re2) compiles the expressions, so no expression can take exponential time. Look-around and
 back-references, which RE2 does not support, are rejected.
@@ -24,28 +24,29 @@ LONGEST: Final = 30_000
 """Maximum length of an expression in characters: enough for several hundred topic names."""
 
 _MOST_MEMORY: Final = 1 << 20
-"""Memory limit of a compiled expression in bytes; expressions that need more states match more slowly."""
+"""Memory limit of a compiled expression in bytes. Expressions that need more match more slowly."""
 
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _MAY_BE_MISSING: Final = frozenset("*?{")
 _MAY_REPEAT: Final = frozenset("*+{")
 _MOST_ALTERNATIVES_TEXT: Final = 1_000_000
-"""Maximum total length, in characters, of the expressions that `single_alternatives` derives from an
-expression."""
+"""Maximum total length of the expressions that `single_alternatives` derives from an expression, in
+characters."""
 _CHANGES_MEANING: Final = re.compile(r"\(\?(?!:)|\\Q")
-"""Matches syntax that changes the meaning of the text after it: flags, named groups, and the start of quoted
-text."""
+"""Matches syntax that changes the meaning of later text: flags, named groups, and quotations."""
 _LONGEST_ADVICE: Final = 200
 _DEEPEST: Final = 8
 """Maximum depth of nested groups in which `_beginnings` searches for prefixes."""
 _MOST_AT_ONCE: Final = 16
-"""Maximum number of prefixes for which a name is compared with each prefix."""
+"""Maximum number of prefixes with which a name is compared one by one."""
 _ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
-"""Size limit, in RE2 instructions, of an expression that matches many names in one call. A call with many
-names blocks all other threads."""
+"""Size limit, in RE2 instructions, of an expression that matches many names in one call.
+
+A call that matches names blocks all other threads.
+"""
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
@@ -59,8 +60,10 @@ _TOPIC_CHARACTERS: Final = f"{ascii_letters}{digits}._-"
 _SEPARATORS: Final = ",; \t\r\n"
 """Characters that separate topics in the lists of other tools."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
-"""Matches syntax that rules out matching many names at once: flags, line breaks, and escapes that may match
-the start or end of the whole text."""
+"""Matches syntax that prevents matching many names at once.
+
+Flags, line breaks, and escapes that may match the start or end of the whole text.
+"""
 
 
 @cache
@@ -76,11 +79,10 @@ def _options(*, of_lines: bool) -> re2.Options:
 
 
 class Expression:
-    """A compiled expression, which must match a whole topic name. Raises InvalidRequest, which names the
-    field `label`.
+    """A compiled expression, which must match the whole topic name. Raises InvalidRequest.
 
-    `beginnings`: prefixes such that every matching name starts with one of them; contains the empty string if
-    unknown.
+    `label`: name of the field, for errors. `beginnings`: every matching name starts with one of these
+    prefixes. `beginnings` contains the empty string if unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
@@ -103,8 +105,10 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """Return the pattern that matches many names at once, compiled on first use; None for an expression
-        that can match only one name at a time."""
+        """Return the pattern that matches many names in one call, compiled on first use.
+
+        Returns None if the expression can match only one name at a time.
+        """
         if self._lines is None and self._is_small:
             import re2
 
@@ -140,8 +144,7 @@ _known: Final[WeakValueDictionary[str, Expression]] = WeakValueDictionary()
 
 
 def expression_of(label: str, expression: object) -> Expression:
-    """Return the `Expression` of a text. Callers share the object, so an expression that occurs in several
-    definitions is compiled once."""
+    """Return the shared `Expression` of a text, which is compiled only once."""
     known = _known.get(expression) if isinstance(expression, str) else None
     if known is None:
         known = Expression(label, expression)
@@ -152,8 +155,8 @@ def expression_of(label: str, expression: object) -> Expression:
 def split_look_ahead(expression: str) -> tuple[str, str]:
     """Split `^(?!test-).*` into an include and an exclude expression: `.*` and `(?:test-).*`.
 
-    Together, the two parts select exactly the same topics as the original expression. Any other expression is
-    returned unchanged, with an empty exclude.
+    Both parts together select the same topics as the original expression. Any other expression is returned
+    unchanged, with an empty exclude expression.
     """
     rest, ahead = expression.removeprefix("^"), []
     while rest.startswith("(?!"):
@@ -169,15 +172,20 @@ def split_look_ahead(expression: str) -> tuple[str, str]:
 
 
 def joined_look_ahead(include: str, exclude: str) -> str:
-    """Join include and exclude into one Java expression: the inverse of `split_look_ahead`, or an expression
-    that selects the same topics."""
+    """Join include and exclude into one Java expression that selects the same topics.
+
+    The function is the inverse of `split_look_ahead`.
+    """
     written = f"^(?!{exclude.removeprefix('(?:').removesuffix(').*')}){include}"
     return written if split_look_ahead(written) == (include, exclude) else f"^(?!(?:{exclude})$)(?:{include})"
 
 
 def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
-    """Yield position, character and group depth of each character that is neither escaped nor within a class.
-    A closing parenthesis has the depth of the enclosing group."""
+    """Yield position, character and group depth of each syntax character.
+
+    Escaped characters, and characters within a class, are skipped. A closing parenthesis has the depth of the
+    enclosing group.
+    """
     depth, at, in_class = 0, 0, False
     while at < len(expression):
         char = expression[at]
@@ -198,11 +206,10 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 
 
 def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield each alternative of a compiled expression, together with the expression reduced to that
-    alternative.
+    """Yield each alternative of an expression, and the expression reduced to this alternative.
 
-    Alternatives inside a repeated part are not separated, because one name can contain several. Yields
-    nothing for an expression with flags or quotations, or with too many alternatives to process quickly.
+    Alternatives within a repeated part are not separated, because one name can match several of them. Yields
+    nothing for an expression with flags or quotations, or with too many alternatives.
     """
     found = () if _CHANGES_MEANING.search(expression) else tuple(_choices(expression))
     parts = [(start, end, cut) for start, end, cuts in found for cut in itertools.pairwise(cuts)]
@@ -215,8 +222,7 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield the start and end of each group that contains `|`, and the positions of each `|` between its
-    alternatives."""
+    """Yield the start and end of each group with alternatives, and the positions of their `|`."""
     open_groups: list[tuple[int, list[int]]] = [(0, [])]
     closed: list[tuple[int, int, list[int]]] = []
     for at, char, _ in _structure(expression):
@@ -238,8 +244,10 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
 
 
 def require_topic_characters(label: str, expression: str) -> None:
-    """Raise InvalidRequest if a compiled expression contains a literal character that no topic name can have,
-    or a class or an escape, such as `[,;]` and `\\x2c`, that matches no character of a topic name."""
+    """Raise InvalidRequest if an expression contains a character that no topic name can have.
+
+    Examples are a class or an escape, such as `[,;]` and `\x2c`, that matches no character of a topic name.
+    """
     impossible = [part for part in _atoms(expression) if not part.is_possible]
     if not impossible:
         return
@@ -272,8 +280,10 @@ class _Atom(NamedTuple):
 
 @lru_cache(1_024)
 def _matches_one_of(part: str, characters: str) -> bool:
-    """Return whether a part of an expression matches one of the characters. Returns True if the part is not a
-    valid expression alone."""
+    """Return whether a part of an expression matches one of the characters.
+
+    Returns True if the part is not a valid expression by itself.
+    """
     import re2
 
     try:
@@ -313,7 +323,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
-    """Return the syntax element that starts at a position, if it contains no literal."""
+    """Return the syntax element at a position if it contains no literal, else None."""
     return next((found for pattern in _NOT_LITERAL if (found := pattern.match(expression, at))), None)
 
 
@@ -330,8 +340,11 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes such that every match starts with one of them. The result contains the empty string if
-    prefixes are not easy to find. Comparing prefixes rules out most names without RE2."""
+    """Return prefixes such that every match starts with one of them.
+
+    The comparison of prefixes excludes most names without RE2. The result contains the empty string if no
+    prefixes can be found easily.
+    """
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

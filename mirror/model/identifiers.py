@@ -1,4 +1,4 @@
-"""Names and numbers that identify domain objects, each with its own type so that they cannot be mixed up."""
+"""Names and numbers of domain objects, each with its own type."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ ClusterRef = NewType("ClusterRef", str)
 
 DatastreamName = NewType("DatastreamName", str)
 GroupName = NewType("GroupName", str)
-"""Name of a group of datastreams that share tasks (`system.taskPrefix`); by default the datastream's name."""
+"""Name of a group of datastreams that share tasks (`system.taskPrefix`). Default: the name of the
+datastream."""
 
 TaskName = NewType("TaskName", str)
 """Name of a task: `<group>-<number>`, numbered from 0."""
 
 InstanceName = NewType("InstanceName", str)
-"""Name of a running service, unique among live instances: `<host>:<pid>` unless configured."""
+"""Name of an instance, unique among live instances. Default: `<host>:<pid>`."""
 
 Epoch = NewType("Epoch", int)
-"""Version of the plan; incremented with every published plan."""
+"""Version of the plan, incremented with every published plan."""
 
 NO_EPOCH: Final = Epoch(0)
-"""The epoch before the first plan."""
+"""Epoch before the first plan."""
 
 
 def task_name(group: GroupName, number: int) -> TaskName:

@@ -1,4 +1,4 @@
-"""Partition loads and task capacities, always in bytes and messages per second."""
+"""Partition loads and task capacities, in bytes and messages per second."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from mirror.model.topics import MOST_PARTITIONS, TopicPartition
 MOST_TASKS: Final = 10_000
 """Maximum number of tasks that a datastream may request."""
 HIGHEST_RATE: Final = 10**12
-"""Largest rate of one partition in bytes or messages per second; planners reject more as bad data."""
+"""Maximum rate of one partition in bytes or messages per second. Planners reject higher rates as invalid."""
 
 LARGEST_CAPACITY: Final = 10**12
 """Largest capacity of one task in bytes or messages per second."""
 HOT_SHARE: Final = 0.5
-"""Share of the usable capacity of a task: a partition whose load alone is at least this share is hot."""
+"""Share of a task's usable capacity from which a partition is hot."""
 
 
 class LoadSource(NamedTuple):
-    """A source cluster, and the name of the load provider for its partitions. The name is empty for the
-    service's default provider."""
+    """A source cluster, and the load provider of its partitions.
+
+    `provider`: empty for the default provider of the service.
+    """
 
     cluster: ClusterRef
     provider: str = ""
@@ -43,31 +45,34 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """Origin of a rate."""
+    """Origin of a load value."""
 
     SLOPE = "slope"
     """Growth of the log over the whole time range."""
     PARTIAL = "partial"
-    """Growth of the log over a part of the time range; for the mean of a topic, also over a part of its
-    partitions."""
+    """Growth of the log over a part of the time range.
+
+    For the mean of a topic, possibly over a part of its partitions.
+    """
     HELD = "held"
-    """Last measurements before the measurements stopped."""
+    """Last measured rate before the measurements stopped."""
     SEASONAL = "seasonal"
     """Rate at the same hour of earlier weeks or days."""
     MEAN = "mean"
-    """Average over the topic's partitions."""
+    """Mean rate of the partitions of the topic."""
     MIRROR = "mirror"
-    """Records and bytes that the mirror counted."""
+    """Records and bytes counted by Headrace."""
     CONFIGURED = "configured"
     """Configured rate, without measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """The load of one partition. `messages_per_second` is None if the source does not report it.
+    """Load of one partition.
 
-    `measured_at_ms`: time of the last measurement behind the load (epoch milliseconds), None without
-    measurements.
+    `messages_per_second`: None if the source does not report it.
+
+    `measured_at_ms`: time of the last measurement (epoch ms), None without measurements.
     """
 
     bytes_per_second: float
@@ -82,17 +87,17 @@ class PartitionLoad:
         return self.level is LoadLevel.DEFAULT or self.rate_source is RateSource.SEASONAL
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return the milliseconds since the latest measurement; None without measurements."""
+        """Return the time since the latest measurement in ms, or None without measurements."""
         return None if self.measured_at_ms is None else max(0, now_ms - self.measured_at_ms)
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """A provider's response for one source cluster.
+    """Response of a load provider for one source cluster.
 
-    `measured_at_ms`: time of the last measurement (epoch milliseconds), None without measurements. `notes`:
-    sentences for operators, such as about stale data or a fallback. `at_least`: partitions whose copying is
-    behind, so that their loads are lower bounds.
+    `measured_at_ms`: time of the last measurement (epoch ms), None without measurements. `notes`: messages
+    for operators, for example about stale data. `at_least`: partitions with a backlog, whose loads are lower
+    bounds.
     """
 
     loads: Mapping[TopicPartition, PartitionLoad]
@@ -103,12 +108,12 @@ class LoadReport:
 
     @property
     def measured(self) -> int:
-        """Number of partitions whose load was measured for the partition itself."""
+        """Number of partitions with a measured load of their own."""
         return sum(load.level is LoadLevel.PARTITION for load in self.loads.values())
 
     @property
     def is_blind(self) -> bool:
-        """True if all loads are defaults, because no partition or topic has been measured."""
+        """True if all loads are defaults."""
         return all(load.level is LoadLevel.DEFAULT for load in self.loads.values())
 
 
@@ -116,10 +121,9 @@ class LoadReport:
 class Freshness:
     """Age of the loads of one source cluster.
 
-    `measured_at_ms`: time of the last measurement (epoch milliseconds), None if measuring is off and no error
-    occurred. The loads are stale if the last measurement was more than `stale_after_ms` ago. `measured`:
-    number of partitions with their own load, None if this number was not determined. `behind`: number of
-    measured partitions that are possibly copied more slowly than records arrive.
+    `measured_at_ms`: time of the last measurement (epoch ms), None if nothing is measured. `stale_after_ms`:
+    age from which the loads are stale. `measured`: number of partitions with a load of their own, None if
+    unknown. `behind`: number of measured partitions that may be copied more slowly than records arrive.
     """
 
     measured_at_ms: int | None
@@ -129,17 +133,17 @@ class Freshness:
 
 
 def age_text(milliseconds: int) -> str:
-    """Format an age for display; negative ages, from clock skew, count as zero."""
+    """Format an age for display. Negative ages, caused by clock skew, count as zero."""
     seconds = max(milliseconds, 0) // 1000
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCapacity:
-    """Capacity of one task. The usable part is capacity * utilisation_percent // 100.
+    """Capacity of one task. The usable capacity is capacity * utilisation_percent // 100.
 
-    Raises InvalidRequest if a capacity is not positive or above `LARGEST_CAPACITY`, or the percentage is not
-    within 1 to 100.
+    Raises InvalidRequest if a capacity is not positive or exceeds `LARGEST_CAPACITY`, or if the percentage is
+    not between 1 and 100.
     """
 
     bytes_per_second: int
@@ -158,12 +162,12 @@ class TaskCapacity:
 
     @property
     def usable_bytes_per_second(self) -> int:
-        """Load up to which placement fills a task, in bytes per second."""
+        """Usable capacity in bytes per second."""
         return self.bytes_per_second * self.utilisation_percent // 100
 
     @property
     def usable_messages_per_second(self) -> int | None:
-        """Load up to which placement fills a task, in messages per second."""
+        """Usable capacity in messages per second."""
         if self.messages_per_second is None:
             return None
         return self.messages_per_second * self.utilisation_percent // 100
@@ -171,10 +175,10 @@ class TaskCapacity:
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
-    """Bounds on the tasks of a datastream; None means unlimited.
+    """Limits for the tasks of a datastream. None means unlimited.
 
-    Raises InvalidRequest if a bound is not within 1 to `MOST_TASKS` (partitions: a million) or min exceeds
-    max.
+    Raises InvalidRequest if a limit is not between 1 and `MOST_TASKS` (partitions: a million), or if the
+    minimum exceeds the maximum.
     """
 
     min_tasks: int = 1
@@ -191,21 +195,23 @@ class TaskLimits:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
 
     def hold(self, sizes: Sequence[int]) -> bool:
-        """Return whether tasks with `sizes` partitions each are within the bounds."""
+        """Return whether tasks with these numbers of partitions are within the limits."""
         if self.max_tasks is not None and len(sizes) > self.max_tasks:
             return False
         widest = self.max_partitions_per_task
         return (widest is None or max(sizes, default=0) <= widest) and not self.ask_for_more(sizes)
 
     def ask_for_more(self, sizes: Sequence[int]) -> bool:
-        """Return whether fewer tasks than `min_tasks` have partitions although there are enough
+        """Return whether fewer than `min_tasks` tasks have partitions although there are enough
         partitions."""
         return len([size for size in sizes if size]) < min(self.min_tasks, sum(sizes))
 
 
 def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
-    """Return the minimum and maximum number of tasks of datastreams that share tasks, if the minimum exceeds
-    the maximum; otherwise None."""
+    """Return the minimum and maximum number of tasks if the minimum exceeds the maximum, else None.
+
+    `several`: limits of datastreams that share tasks.
+    """
     found = tuple(several)
     least = max((limits.min_tasks for limits in found), default=1)
     most = joint_limits(found).max_tasks
@@ -213,8 +219,10 @@ def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
 
 
 def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
-    """Return the limits of tasks that datastreams share: the strictest value of each bound. A minimum above
-    the maximum is lowered to the maximum."""
+    """Return the limits of shared tasks: the strictest value of each limit.
+
+    A minimum above the maximum is lowered to the maximum.
+    """
     found = tuple(several)
     most = min((limits.max_tasks for limits in found if limits.max_tasks is not None), default=None)
     widest = min(
@@ -226,6 +234,5 @@ def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
 
 
 def hot_from(usable_bytes_per_second: float) -> float:
-    """Return the load in bytes/s from which a partition counts as hot, given the usable capacity of a
-    task."""
+    """Return the load from which a partition is hot, in bytes per second."""
     return HOT_SHARE * usable_bytes_per_second

@@ -1,4 +1,4 @@
-"""Rejection of names that can be mistaken for others. Pure.
+"""Rejects names that can be mistaken for other names. Pure.
 
 New names must be in Unicode's NFKC form and use letters of one script, so that no two names differ only by
 look-alike letters. Stored names are not affected.
@@ -23,7 +23,7 @@ _ADVICE: Final = "use letters of one script, digits, dots, underscores and dashe
 
 
 def check_look(name: str, role: str) -> None:
-    """Raise InvalidRequest for a new name that can be mistaken for another name, for a formula or an escaped
+    """Raise InvalidRequest for a new name that can be mistaken for another name, a formula or an escaped
     path."""
     if reason := _reason_against(name):
         raise InvalidRequest(f"{shown(name)} cannot be the name of {role}: {reason}", advice=_ADVICE)
@@ -45,6 +45,6 @@ def _reason_against(name: str) -> str:
 
 
 def _script_of(letter: str) -> str:
-    """Return the script of a letter, the first word of its Unicode name."""
+    """Return the script of a letter, which is the first word of its Unicode name."""
     script = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
     return "EAST ASIAN" if script in _EAST_ASIAN else script

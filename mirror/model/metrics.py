@@ -1,8 +1,8 @@
-"""Measurements of the mirror itself, and events about its placement.
+"""Measurements of lanes, and placement events.
 
-The mirror writes these records, Pinot stores them, and the monitor evaluates them. `rows.py` derives the
-columns and the Avro schema from these classes. Field names avoid SQL keywords. Histograms contain counts per
-bucket, so they can be added over partitions, tasks and time.
+Headrace writes these records to topics, Pinot stores them, and the monitor evaluates them. `rows.py` derives
+the columns and the Avro schema from these classes. Field names are not SQL keywords. Histograms contain
+counts per bucket, so they can be added over partitions, tasks and time.
 
 `MirrorMetric` is the single definition of the measurements of a lane: its fields and their `Series` define
 the columns in Pinot, the task sums that workers report, the counters of /metrics and the rates of /v1/lanes.
@@ -18,15 +18,15 @@ from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
-"""Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket counts higher values."""
+"""Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144. One more bucket counts higher values."""
 
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
 WAIT_SLOT_MS: Final = 10_000
-"""Length in ms of the time slot for which the mirror decides whether records waited. Lanes are measured at
+"""Length of the time slots in which Headrace records whether records waited, in ms. Lanes are measured at
 least once per slot."""
 _NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
-"""Name of the counter whose stages add up to the total latency of all batches."""
+"""Counter whose stages add up to the total latency of all batches."""
 _CLOCK_SKEW_MS: Final = 1_000
 _LATENCY_TEXT: Final = "latency of all batches by stage; divide by headrace_batches"
 _SERIES: Final = "series"
@@ -36,9 +36,9 @@ _SERIES: Final = "series"
 class Series:
     """Presentation of an additive field as a counter per task.
 
-    `divisor`: converts the field to the unit in the name. `label` and its value distinguish fields that share
-    a counter. `less`: field to subtract, because another label already counts it. `of_lanes`: whether
-    /v1/lanes shows the rate of each lane.
+    `divisor`: converts the field to the unit in the name of the counter. `label`, `value`: distinguish fields
+    that share a counter. `less`: field to subtract, because another label already counts it. `of_lanes`:
+    whether /v1/lanes shows the rate for each lane.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _stage(name: str) -> Mapping[str, Series]:
 
 @dataclass(frozen=True, slots=True)
 class LaneInterval:
-    """A lane over `interval_ms` up to `time_ms` (epoch milliseconds)."""
+    """Identity of a lane, and the measured interval: `interval_ms` up to `time_ms` (epoch ms)."""
 
     time_ms: int
     interval_ms: int
@@ -138,17 +138,20 @@ MIRROR_METRIC_VERSION: Final = 3
 SUMMED: Final[Mapping[str, Series]] = {
     field.name: field.metadata[_SERIES] for field in fields(MirrorMetric) if _SERIES in field.metadata
 }
-"""Fields of `MirrorMetric` that add up over partitions and time, except `latency_counts`."""
+"""Fields of `MirrorMetric` that can be added over partitions and time, except `latency_counts`."""
 
 SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
-"""Fields whose rate is shown for each lane."""
+"""Fields whose rates /v1/lanes shows."""
 
 
 class ChangeKind(StrEnum):
-    """Subject of a placement event. PROBLEM: a datastream is excluded from the plan, or included again.
-    REQUEST: a request that cannot be executed. LOADS: the loads of a source cluster are stale or unavailable,
-    or available again. COMMAND: an operator's action on a datastream. INSTANCE: an instance lost its session.
-    WORKER: an instance lost a worker process and replaces it."""
+    """Kind of placement event.
+
+    PROBLEM: a datastream is excluded from the plan, or included again. REQUEST: a request failed. LOADS: the
+    loads of a source cluster are stale or unavailable, or available again. COMMAND: an operator's action on a
+    datastream. INSTANCE: an instance lost its session. WORKER: an instance lost a worker process and replaces
+    it.
+    """
 
     PLAN = "plan"
     DATASTREAM = "datastream"
@@ -160,7 +163,7 @@ class ChangeKind(StrEnum):
     INSTANCE = "instance"
     WORKER = "worker"
     OTHER = "other"
-    """A kind written by a newer version."""
+    """Kind that a newer version has written."""
 
     @classmethod
     def _missing_(cls, _value: object) -> ChangeKind:
@@ -169,11 +172,9 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementEvent:
-    """One change of the plan, or of one partition in it (then `topic` is not empty).
-
-    `event_key` is unique, so an event published twice is counted once. `sentence` states the decision and its
-    reason. `bytes_per_second`: load of the moved partition; None if unknown and for events other than moves.
-    """
+    """A change of the plan, or of one partition if `topic` is not empty. `event_key`: unique key, so that an
+    event that is published twice counts once. `sentence`: decision and reason. `bytes_per_second`: load of
+    the moved partition, None if unknown or not a move."""
 
     time_ms: int
     event_key: str
@@ -192,8 +193,8 @@ class PlacementEvent:
 
 
 class WorkerLoss(NamedTuple):
-    """Unexpected end of a worker process at `time_ms` (epoch). `how`: exit code or signal. `lanes`: number of
-    partitions that the process copied."""
+    """Unexpected end of a worker process. `time_ms`: epoch ms. `how`: exit code or signal. `lanes`: number
+    of partitions that the process copied."""
 
     time_ms: int
     worker: int
@@ -203,28 +204,28 @@ class WorkerLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """Metric records that were accepted but dropped before delivery. `count`: number since the start.
-    `reason`: reason for the first drop while records are being dropped; otherwise empty."""
+    """Metric records that were dropped before delivery. `count`: number of drops since the start. `reason`:
+    reason of the first drop while records are being dropped, otherwise empty."""
 
     count: int = 0
     reason: str = ""
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """Return the sum of several `Drops`, with the first reason that is not empty."""
+    """Add several `Drops`. The reason is the first that is not empty."""
     every = tuple(drops)
     return Drops(sum(one.count for one in every), next((one.reason for one in every if one.reason), ""))
 
 
 def age_ms(now_ms: int, timestamp: int) -> int | None:
-    """Return the age of a record; None without a timestamp, or if the timestamp is further in the future than
-    clocks may differ."""
+    """Return the age of a record in ms. Returns None without a timestamp, or if the timestamp is further in
+    the future than clocks may differ."""
     age = now_ms - timestamp
     return max(age, 0) if timestamp >= 0 and age > -_CLOCK_SKEW_MS else None
 
 
 def latency_bucket(milliseconds: float) -> int:
-    """Return the index of a latency's bucket; latencies up to the first bound are in bucket 0."""
+    """Return the bucket index of a latency. Latencies up to the first bound are in bucket 0."""
     return 0 if milliseconds <= 1 else min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)
 
 
@@ -234,11 +235,9 @@ def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
-    """Return the latency in ms that `percentile` percent of the records do not exceed; None without records.
-
-    Interpolates geometrically inside a bucket, so the result is off by at most a factor of 2; latencies above
-    the last bound are reported as that bound.
-    """
+    """Return a percentile of the latency in ms, or None without records. Interpolates geometrically within a
+    bucket, so the error is at most a factor of 2. Latencies above the last bound are returned as the last
+    bound."""
     total = sum(counts)
     if total == 0:
         return None

@@ -1,4 +1,4 @@
-"""Values exchanged with a node store such as ZooKeeper."""
+"""Values exchanged with a node store, such as ZooKeeper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Content of a znode. Version 0 is a valid version."""
+    """Content of a node. 0 is a valid version."""
 
     data: bytes
     version: int
@@ -16,7 +16,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeWrite:
-    """Conditional write: replaces the data of a node if the node has exactly this version."""
+    """Conditional write: replaces the data of a node if it has this version."""
 
     path: str
     data: bytes
@@ -32,7 +32,7 @@ class NodeDeletion:
 
 @dataclass(frozen=True, slots=True)
 class NextNode:
-    """Creation of a sequential node: the store appends the parent's next number to the path."""
+    """Creation of a sequential node: the store appends the next number of the parent to the path."""
 
     path: str
     data: bytes
@@ -40,7 +40,7 @@ class NextNode:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """Creation of a node at exactly this path, which must not exist."""
+    """Creation of a node at a path that must not exist."""
 
     path: str
     data: bytes
@@ -50,8 +50,11 @@ NodeChange = NodeWrite | NodeDeletion | NextNode | NewNode
 
 
 class SessionState(StrEnum):
-    """State of a session with a node store. SUSPENDED: disconnected, but the session may still be alive.
-    LOST: the session has expired, and its ephemeral nodes with it."""
+    """State of a session with a node store.
+
+    SUSPENDED: disconnected, but the session may still be alive. LOST: the session has expired, and its
+    ephemeral nodes were deleted.
+    """
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"

@@ -1,5 +1,5 @@
-"""The plan of an epoch: which task owns which partitions, and which instance runs which task. Also the
-request to a planner and its response."""
+"""The plan of an epoch: partitions of each task, and the instance of each task. Also requests to a planner,
+and its responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES: Final = "tasks are named <group>-<number>, starting at 0"
 
 @dataclass(frozen=True)
 class TaskPlacement:
-    """One task: its partitions, and the instance that runs it (None: no instance is available)."""
+    """A task: its partitions, and the instance that runs it, or None."""
 
     task: TaskName
     group: GroupName
@@ -36,7 +36,7 @@ class TaskPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition's change of task or instance. None as a task or an instance means unassigned."""
+    """Change of the task or instance of one partition. None means unassigned."""
 
     group: GroupName
     partition: TopicPartition
@@ -48,8 +48,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. The instance gets the tasks back if it returns in time.
-    `is_lost`: the instance lost its session instead of leaving."""
+    """Tasks that an instance ran when it left. The instance gets its tasks back if it returns in time.
+
+    `is_lost`: the instance lost its session.
+    """
 
     left_ms: int
     tasks: frozenset[TaskName]
@@ -58,9 +60,11 @@ class Departure:
 
 @dataclass(frozen=True)
 class Plan:
-    """All tasks of all datastreams in one epoch. `reason`: a sentence on the change and its reason.
-    `departed`: instances that have left or are leaving, and their tasks. `excluded`: topics of a datastream
-    that it must not copy, because another datastream with the same tasks selects them too (None: all topics).
+    """All tasks of all datastreams in one epoch.
+
+    `reason`: sentence about the change and its reason. `departed`: instances that have left or are leaving,
+    and their tasks. `excluded`: topics that a datastream must not copy, because another datastream with the
+    same tasks copies them (None: all topics).
 
     Raises PlanRejected if a task appears twice or a partition has two tasks of one group.
     """
@@ -87,7 +91,7 @@ class Plan:
 
     @cached_property
     def owners(self) -> Mapping[tuple[GroupName, TopicPartition], TaskPlacement]:
-        """Owning task of each partition of each group."""
+        """Task of each partition of each group."""
         return {
             (placement.group, partition): placement
             for placement in self.tasks
@@ -101,7 +105,7 @@ class Plan:
 
     @cached_property
     def by_instance(self) -> Mapping[InstanceName | None, tuple[TaskPlacement, ...]]:
-        """Tasks of each instance, in plan order; under None, tasks without an instance."""
+        """Tasks of each instance, in plan order. The key None contains tasks without an instance."""
         return _gathered(self.tasks, lambda placement: placement.instance)
 
     @cached_property
@@ -118,8 +122,7 @@ class Plan:
         return {group: len(placements) for group, placements in self.by_group.items()}
 
     def excludes(self, name: DatastreamName, topic: str) -> bool:
-        """Return whether a datastream must not copy this topic, because another datastream with the same
-        tasks copies it."""
+        """Return whether another datastream with the same tasks copies the topic instead of this one."""
         topics = self.excluded.get(name, frozenset())
         return topics is None or topic in topics
 
@@ -145,8 +148,7 @@ def _gathered(
 
 
 def moves_between(before: Iterable[TaskPlacement], after: Iterable[TaskPlacement]) -> tuple[Move, ...]:
-    """Return a move for each partition whose task or instance differs between the plans, sorted by group and
-    partition."""
+    """Return a move for each partition whose task or instance differs, sorted by group and partition."""
     present = {placement.task: placement for placement in before}
     changed = [placement for placement in after if present.get(placement.task) != placement]
     kept = {placement.task for placement in after} - {placement.task for placement in changed}
@@ -180,13 +182,12 @@ class PlanningRequest:
     """Input for planning the tasks of one group.
 
     `current`: task of each partition in the current plan; new partitions have none. `full`: ignore the
-    current placement where that pays off. `rebalance`: move partitions away from overloaded tasks even if no
-    partition was added or removed, and level the load. `recent`: loads of earlier observations, oldest first.
-    A peak that only the latest observation has causes no move and no new task; a task that any observation
-    needs is not removed. `calm`: reason why optional moves are suspended; empty if they are allowed. While
-    optional moves are suspended, no task is removed. `scale_in_headroom`: share of each remaining task to
-    keep free when tasks are removed; None for the planner's default. `strategy`: name of the strategy that
-    the group's datastreams choose; None for the service's default.
+    current placement if a better one exists. `rebalance`: move partitions from overloaded tasks and balance
+    loads, even if no partition was added or removed. `recent`: loads of earlier observations, oldest first. A
+    peak in only the latest observation causes no move and no new task. A task that any observation needs is
+    not removed. `calm`: reason why optional moves and the removal of tasks are suspended, or an empty string.
+    `scale_in_headroom`: share of each remaining task to keep free when tasks are removed; None for the
+    planner's default. `strategy`: name of the chosen placement strategy; None for the default of the service.
     """
 
     group: GroupName
@@ -205,12 +206,12 @@ class PlanningRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlanFigures:
-    """Figures of a plan. Rates are in bytes per second.
+    """Statistics of a plan. Rates are in bytes per second.
 
-    `required_tasks`: number of tasks that capacity requires, regardless of limits. No feasible plan has fewer
-    tasks, a lower load of the fullest task, or fewer moved bytes than the lower bounds. `moves_left`: moves
-    that exceed the budget of one plan. `cut_short`: searches that reached a time limit, so the same request
-    may produce a different plan. `stage`: stage that found the plan.
+    `required_tasks`: number of tasks that the loads require, regardless of limits. Lower bounds apply to
+    every feasible plan: to its number of tasks, the load of its fullest task, and its moved bytes.
+    `moves_left`: moves that exceed the budget of one plan. `cut_short`: searches that reached their time
+    limit, so that the same request may give a different plan. `stage`: planning stage that found the plan.
     """
 
     required_tasks: int
@@ -226,11 +227,11 @@ class PlanFigures:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """A planner's response: partitions by task, and the reasons.
+    """Response of a planner: partitions by task, and reasons.
 
-    `required_tasks`: number of tasks that capacity requires, even if `max_tasks` is lower. `move_reasons`: a
-    sentence for every partition that changes its task. `offending`: partitions that alone exceed the usable
-    capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`,
+    `required_tasks`: number of tasks that the loads require, even if `max_tasks` is lower. `move_reasons`:
+    reason for every partition that changes its task. `offending`: partitions whose load alone exceeds the
+    usable capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`,
     `max_load_lower_bound_bytes_per_second`, `moved_lower_bound_bytes_per_second`: no feasible plan has fewer
     tasks, has a lower load of the fullest task, or moves less load. `overloaded`: tasks above usable
     capacity. `estimated`, `defaulted`: partitions planned with the load of their topic, or with the default
@@ -257,8 +258,10 @@ class GroupPlan:
     cut_short: int = 0
 
     def check(self, request: PlanningRequest) -> None:
-        """Raise PlanRejected if a partition has two tasks or was not requested, or if the name of a task does
-        not start with the group's name. Such a task might belong to another group."""
+        """Raise PlanRejected for a partition with two tasks, an unknown partition, or a foreign task name.
+
+        A task whose name does not start with the name of the group might belong to another group.
+        """
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

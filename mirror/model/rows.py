@@ -1,8 +1,8 @@
-"""Metric records as flat rows: columns, values and Avro schema.
+"""Converts metric records to flat rows with an Avro schema.
 
-A frozen dataclass is the single definition from which both the writer (mirror) and the table (pinot) are
-derived, so they always agree. Field types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum
--> string; `latency_counts` becomes one long column per bucket, and a nested record its columns.
+The writer (mirror) and the table (pinot) derive their columns from the same dataclass, so they always agree.
+Field types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum -> string; `latency_counts`
+becomes one long column per bucket, and a nested record its columns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TYPES: Final[dict[Any, ColumnType]] = {
     str: ColumnType.STRING,
 }
 UNKNOWN: Final = -1
-"""Value of a row for an unknown number."""
+"""Value of a column for an unknown number."""
 
 
 def columns_of(record: type[Any]) -> tuple[Column, ...]:
@@ -78,8 +78,8 @@ def row_of(record: Any) -> dict[str, int | float | str]:
 
 
 def avro_schema(record: type[Any]) -> dict[str, Any]:
-    """Return the Avro schema of a record's row. New columns must be appended (Pinot knows only one
-    schema)."""
+    """Return the Avro schema of a record's row. New columns must be appended, because Pinot knows only one
+    schema."""
     return {
         "type": "record",
         "name": record.__name__,

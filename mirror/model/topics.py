@@ -23,30 +23,30 @@ from mirror.model.expressions import (
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 PLACEHOLDER: Final = "*"
-"""Placeholder for the source topic's name in a destination name template, as in Brooklin."""
+"""Placeholder for the source topic name in a template of destination names, as in Brooklin."""
 
 OWN_PREFIX: Final = "headrace-"
-"""Default prefix of topics that Headrace writes for itself."""
+"""Default prefix of internal topics of Headrace."""
 DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
-"""Suffix of dead-letter topics, which hold records that a destination topic rejected."""
+"""Suffix of dead-letter topics, which contain records that a destination topic rejected."""
 CANARY_PREFIX: Final = f"{OWN_PREFIX}canary."
 """Prefix of the canary topics of datastreams."""
 
 LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
-"""Regular expression of legal topic names, except `.` and `..`, which Kafka rejects too."""
+"""Regular expression of legal topic names. Kafka also rejects `.` and `..`."""
 
 _NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx-19_Kw", "x" * 249)
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _LONGEST_CANARY: Final = 200
-"""Maximum length of a canary topic, which leaves room for a prefix at the destination."""
+"""Maximum length of the name of a canary topic. The limit leaves space for a prefix at the destination."""
 _HASH_BYTES: Final = 8
 
 EVERY_TOPIC: Final = ""
-"""Placeholder, in place of a topic name, for all topics together. No topic has an empty name."""
+"""Placeholder for all topics together. No topic has an empty name."""
 
 MOST_PARTITIONS: Final = 1_000_000
-"""Upper limit of partition numbers in measurements; no topic has as many partitions."""
+"""Upper limit of partition numbers in measurements. No topic has as many partitions."""
 
 
 def is_legal_topic(name: str) -> bool:
@@ -58,7 +58,7 @@ _MOST_DIGITS: Final = len(str(bounds.LARGEST_PARTITION))
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic. Sorts by topic, then number."""
+    """A partition of a topic. Sorted by topic, then by number."""
 
     topic: str
     partition: int
@@ -68,7 +68,7 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TopicPartition:
-        """Parse `topic-partition`; the number follows the last dash.
+        """Parse `topic-partition`. The number follows the last dash.
 
         Raises InvalidRequest if the topic name or the number is missing or malformed.
         """
@@ -80,8 +80,8 @@ class TopicPartition(NamedTuple):
 
 
 class SourcePosition(NamedTuple):
-    """Offsets of one partition at its source: the consumer group's committed offset (None if unknown), the
-    start of the log and its end."""
+    """Committed offset of a consumer group (None if unknown), start offset and end offset of a source
+    partition."""
 
     committed: int | None
     first: int
@@ -89,8 +89,11 @@ class SourcePosition(NamedTuple):
 
 
 class WaitingRecord(NamedTuple):
-    """Timestamp of a waiting record (epoch ms, None if unknown), and the retention of its topic by time and
-    by size (`UNLIMITED` if the topic keeps all records, None if the settings cannot be read)."""
+    """Timestamp of a waiting record, and the retention of its topic by time and by size.
+
+    The timestamp is in epoch ms, None if unknown. The retention is `UNLIMITED` if all records are kept, None
+    if the settings are unreadable.
+    """
 
     written_ms: int | None
     retention: Retention = UNKNOWN_RETENTION
@@ -108,8 +111,10 @@ def checked_topic(label: str, value: object) -> str:
 
 
 def canary_topic(datastream: str) -> str:
-    """Return the topic that the canary of a datastream writes at the source. If the datastream's name is too
-    long or contains characters that Kafka does not allow, a hash makes the topic name unique."""
+    """Return the name of the source topic to which the canary of a datastream writes.
+
+    The name contains a hash if the name of the datastream is too long or has illegal characters.
+    """
     topic = f"{CANARY_PREFIX}{datastream}"
     if is_legal_topic(topic) and len(topic) <= _LONGEST_CANARY:
         return topic
@@ -121,14 +126,13 @@ def canary_topic(datastream: str) -> str:
 class TopicSelection:
     """Topics of a cluster that a datastream mirrors.
 
-    `include` and `exclude` are regular expressions that must match the whole topic name; `exclude` takes
-    precedence. Names that start with two underscores belong to Kafka and its tools; names that start with
-    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Topics of Kafka and Headrace are
-    mirrored only if `internal` is true, so that `.*` never selects them by accident. A topic of Headrace is
-    also mirrored if the expression contains its full name.
+    `include`, `exclude`: regular expressions that must match the whole topic name; `exclude` takes
+    precedence. `internal`: also mirror internal topics. Names of internal topics start with two underscores
+    (Kafka and its tools), start with `headrace-`, or end with `.headrace-dead-letters`. An internal topic of
+    Headrace is also mirrored if the expression contains its full name.
 
-    `canary`: canary topic of the datastream, which is mirrored regardless of the expressions; empty if there
-    is none. `canary` is derived from the definition and is not stored in it.
+    `canary`: canary topic of the datastream, which is always mirrored; empty if there is none. The name is
+    derived from the definition, and not stored.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """
@@ -155,13 +159,15 @@ class TopicSelection:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Full topic names in the expression, found by removing anchors, brackets and backslashes."""
+        """Full topic names in the expression, without anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Topics whose full names the expression lists, such as `orders` and `users` in `^(orders|users)$`.
-        Metadata of these topics can be requested by name."""
+
+        The metadata of these topics can be requested by name.
+        """
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
@@ -171,31 +177,34 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Possible prefixes of mirrored topics; contains the empty string if unknown."""
+        """Possible prefixes of mirrored topics. `beginnings` contains the empty string if unknown."""
         beginnings = self._included.beginnings
         return beginnings | {self.canary} if self.canary else beginnings
 
     @cached_property
     def takes_all(self) -> bool:
-        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and
-        `include` matches a set of very different sample names. Sample names are used because the same
-        expression can be written in many ways."""
+        """True if every topic except internal topics is mirrored.
+
+        `exclude` is empty, and `include` matches a set of very different sample names. Samples are used
+        because such an expression can be written in many ways.
+        """
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
-        """Return whether one of Headrace's own topics is selected explicitly."""
+        """Return whether an internal topic of Headrace is selected explicitly."""
         return self.internal or topic == self.canary or topic in self._named
 
     def require_topic_characters(self) -> None:
-        """Raise InvalidRequest if an expression contains a literal character that no topic name can have,
-        such as the comma of a list. Stored selections may contain such a literal: they keep running, with a
-        warning."""
+        """Raise InvalidRequest if an expression contains a character that no topic name can have.
+
+        An example is the comma of a list. Stored selections with such a character continue to run, with a
+        warning.
+        """
         require_topic_characters("topics", self.include)
         require_topic_characters("exclude", self.exclude)
 
     def alternatives(self) -> Iterator[tuple[str, Expression]]:
-        """Yield the text of each alternative of `include`, and the expression for it alone, ignoring
-        `exclude`."""
+        """Yield each alternative of `include`, and the expression for this alternative. Ignores `exclude`."""
         for text, alone in single_alternatives(self.include):
             yield text, Expression("topics", alone)
 
@@ -227,9 +236,9 @@ class TopicSelection:
 
 
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
-    """Build a selection whose `include` may start with negative look-aheads, which are moved to `exclude`.
+    """Create a selection. Negative look-aheads at the start of `include` are moved to `exclude`.
 
-    Raises InvalidRequest for the same reasons as TopicSelection, and for any other look-around.
+    Raises the errors of TopicSelection, and InvalidRequest for any other look-around.
     """
     more = ""
     if isinstance(include, str) and len(include) <= LONGEST:
@@ -246,7 +255,7 @@ def _is_own(topic: str) -> bool:
 
 @dataclass(frozen=True)
 class TopicNaming:
-    """Template for the destination topic's name, in which `*` stands for the source topic's name.
+    """Template for destination topic names. `*` stands for the name of the source topic.
 
     Raises InvalidRequest if the template does not contain exactly one `*` or cannot produce a legal name.
     """
@@ -276,8 +285,7 @@ class TopicNaming:
         return self.template.replace(PLACEHOLDER, topic)
 
     def source(self, name: str) -> str | None:
-        """Return the source topic of a destination topic, or None if the template cannot produce that
-        name."""
+        """Return the source topic of a destination topic, or None if the template cannot produce its name."""
         before, after = self.template.split(PLACEHOLDER)
         is_made = name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
         return name[len(before) : len(name) - len(after)] if is_made else None
@@ -285,8 +293,11 @@ class TopicNaming:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic as described by its cluster. `settings` contains only the values that are set for the topic;
-    `defaults` contains the effective values of other settings that control retention."""
+    """Description of a topic.
+
+    `settings`: values that are set on the topic itself. `defaults`: inherited values of settings that control
+    retention.
+    """
 
     name: str
     partitions: int

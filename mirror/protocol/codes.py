@@ -1,4 +1,4 @@
-"""Error codes of brokers: their names, and the Headrace error that each maps to.
+"""Error codes of brokers, their names, and the corresponding errors of Headrace.
 
 Only this module maps codes to errors. Callers act on the class of the error: retry if `retriable`, stop if
 `fatal`, otherwise pause the lane. Source: Apache Kafka, `Errors`.
@@ -107,8 +107,10 @@ MOVED: Final = frozenset(
         Code.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Codes of a broker that does not lead the partition, or does not know it yet. The
-caller refreshes the metadata, which also show whether the topic was deleted."""
+"""Codes of a broker that does not lead the partition, or does not know it yet.
+
+The caller refreshes the metadata, which also show whether the topic was deleted.
+"""
 
 TRANSIENT: Final = MOVED | {
     Code.REQUEST_TIMED_OUT,
@@ -143,8 +145,10 @@ SEQUENCE_LOST: Final = frozenset(
         Code.INVALID_TXN_STATE,
     }
 )
-"""Codes that prove the lane's view of the destination log wrong. The lane reads the end of the log
-and starts over."""
+"""Codes which prove that the lane's view of the destination log is wrong.
+
+The lane then reads the end of the log, and starts over.
+"""
 
 FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
 

@@ -1,8 +1,8 @@
 """Decodes only the partition counts of a Metadata response.
 
-The control process requests these counts every few seconds. For clusters with very many partitions, this
-module is faster than kafka-python, which creates objects for each partition. Supports the flexible versions,
-9 to 12.
+The control process requests these counts every few seconds. With very many partitions, this module is faster
+than kafka-python, which creates objects for each partition. The parser supports the flexible versions 9 to
+12.
 """
 
 from __future__ import annotations

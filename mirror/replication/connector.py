@@ -1,4 +1,4 @@
-"""Connectors: the two Protocols for systems other than Kafka, and their lookup.
+"""The two Protocols of connectors to systems other than Kafka, and their lookup.
 
 A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to a connector as `NAME:/PATH`,
 such as `file:/var/landing`. A package registers a connector as an entry point of the groups
@@ -50,15 +50,17 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: every earlier record of the log `origin` is committed or was skipped on
-    purpose."""
+    """A committed position in a log.
+
+    Every earlier record of the log `origin` is committed or was skipped on purpose.
+    """
 
     next_offset: int
     origin: str = ""
 
 
 class CommitRule(NamedTuple):
-    """Commit thresholds of a sink: bytes of keys and values, and seconds since the last commit."""
+    """Limits after which a sink commits: bytes of keys and values, and seconds since the last commit."""
 
     most_bytes: int
     most_seconds: float
@@ -83,11 +85,14 @@ class RecordSource(Protocol):
         ...
 
     async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Return the readable range of each partition, omitting unknown ones. Raises Unreachable."""
+        """Return the readable range of each partition. Raises Unreachable.
+
+        Partitions with an unknown range are omitted.
+        """
         ...
 
     def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
-        """Yield the records in [start, end) in order, in portions that state the offsets they cover.
+        """Yield the records in [start, end) in order, in portions with their offset ranges.
 
         The generator must not end before the portions have reached `end`. Raises Unreachable if the range
         cannot be read now, CorruptData if it is damaged, DataLossDetected if it is missing.
@@ -121,14 +126,14 @@ class RecordSink(Protocol):
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create missing topics with these numbers of partitions; leave existing topics unchanged."""
+        """Create missing topics with these numbers of partitions; existing topics stay unchanged."""
         ...
 
     async def take(self, place: TopicPartition) -> Position | None:
-        """Become the owner of the partition. Only one owner can commit: either this call raises Fenced while
-        another owner lives, or the next commit of the former owner raises Fenced.
+        """Become the owner of the partition and return its last committed position, if any.
 
-        Returns the last committed position, or None if nothing was committed. Raises Fenced, Unreachable.
+        Only one owner can commit: either this call raises Fenced while another owner lives, or the next
+        commit of the former owner raises Fenced. Raises Fenced, Unreachable.
         """
         ...
 

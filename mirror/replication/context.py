@@ -26,9 +26,9 @@ from mirror.replication.progress_log import ProgressLog
 T = TypeVar("T")
 
 _ROUND_SECONDS: Final = 0.5
-"""Longest wait for events in one loop iteration of a command."""
+"""Longest wait for events in one loop iteration of a command (seconds)."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
-"""Memory of each cluster for responses outside the lanes, so that no cluster waits for another."""
+"""Memory of each cluster for responses outside the lanes (bytes). No cluster has to wait for another."""
 _FRAME_MARGIN: Final = 64 * 1024
 """Maximum size of a response in addition to the requested bytes of records."""
 
@@ -117,7 +117,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return the reason why stored progress will expire on the cluster; None if it will not."""
+        """Return the reason why stored progress may expire on the cluster, or None."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
@@ -145,7 +145,7 @@ class EngineContext:
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
-        """Return the largest clock skew of a broker by cluster, without clusters of unknown skew."""
+        """Return the largest clock skew of a broker by cluster; unknown skews are omitted."""
         now_ms = self.clock.now_ms()
         found = {name: cluster.clocks.worst(now_ms) for name, cluster in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
@@ -184,8 +184,8 @@ class EngineContext:
         return tuple(found)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
-        """Set the bytes per second that the lanes of each group may copy in this worker; groups without an
-        entry have no quota. Return the groups whose quota changed."""
+        """Set the rate at which the lanes of each group may copy in this worker (bytes/s). Groups without a
+        rate have no quota. Return the groups whose quota changed."""
         changed = {
             group
             for group in shares.keys() | self._shares.keys()
@@ -201,21 +201,19 @@ class EngineContext:
         return changed
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """Return the bytes that a lane requests at a time; a quota reduces them, so that lanes share it."""
+        """Return the bytes that a lane requests at a time. A quota reduces them, so that lanes share it."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
-        """Return the memory of a tier that is reserved for responses of that cluster."""
+        """Return the memory reserved for responses of that cluster in a tier."""
         part = self._parts.get((source, live))
         if part is None:
             part = self._parts[source, live] = (self.live_budget if live else self.budget).part()
         return part
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
-        """Run one coroutine to completion; for commands that run nothing else.
-
-        Raises TimedOut after `seconds`; the context can no longer be used after that.
-        """
+        """Run one coroutine to completion; for commands that run nothing else. Raises TimedOut after
+        `seconds`; the context can no longer be used after that."""
         promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:
             left = until - self.loop.now()

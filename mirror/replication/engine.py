@@ -1,4 +1,4 @@
-"""Engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
+"""Engine of a worker process: copies partitions batch by batch. Implements `ports.CopyEngine`.
 
 This module wires the parts and runs the loop. A batch passes through the parts in this order: `fetcher` ->
 `fetch_handler` -> `lane.batch_router` -> `delivery` -> `sender` -> `ack_handler` -> `delivery` (ledger, map)
@@ -96,7 +96,10 @@ class BatchEngine:
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes that another instance still owns: connect and look up metadata, but copy nothing."""
+        """Prepare lanes that another instance still owns.
+
+        Connect and look up metadata, but copy nothing.
+        """
         self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -140,7 +143,7 @@ class BatchEngine:
             self.runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Copy until an event has happened to a lane, or until `timeout_seconds` have passed."""
+        """Copy until a lane reports an event, or until `timeout_seconds` have passed."""
         lanes, loop = self.lanes, self._context.loop
         now = loop.now()
         until = now + timeout_seconds
@@ -171,7 +174,10 @@ class BatchEngine:
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return measurements for the time since the last call, without lanes that have nothing to report."""
+        """Return measurements for the time since the last call.
+
+        Lanes that have nothing to report are omitted.
+        """
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, oldest_request = self._context.loop.now(), self._oldest_request()
@@ -215,8 +221,7 @@ class BatchEngine:
         return [lane.checkpoint for lane in self._measured]
 
     def timestamp_offsets(self) -> Sequence[int]:
-        """Return the errors of producers' clocks, in ms, for the lanes in the latest measurements, in
-        order."""
+        """Return the clock errors of producers for the lanes in the latest measurements (ms), in order."""
         return [lane.read.times.offset_ms for lane in self._measured]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
@@ -226,14 +231,15 @@ class BatchEngine:
         }
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the limits that brokers' socket buffers set to the rates of lanes in the latest
-        measurements."""
+        """Return the rate limits of lanes in the latest measurements that brokers' socket buffers cause."""
         found = ((lane.key, windows_of(lane)) for lane in self._measured)
         return {key: windows for key, windows in found if windows != NO_WINDOWS}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds for which brokers have throttled this engine (KIP-219) since the last call, by
-        cluster."""
+        """Return the time for which brokers have throttled this engine since the last call, by cluster.
+
+        In seconds; see KIP-219.
+        """
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
@@ -244,8 +250,7 @@ class BatchEngine:
         return self._context.clock_skews()
 
     def _oldest_request(self) -> float:
-        """Return the time at which the oldest outstanding response of any broker was due; infinity if none is
-        outstanding."""
+        """Return when the oldest outstanding response of any broker was due, or infinity."""
         oldest_requests = [
             channel.unanswered_since() for part in self.lanes.sources.values() for channel in part.channels
         ]

@@ -1,4 +1,5 @@
-"""Executes the decisions of `mirror.lane.lifecycle`. Only this module changes a lane's state and generation.
+"""Carries out the decisions of `mirror.lane.lifecycle`. Only this module changes a lane's state and
+generation.
 
 Everything that happens to a lane is passed to `handle` as an event; events of an earlier generation are
 dropped. The new state is written before its actions run, so if an action fails, the error handling knows the
@@ -73,14 +74,20 @@ Performer = Callable[[Lane], None]
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns the lanes whose current start is not complete."""
+    """Return a function that returns the lanes that are still starting.
+
+    The current start of these lanes is not complete.
+    """
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
 
 class LaneActions:
-    """Performs the actions of a lane's lifecycle that need no decision, on channels, buffers, pending work
-    and reports. `abandon` aborts the open transaction of a lane."""
+    """Actions of a lane's lifecycle that need no decision.
+
+    The actions concern channels, buffers, pending work and reports. `abandon` aborts the open transaction of
+    a lane.
+    """
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
         self._context = context
@@ -215,7 +222,7 @@ class LaneRunner:
         heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
 
     def set_aside(self, lane: Lane, error: Exception) -> None:
-        """Pause the lane because one of its steps failed, and free its memory."""
+        """Pause a lane after one of its steps failed, and free its memory."""
         problem = error if isinstance(error, HeadraceError) else _unexpected(lane, error)
         try:
             if problem is error:
@@ -231,7 +238,7 @@ class LaneRunner:
             self._break(lane, problem)
 
     def _break(self, lane: Lane, problem: HeadraceError) -> None:
-        """Pause a lane in any state, because the normal way to pause the lane failed."""
+        """Pause a lane in any state, after the normal pause failed."""
         pause = pause_again(lane.pause, str(problem), self._context.clock.now_ms(), self._rule)
         self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 
@@ -243,7 +250,7 @@ class LaneRunner:
             self.set_aside(lane, error)
 
     def later(self, lane: Lane, seconds: float, step: Callable[[Lane], object]) -> None:
-        """Run a step of the lane after a delay, unless the lane restarts before."""
+        """Run a step of the lane after a delay, unless the lane restarts first."""
         turn = lane.turn
 
         def run_if_valid() -> None:
@@ -257,8 +264,10 @@ class LaneRunner:
         self._context.loop.spawn(self.run(lane, lane.turn, steps))
 
     async def run(self, lane: Lane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous steps for the lane's generation `turn`; stop them once the lane has restarted. A
-        failure pauses only this lane; a failure in an earlier generation has no effect."""
+        """Run asynchronous steps for the lane's generation `turn`; stop them if the lane restarts.
+
+        A failure pauses only this lane; a failure in an earlier generation has no effect.
+        """
         try:
             await RunWhile(lambda: lane.turn == turn, steps)
         except Exception as error:  # noqa: BLE001 - only this lane is affected
@@ -289,7 +298,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: Lane) -> None:
-        """Release unsent batches, to free memory for other lanes. The batches are read again later."""
+        """Release unsent batches to free memory for other lanes; they are read again later."""
         end = lane.read.position
         self._delivery.shed(lane)
         if lane.reader is not None:
@@ -302,8 +311,10 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: Lane) -> None:
-        """Fetch from the lane's position, or finish the lane if it has reached its end offset. Does nothing
-        unless the lane is copying."""
+        """Fetch from the lane's position, or finish the lane at its end offset.
+
+        Does nothing unless the lane is copying.
+        """
         if not lane.may_read:
             return
         end = lane.spec.end_offset
@@ -313,7 +324,10 @@ class LaneRunner:
             self._lanes.source(lane).attach(lane)
 
     def finish(self, lane: Lane) -> None:
-        """Finish a lane that has read up to its end offset; it stops once all batches are acknowledged."""
+        """Finish a lane that has read up to its end offset.
+
+        The lane stops once all batches are acknowledged.
+        """
         self.note_headway(lane)
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
@@ -334,7 +348,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
-        """Restart and return the lanes paused since `since_ms`, the start of a cluster's past outage."""
+        """Restart and return the lanes that an outage since `since_ms` has paused."""
         woken = [
             lane
             for lane in self._lanes.by_key.values()

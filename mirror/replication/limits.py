@@ -27,7 +27,7 @@ _LEAST_BATCH: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """Constraints on the batches of a topic: its settings and the formats that its brokers can read."""
+    """Limits on the batches of a topic: its settings, and the formats that its brokers can read."""
 
     batch_bytes: int = LARGEST_BATCH
     stamps_append_time: bool = False
@@ -43,8 +43,9 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic; defaults for a topic that this client has no permission to
-        describe.
+        """Return the limits of each topic.
+
+        Defaults apply to a topic that this client has no permission to describe.
 
         Raises Unreachable.
         """
@@ -90,8 +91,11 @@ def forget_cap(lane: Lane) -> None:
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Decode and encode the batches in [first, following) again. If earlier rejected batches remain, the
-    range is extended to include them. With `singly`, send each record as one batch."""
+    """Decode and encode the batches in [first, following) again.
+
+    If earlier rejected batches remain, the range is extended to include them. With `singly`, send each record
+    as one batch.
+    """
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -117,17 +121,20 @@ def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, sour
 
 
 def forget_unnamed_topic(lane: Lane) -> None:
-    """Drop rejections in a source topic without an id before another log replaces it: a recreated topic looks
-    the same, but its leader epochs start over."""
+    """Drop rejections in a source topic without an id before another log replaces it.
+
+    A recreated topic looks the same, but its leader epochs start over.
+    """
     if not lane.progress.source.topic_id:
         lane.read.rules = lane.read.rules.without_refusals()
 
 
 def forget_other_topics(lane: Lane) -> None:
-    """Drop rejections that belong to a former source topic, after the current topic has been looked up.
+    """Drop rejections that belong to a former source topic.
 
-    Rejections in the new topic are kept. If the first transaction in the new topic aborts, an exactly-once
-    lane returns to the progress of the former topic, but the rejections in the new topic still apply.
+    The current topic has been looked up. Rejections in the new topic are kept. If the first transaction in
+    the new topic aborts, an exactly-once lane returns to the progress of the former topic, but the rejections
+    in the new topic still apply.
     """
     lane.read.rules = lane.read.rules.with_refusals_of(
         lane.progress.source.topic_id, lane.progress.source.cluster_id
@@ -154,12 +161,12 @@ class RuleBook:
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
-        """Return the routing rules of a lane that starts, with the recorded rejections of records at or after
-        its start position.
+        """Return the routing rules of a lane that starts.
 
-        The start is the stored position, not the position in an open transaction. If the position is -1 (not
-        determined yet) or belongs to an earlier life of the log, all rejections are kept, because the lane
-        may still reach them.
+        The rules include the recorded rejections of records at or after its start position. The start is the
+        stored position, not the position in an open transaction. If the position is -1 (not determined yet)
+        or belongs to an earlier life of the log, all rejections are kept, because the lane may still reach
+        them.
         """
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))

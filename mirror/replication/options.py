@@ -16,8 +16,11 @@ _POSITIVE: Final[Mapping[str, int]] = {"gt": 0}
 
 @dataclass(frozen=True)
 class CopyingOptions:
-    """Memory, request sizes and timeouts of one worker process. The defaults suit most clusters. The metadata
-    of a field contains the bounds of its value, with the names that pydantic uses."""
+    """Memory, request sizes and timeouts of one worker process.
+
+    The defaults suit most clusters. The metadata of a field contains the bounds of its value, with pydantic's
+    names.
+    """
 
     buffer_bytes: int = field(default=16 * _MIB, metadata={"ge": _MIB})
     """Memory in bytes for partitions that are catching up, shared by all source clusters. Fetching pauses
@@ -89,5 +92,8 @@ class CopyingOptions:
 
     @property
     def ahead_bytes(self) -> int:
-        """Size of a request for reading ahead: the memory has room for four of them per connection."""
+        """Size of a request for reading ahead (bytes).
+
+        The memory has room for four of them per connection.
+        """
         return self.read_ahead_bytes // (4 * max(self.read_connections, 1))

@@ -1,4 +1,4 @@
-"""Progress of lanes in a compacted topic of the destination cluster.
+"""Stores the progress of lanes in a compacted topic of the destination cluster.
 
 The topic is read on demand by new owners: first a full scan, later only new records. The topic contains the
 progress of every lane, but only the progress of requested lanes is kept in memory; a later request for other
@@ -59,7 +59,8 @@ class ProgressLog:
         self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
-        """Reason why the topic may lose progress, as of the last check of its settings."""
+        """Reason why the topic may lose progress, from the last check of its settings; None if it keeps
+        it."""
 
     async def require_safe(self) -> None:
         """Raise UnsafeProgressTopic if the topic exists and may lose progress. Raises Unreachable."""
@@ -76,10 +77,8 @@ class ProgressLog:
         return known is not None and not known.error
 
     async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
-        """Read and return the progress of each lane.
-
-        Raises Unreachable, CorruptData, NewerFormat, UnsafeProgressTopic.
-        """
+        """Read and return the progress of each lane. Raises Unreachable, CorruptData, NewerFormat,
+        UnsafeProgressTopic."""
         await self.catch_up(keys)
         return {key: self.stored(key) for key in keys}
 
@@ -117,9 +116,7 @@ class ProgressLog:
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write entries until all replicas have them. All entries of one lane are written in the same batch.
-
-        Raises Unreachable, NotAuthorized.
-        """
+        Raises Unreachable, NotAuthorized."""
         if not entries:
             return
         await self.ensure()
@@ -199,10 +196,8 @@ class ProgressLog:
         )
 
     async def _check_settings(self) -> None:
-        """Check the topic's settings, at most once a minute.
-
-        Without permission to describe the topic, the settings stay unknown.
-        """
+        """Check the topic's settings, at most once a minute. Without permission to describe the topic, the
+        settings stay unknown."""
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -255,7 +250,7 @@ class ProgressLog:
             )
 
     def _forget_other_cluster(self) -> None:
-        """Drop the records that were read from the former cluster after another cluster was accepted."""
+        """Drop the records of the former cluster after another cluster was accepted."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._stored.clear()
             self._places.clear()

@@ -1,4 +1,4 @@
-"""Startup of lanes, many at a time: progress, metadata, positions and limits, then copying.
+"""Starts many lanes at a time: looks up progress, metadata, positions and limits, then copies.
 
 Lookups are batched for all lanes; a problem of one lane pauses only that lane.
 """
@@ -37,10 +37,16 @@ from mirror.replication.ownership.start_positions import StartPositionFinder, be
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
 _OFFSETS_SECONDS: Final = 2.0
-"""Time limit for offset lookups, so partitions without a leader do not delay others for longer."""
+"""Time limit for offset lookups (seconds).
+
+Partitions without a leader do not delay others for longer.
+"""
 
 Starting = Callable[[], list[Lane]]
-"""Function that returns the lanes of a start, without those stopped, paused or restarted since."""
+"""Function that returns the lanes that are still starting.
+
+Lanes that have stopped, paused or restarted since are omitted.
+"""
 
 
 class LaneStartup:
@@ -81,8 +87,10 @@ class LaneStartup:
                 self._context.loop.spawn(self._start(starting))
 
     def expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare future lanes, except for steps that depend on the position at which their current owner
-        stops."""
+        """Prepare future lanes.
+
+        Steps that depend on the position at which their current owner stops are omitted.
+        """
         for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
             self._context.loop.spawn(self._get_ready(list(group)))
 
@@ -152,7 +160,10 @@ class LaneStartup:
             self._context.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
-        """Look up the lag of paused lanes, because their last fetch response becomes outdated."""
+        """Look up the lag of paused lanes.
+
+        The last fetch response of a paused lane becomes outdated.
+        """
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
@@ -189,8 +200,10 @@ class LaneStartup:
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, starting: Starting) -> None:
-        """Refresh the metadata of both clusters, pause lanes that cannot continue, and apply the loss policy
-        to lanes that lost records."""
+        """Refresh the metadata of both clusters.
+
+        Lanes that cannot continue are paused. The loss policy is applied to lanes that lost records.
+        """
         lanes = starting()
         if not lanes:
             return
@@ -268,7 +281,7 @@ class LaneStartup:
         self._unsaved.begin_target(lane, sentence)
 
     async def _find_positions(self, starting: Starting) -> None:
-        """Find the start positions of lanes that have no checkpoint, or whose source topic was recreated."""
+        """Find the start positions of lanes without a checkpoint, or with a recreated source topic."""
         for lane in [lane for lane in starting() if begins_at_offset(lane)]:
             self._runner.guard(lane, self._begin_at_offset)
         await self._start_positions.take_over(starting)

@@ -57,8 +57,8 @@ def rename_header(names: str) -> Transform:
 
 
 def mask_field(field: str) -> Transform:
-    """Return the transform `mask-field:a.b`, which replaces that field of JSON objects in values with `***`.
-    Values that are not JSON pass unchanged.
+    """Return the transform `mask-field:a.b`, which replaces that JSON field of values with `***`. Values that
+    are not JSON pass unchanged.
 
     The transform raises the errors of the JSON library for documents nested too deep or with too long
     numbers, because such a record must not pass unmasked. Raises ConfigError without a field.
@@ -87,7 +87,7 @@ def mask_field(field: str) -> Transform:
 
 
 def keep_keys(prefix: str) -> Transform:
-    """Return the filter `keep-keys:PREFIX`, which drops records whose key lacks that prefix.
+    """Return the filter `keep-keys:PREFIX`, which drops records with other keys.
 
     Raises ConfigError without a prefix.
     """

@@ -1,7 +1,7 @@
-"""Conversion of values to and from JSON lists of their fields. Pure.
+"""Converts values to and from JSON lists of their fields. Pure.
 
-Lanes of one group share a policy, which may be long. Lane specs are therefore encoded as a list of policies
-and one row per lane; the row starts with the index of the lane's policy.
+Lanes of a group share a copy policy, which may be long. Therefore lane specs are encoded as a list of
+policies and one row per lane. Each row starts with the index of its policy.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 LARGEST_SPEC: Final = 48 * 1024
-"""Maximum size in bytes of the specification of one lane, including its policy."""
+"""Maximum size in bytes of the spec of one lane, including its policy."""
 _UNKNOWN: Final = [*UNKNOWN_RETENTION]
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 """Native JSON types, used by most fields."""
 _tagged: Final[dict[str, Any]] = {}
-"""Registered classes that are members of a union. A value's encoding starts with the class name."""
+"""Registered classes that are members of a union. Encoded values start with the class name."""
 
 
 def tag(*kinds: Any) -> None:
-    """Register classes whose encoded values carry the name of their class."""
+    """Register classes whose encoded values start with the class name."""
     _tagged.update((kind.__name__, kind) for kind in kinds)
 
 
@@ -39,7 +39,10 @@ def dumps(plain: Any) -> str:
 
 
 def joined(texts: Iterable[str], most: int) -> Iterator[str]:
-    """Join texts with commas into parts of at most `most` characters; without texts, yield one empty part."""
+    """Join texts with commas into parts of at most `most` characters.
+
+    Yields one empty part if there are no texts.
+    """
     part: list[str] = []
     size = 0
     for text in texts:
@@ -52,8 +55,10 @@ def joined(texts: Iterable[str], most: int) -> Iterator[str]:
 
 
 def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
-    """Encode specs in parts of at most `most` characters. Raises InvalidRequest for a spec larger than
-    LARGEST_SPEC."""
+    """Encode specs in parts of at most `most` characters.
+
+    Raises InvalidRequest for a spec larger than `LARGEST_SPEC`.
+    """
     texts: dict[CopyPolicy, str] = {}
     policies: dict[CopyPolicy, int] = {}
     rows: list[str] = []
@@ -108,7 +113,7 @@ def _read_specs(plain: Any) -> tuple[LaneSpec, ...]:
 
 
 def to_plain(value: Any) -> Any:
-    """Return values as lists of their fields, in order."""
+    """Return a value as a list of its fields, recursively."""
     kind: Any = type(value)
     if kind in _PLAIN or _is_plain(kind):
         return value
@@ -122,15 +127,17 @@ def to_plain(value: Any) -> Any:
 
 
 def _is_flat(hint: Any) -> bool:
-    """Return whether encoding to JSON and decoding preserves values of this type."""
+    """Return whether values of this type survive encoding to JSON and decoding unchanged."""
     hint = getattr(hint, "__supertype__", hint)
     return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(arg) for arg in get_args(hint)))
 
 
 @cache
 def _is_plain(hint: Any) -> bool:
-    """Return whether JSON can encode values of this type directly; this includes named tuples of such
-    values."""
+    """Return whether JSON can encode values of this type directly.
+
+    Supported are also named tuples of such values.
+    """
     if _is_flat(hint) or hint is Ellipsis:
         return True
     if _is_named(hint):
@@ -152,7 +159,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 @cache
 def reader_of(hint: Any) -> Callable[[Any], Any]:
-    """Return the inverse of `to_plain` for values of a type."""
+    """Return a function that converts the output of `to_plain` back to a value of this type."""
     arguments = get_args(hint)
     if isinstance(hint, UnionType):
         kinds = [kind for kind in arguments if kind is not NoneType]

@@ -1,4 +1,4 @@
-"""Time that a runnable thread has waited for a core, from kernel statistics."""
+"""Reads from the kernel how long a runnable thread has waited for a CPU core."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ _BILLION: Final = 1e9
 
 
 def waited_seconds(counted: Path = _COUNTED) -> float | None:
-    """Return the seconds that the calling thread has waited for a core since its start; None if the system
-    does not report it."""
+    """Return the seconds that the calling thread has waited for a core since its start.
+
+    Returns None if the system does not report this time.
+    """
     try:
         _, nanoseconds, *_ = counted.read_text(encoding="ascii").split()
         return int(nanoseconds) / _BILLION

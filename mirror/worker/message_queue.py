@@ -1,8 +1,8 @@
-"""Outgoing messages of one worker.
+"""Queue of messages to one worker.
 
-Messages are sent in order, with one exception: a lease is sent before all waiting messages and replaces older
-leases, so the lease of a worker does not expire while many lanes are sent to it. A thread writes as fast as
-the worker reads, so callers never block.
+Messages are sent in order, except leases. A lease is sent before all waiting messages and replaces older
+leases, so that the lease of a worker does not expire while many lanes are sent to it. A separate thread
+writes to the channel, so callers never block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MessageQueue:
-    """Encoded messages in the order of transmission. Pure."""
+    """Encoded messages in sending order. Pure."""
 
     def __init__(self) -> None:
         self._lease: bytes | None = None
@@ -34,11 +34,11 @@ class MessageQueue:
         self._waiting += frames
 
     def put_lease(self, frame: bytes) -> None:
-        """Queue a lease in front of all messages, and drop a lease that is still waiting."""
+        """Queue a lease in front of all messages. Drop a lease that is still waiting."""
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:
-        """Replace all waiting messages by a final message that makes them irrelevant."""
+        """Replace all waiting messages by a final message."""
         self._lease = None
         self._waiting = deque([frame])
 
@@ -51,7 +51,7 @@ class MessageQueue:
 
 
 class ChannelWriter:
-    """Writer thread for the channel of one worker."""
+    """Writes messages to the channel of one worker on a separate thread."""
 
     def __init__(self, channel: socket.socket, number: int) -> None:
         self._channel = channel
@@ -67,8 +67,10 @@ class ChannelWriter:
         self._thread.start()
 
     def put(self, message: Message) -> None:
-        """Queue a message; never block. Raises InvalidRequest for a lane that is too large, and any encoding
-        error; in these cases, nothing is queued."""
+        """Queue a message. Never blocks.
+
+        Raises InvalidRequest for a lane that is too large, and encoding errors. A failed call queues nothing.
+        """
         frames = encode_parts(message)
         with self._changed:
             if self._is_closed:
@@ -89,12 +91,15 @@ class ChannelWriter:
 
     @property
     def taken(self) -> int | None:
-        """Number of chunks that the worker has read of the pending messages; None if no message is
+        """Number of chunks of the pending messages that the worker has read; None if no message is
         pending."""
         return None if self.is_idle else self._taken
 
     def close(self) -> None:
-        """Stop the writer thread. A write in progress ends when the channel is shut down."""
+        """Stop the writer thread.
+
+        A write in progress ends when the channel is shut down.
+        """
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -118,7 +123,7 @@ class ChannelWriter:
                 _log.warning("worker no longer reads its messages", worker=self._number)
 
     def _next(self) -> bytes | None:
-        """Return the next message to write; None at the end."""
+        """Return the next message to write, or None at the end."""
         with self._changed:
             self._is_writing = False
             while not self._outgoing and not self._is_closed:

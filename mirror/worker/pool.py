@@ -1,7 +1,6 @@
-"""Pool of worker processes: starts workers, kills hung workers, and restarts crashed workers with increasing
-delay.
+"""Starts worker processes, kills hung ones, and restarts crashed ones with increasing delay.
 
-Only one thread uses the pool; reader threads only put messages into the inbox. Only `stop` blocks.
+Only one thread uses the pool. Reader threads only put messages into the inbox. Only `stop` blocks.
 """
 
 from __future__ import annotations
@@ -26,21 +25,29 @@ from mirror.worker.slot import WorkerSilence, WorkerSlot
 
 _log = structlog.get_logger(__name__)
 _LAST_WORDS_SECONDS: Final = 0.5
-"""Maximum wait for a worker to exit after its channel was closed. The pool serves no other worker during this
-time."""
+"""Maximum seconds to wait for a worker to exit after its channel was closed.
+
+The pool serves no other worker in this time.
+"""
 _GRACE_SECONDS: Final = 2.0
-"""Additional time after the deadline for a worker to exit on request."""
+"""Seconds after the deadline for a worker to exit on request."""
 LEASE_OVER: Final = "its lease expired"
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
-"""Function that starts worker `number`; the child inherits the socket, which the parent closes afterwards."""
+"""Callback that starts worker `number`.
+
+The child process inherits the socket, which the parent closes afterwards.
+"""
 Inbox = queue.SimpleQueue[object]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """`restart_delay_seconds`: delay after the first crash, doubled with each further crash;
-    `silence_limit_seconds`: time without messages after which a worker is killed."""
+    """Limits of a pool.
+
+    `restart_delay_seconds`: delay after the first crash, doubled after each further crash.
+    `silence_limit_seconds`: time without messages after which a worker is killed.
+    """
 
     restart_delay_seconds: float
     silence_limit_seconds: float
@@ -48,8 +55,11 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """A worker of a pool, across restarts of its process. Consists of the running process, if any, the
-    channel to the process, and the channel's writer and reader threads. The reader updates `pulse`."""
+    """A worker of a pool. A worker survives restarts of its process.
+
+    Consists of the process, if it is running, the channel to the process, and the reader and writer threads
+    of the channel. The reader updates `pulse`.
+    """
 
     slot: WorkerSlot
     process: subprocess.Popen[bytes] | None = None
@@ -64,8 +74,10 @@ class PooledWorker:
         return self.slot.number
 
     def send(self, message: Message) -> None:
-        """Queue a message; never block, because a worker that does not read must not delay the leases of
-        other workers. Raises encoding errors."""
+        """Queue a message. Raises encoding errors.
+
+        Never blocks, because a slow worker must not delay the leases of other workers.
+        """
         if self.writer is not None:
             self.writer.put(message)
 
@@ -89,8 +101,11 @@ class PooledWorker:
         self.reader = reader
 
     def hang_up(self) -> None:
-        """Close the channel after its threads have ended. Otherwise a reader could wait on a closed file
-        descriptor whose number the next socket gets, and read the messages of that socket."""
+        """Close the channel after its threads have ended.
+
+        If a reader still waited on the closed file descriptor, it could read messages of the next socket with
+        the same number.
+        """
         if self.channel is None:
             return
         if self.writer is not None:
@@ -112,8 +127,10 @@ class PooledWorker:
 
 
 class WorkerPool:
-    """Pool of `count` workers that are kept running, and `spares` workers that run only after an explicit
-    launch. `setup`: first message to each process."""
+    """Pool of `count` workers that are kept running, and `spares` that run only after an explicit launch.
+
+    `setup`: first message to each process.
+    """
 
     def __init__(
         self,
@@ -139,7 +156,7 @@ class WorkerPool:
 
     @property
     def alive(self) -> list[PooledWorker]:
-        """Workers that have a process, except spares."""
+        """Workers with a process, without spares."""
         return [worker for worker in self.workers if worker.process is not None]
 
     def start(self) -> None:
@@ -148,7 +165,7 @@ class WorkerPool:
             self.launch(worker)
 
     def launch(self, worker: PooledWorker) -> None:
-        """Start the process and its threads; on failure, schedule a retry."""
+        """Start the process and its threads. Schedule a retry after a failure."""
         ours, theirs = socket.socketpair()
         now, slot = self._clock.monotonic(), worker.slot
         slot.launch(now)
@@ -173,7 +190,7 @@ class WorkerPool:
             theirs.close()
 
     def bury(self, worker: PooledWorker, *, failed: bool) -> str:
-        """Remove the process and return how it ended. A failed process is restarted after a delay."""
+        """Remove an ended process, and return how it ended. A failed process is restarted after a delay."""
         assert worker.process is not None
         code = _exit_code(worker.process)
         worker.process = None
@@ -187,8 +204,10 @@ class WorkerPool:
         return how
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
-        """Return the worker whose process sent the item, or None if the item is from a former process. If the
-        item reports that the process is ready, record the readiness and the data plane of the process."""
+        """Return the worker that sent the item, or None if its process was replaced.
+
+        If the process reports that it is ready, its data plane is recorded.
+        """
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None
@@ -198,20 +217,22 @@ class WorkerPool:
         return worker
 
     def send(self, worker: PooledWorker, message: Message) -> None:
-        """Queue a message; never block."""
+        """Queue a message. Never blocks."""
         worker.send(message)
 
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Request that the worker drains until the deadline and exits. If the worker does not exit, `look`
-        kills it after the grace period."""
+        """Request that a worker drains until the deadline and exits.
+
+        If the process does not exit, `look` kills it after the grace period.
+        """
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds
         worker.send(Shutdown(deadline_seconds))
 
     def look(self) -> list[PooledWorker]:
-        """Kill hung workers, start workers whose restart is due, and return the started workers."""
+        """Kill hung workers, and start workers whose restart is due. Return the started workers."""
         started = []
         for worker in self.everyone:
             now = self._clock.monotonic()
@@ -236,7 +257,7 @@ class WorkerPool:
             worker.kill(f"it has sent nothing for {slot.silence.seconds:.0f} s")
 
     def kill(self) -> list[PooledWorker]:
-        """Kill all processes immediately; return the workers that had a process."""
+        """Kill all processes at once. Return the workers that had a process."""
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             worker.kill()
@@ -245,8 +266,10 @@ class WorkerPool:
         return running
 
     def stop(self, deadline_seconds: float) -> list[PooledWorker]:
-        """Let every worker drain until the deadline, kill the workers that remain, and cancel restarts.
-        Returns the workers that had a process. Idempotent."""
+        """Let every worker drain until the deadline, kill the remaining ones, and cancel restarts.
+
+        Returns the workers that had a process. Idempotent.
+        """
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             self.end(worker, deadline_seconds)
@@ -264,7 +287,7 @@ class WorkerPool:
 
 
 def cpu_seconds(process_id: int) -> float | None:
-    """Return the CPU time used by a process; None if unavailable (/proc exists only on Linux)."""
+    """Return the CPU time of a process, or None if unavailable (without Linux's /proc)."""
     try:
         with open(f"/proc/{process_id}/stat", encoding="ascii", errors="replace") as file:
             behind_name = file.read().rpartition(")")[2].split()
@@ -274,7 +297,7 @@ def cpu_seconds(process_id: int) -> float | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a worker that has closed its channel. Kill a worker that does not exit."""
+    """Return the exit code of a worker that has closed its channel. Kill it if it does not exit."""
     try:
         return process.wait(_LAST_WORDS_SECONDS)
     except subprocess.TimeoutExpired:

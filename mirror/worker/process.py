@@ -1,9 +1,9 @@
 """Loop of one worker process: receive commands, copy, report.
 
-The loop never blocks longer than a few milliseconds outside the engine. If the control process dies (end of
-file), the worker releases the lanes: it writes their checkpoints, and other workers take over. If the lease
-expires, the worker stops all writes, even checkpoints. The workers of a copy have no lease. Every module
-imported here uses memory in every worker.
+Outside the engine, the loop blocks for at most a few milliseconds. If the control process dies, the worker
+writes the checkpoints and releases its lanes, and other workers take over. If the lease expires, the worker
+stops all writes, including checkpoints. Workers of a copy have no lease. Every module that is imported here
+uses memory in every worker.
 """
 
 from __future__ import annotations
@@ -43,17 +43,20 @@ _log = logging.getLogger(__name__)
 _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
 _ALIVE_SECONDS: Final = 1.0
-"""Interval of heartbeats to the control process."""
+"""Seconds between heartbeats to the control process."""
 _ORDERS_SECONDS: Final = 0.1
 _PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
 class LeaseOver(SessionLost):
-    """The lease expired without being extended; the process must exit immediately."""
+    """The lease has expired. The process must exit immediately."""
 
 
 class Worker:
-    """Worker that runs one engine for the control process at the other end of `control`."""
+    """Runs one engine for a control process.
+
+    `control`: socket to the control process.
+    """
 
     def __init__(
         self,
@@ -77,8 +80,8 @@ class Worker:
         self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._orders: deque[Message] = deque()
-        """Received messages that are not yet processed, in order. Leases are not queued; they take effect
-        immediately."""
+        """Received messages that are not processed yet, in order. Leases are not queued; they take effect at
+        once."""
         self._lease_until = math.inf
         self._next_alive = 0.0
 
@@ -127,7 +130,7 @@ class Worker:
         return True
 
     def _obey_some(self) -> None:
-        """Process received messages, but only for a short time, because the next lease may have arrived."""
+        """Process received messages for a short time only, because the next lease may have arrived."""
         until = self._clock.monotonic() + _ORDERS_SECONDS
         while self._orders:
             self._obey(self._orders.popleft())
@@ -135,7 +138,10 @@ class Worker:
                 return
 
     def _check_lease(self) -> None:
-        """Raise LeaseOver if the lease has expired, unless a newer lease arrived during a long operation."""
+        """Raise LeaseOver if the lease has expired.
+
+        First reads a newer lease that may have arrived during a long operation.
+        """
         while self._clock.monotonic() >= self._lease_until:
             if not self._receive():
                 raise LeaseOver("the control process has not extended the lease; writing has stopped")
@@ -160,7 +166,7 @@ class Worker:
                 _log.error("message skipped: unexpected type %s", type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes. Failures are only logged, because the start of a lane will report them."""
+        """Prepare lanes. Failures are only logged; the start of a lane will report them."""
         for spec in specs:
             try:
                 self._engine.expect_lanes((spec,))
@@ -168,7 +174,7 @@ class Worker:
                 _log.warning("cannot prepare lane %s: %s", spec.key.partition, reason_of(error))
 
     def _start(self, spec: LaneSpec, former: Pause | None) -> None:
-        """Start a lane. If the lane cannot start, pause it and retry with increasing delay."""
+        """Start a lane. If a lane cannot start, pause it, and retry with increasing delay."""
         self._refused.pop(spec.key, None)
         try:
             self._engine.start_lanes((spec,))
@@ -201,8 +207,7 @@ def _skipped(error: CorruptData) -> None:
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
-    """Read exactly the first message from the parent process of a copy. Return None if the parent process has
-    ended."""
+    """Read the first message from the parent process of a copy. Return None if the parent has ended."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):

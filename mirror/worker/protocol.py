@@ -1,8 +1,8 @@
 """Messages between the control process and its worker processes over a socket pair. Pure.
 
-A message consists of a four-byte length (big-endian) and a JSON list, which contains the class name and then
-the fields in order (`codec`). The control process and its workers run the same version. If the worker reads
-an end of file, the control process has ended.
+A message consists of a four-byte big-endian length, and a JSON list with the class name and the fields in
+order (see `codec`). The control process and its workers run the same version. An end of file means that the
+other process has ended.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ from mirror.model.topics import TopicPartition
 from mirror.worker.codec import dumps, joined, reader_of, spec_parts, tag, to_plain
 
 EXIT_LEASE_OVER: Final = 75
-"""Exit code of a worker whose lease expired; this does not count as a failure of the worker."""
+"""Exit code of a worker whose lease expired. Such an exit is not a failure of the worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """First message to a worker of a copy: parameters of its engine as plain values, including secrets."""
+    """First message to a worker of a copy: parameters of its engine, including secrets."""
 
     document: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectLanes:
-    """Message to a worker: prepare lanes that will be assigned to this worker after their current owner has
-    released them."""
+    """Message to a worker: prepare lanes that it will get after their current owner has released them."""
 
     specs: tuple[LaneSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StartLanes:
-    """Message to a worker: copy these lanes, which the plan of this epoch assigns."""
+    """Message to a worker: start these lanes, which the plan of this epoch assigns."""
 
     epoch: Epoch
     specs: tuple[LaneSpec, ...]
@@ -50,13 +49,13 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """Message to a worker: drain, checkpoint and release the given lanes."""
+    """Message to a worker: drain, checkpoint and release these lanes."""
 
     keys: tuple[LaneKey, ...]
 
 
 class QuotaShare(NamedTuple):
-    """Bytes per second that the lanes of one datastream group may copy in one worker."""
+    """Rate limit in bytes per second for the lanes of one group in one worker."""
 
     group: GroupName
     bytes_per_second: float
@@ -64,14 +63,14 @@ class QuotaShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareQuotas:
-    """Message to a worker: the worker's share of the quota of each group to which its lanes belong."""
+    """Message to a worker: its share of the quota of each group."""
 
     shares: tuple[QuotaShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendLease:
-    """Message to a worker: permission to write until this time of the machine's monotonic clock (seconds).
+    """Message to a worker: permission to write until this time (monotonic seconds).
 
     A worker whose lease is not extended stops, even if the control process is frozen.
     """
@@ -81,14 +80,17 @@ class ExtendLease:
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """Message to a worker: release all lanes within the deadline and exit."""
+    """Message to a worker: release all lanes within the deadline, then exit."""
 
     deadline_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """First message from a worker, which now accepts commands. `data_plane`: compiled or interpreted."""
+    """First message from a worker: it accepts commands.
+
+    `data_plane`: compiled or interpreted.
+    """
 
     data_plane: str
 
@@ -106,8 +108,11 @@ class LaneNews:
 
 
 class CoreUse(NamedTuple):
-    """CPU use of a worker process: number of cores in use, and share of the time for which the copy thread
-    was runnable but waited for a core. None if unknown."""
+    """CPU use of a worker process.
+
+    Number of cores in use, and share of the time for which the copy thread was runnable but waited for a
+    core. None if unknown.
+    """
 
     busy: float | None = None
     waited: float | None = None
@@ -118,11 +123,13 @@ NO_CORE_USE: Final = CoreUse()
 
 @dataclass(frozen=True, slots=True)
 class LaneRate:
-    """Recent rates of one lane per second, and its lag in records and in ms (None if unknown). `shown`: rates
-    of the fields in `SHOWN_OF_LANES`, in that order. `position`: None if the worker withholds the position
-    (see `LanePosition.is_watched`). `core`: CPU use of the whole worker process. `checkpoint`: source offset
-    to resume from; None from workers of an older version. `offset_ms`: error of the clocks of the lane's
-    producers, positive if ahead; 0 if correct or unknown."""
+    """Recent rates per second of one lane, and its lag in records and in ms (None if unknown).
+
+    `shown`: rates of the fields in `SHOWN_OF_LANES`, in that order. `position`: None if the worker omits it
+    (see `LanePosition.is_watched`). `core`: CPU use of the worker process. `checkpoint`: source offset to
+    resume from; None from workers of an older version. `offset_ms`: clock error of the lane's producers,
+    positive if ahead; 0 if correct or unknown.
+    """
 
     key: LaneKey
     source: ClusterRef
@@ -145,7 +152,10 @@ class LaneRate:
         checkpoint: int | None = None,
         offset_ms: int = 0,
     ) -> LaneRate:
-        """Compute the rates of a lane from one measurement; `position` is its position at the end."""
+        """Compute the rates of a lane from one measurement.
+
+        `position`: position of the lane at the end of the measurement.
+        """
         seconds = max(metric.interval_ms, 1) / 1000
         return cls(
             key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
@@ -164,8 +174,10 @@ class LaneRate:
 
 @dataclass(frozen=True, slots=True)
 class TaskSums:
-    """Sums over a task's lanes for one interval, or since the instance started. `sums`: values of the
-    `SUMMED` fields of `MirrorMetric`, in that order."""
+    """Sums over the lanes of a task, for one interval or since the instance started.
+
+    `sums`: values of the `SUMMED` fields of `MirrorMetric`, in that order.
+    """
 
     group: GroupName
     task: TaskName
@@ -174,7 +186,7 @@ class TaskSums:
 
     @classmethod
     def of(cls, metric: MirrorMetric) -> TaskSums:
-        """Return the contribution of one lane to its task."""
+        """Return the share of one lane in the sums of its task."""
         return cls(
             group=GroupName(metric.datastream),
             task=TaskName(metric.task),
@@ -187,21 +199,21 @@ class TaskSums:
         return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
-        """Return the sum of two TaskSums, with the task of `self`."""
+        """Add two sums. The result has the task of `self`."""
         sums = tuple(own + added for own, added in zip(self.sums, other.sums, strict=True))
         counts = add_counts((self.latency_counts, other.latency_counts))
         return replace(self, sums=sums, latency_counts=counts)
 
 
 class ThrottledTime(NamedTuple):
-    """Seconds for which a broker of the cluster has throttled one worker."""
+    """Seconds for which brokers of a cluster have throttled one worker."""
 
     cluster: ClusterRef
     seconds: float
 
 
 class ClusterClock(NamedTuple):
-    """Clock skew of a broker of the cluster relative to our clock, measured by one worker."""
+    """Clock skew of a broker relative to this machine, measured by one worker."""
 
     cluster: ClusterRef
     skew: ClockSkew
@@ -215,7 +227,7 @@ class WaitingLane(NamedTuple):
 
 
 class LimitedLane(NamedTuple):
-    """A lane whose rate the window of a distant broker limits."""
+    """A lane whose rate is limited by the TCP window of a distant broker."""
 
     key: LaneKey
     windows: LaneWindows
@@ -223,10 +235,12 @@ class LimitedLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneRates:
-    """Message from a worker in every metrics interval: rates of the lanes that changed, sums of their tasks,
-    clusters that throttle the worker, and known clock skews of clusters. `at`: time of the measurement by the
-    machine's monotonic clock (seconds); None for now. `waiting`: lanes that wait for an overdue response.
-    `limited`: lanes whose rate the window of a distant broker limits."""
+    """Message from a worker in every metrics interval.
+
+    Contains the rates of changed lanes, the sums of their tasks, clusters that throttle the worker, and known
+    clock skews. `at`: time of the measurement (monotonic seconds), None for now. `waiting`: lanes that wait
+    for an overdue response. `limited`: lanes whose rate is limited by the TCP window of a distant broker.
+    """
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
@@ -239,8 +253,10 @@ class LaneRates:
 
 @dataclass(frozen=True, slots=True)
 class RecordsDropped:
-    """Message from a worker after a change: number of metric records dropped since the worker's start, and
-    the reason while records are being dropped."""
+    """Message from a worker after a change of the number of metric records dropped since its start.
+
+    Contains the reason while records are being dropped.
+    """
 
     drops: Drops
 
@@ -248,8 +264,10 @@ class RecordsDropped:
 @dataclass(frozen=True, slots=True)
 class CopySums:
     """Message from a worker of a copy: totals of its lanes since its start, and their lag in records.
+
     `fenced`: number of lanes that another owner has taken over permanently. `throttled`: throttled time by
-    cluster, since the worker's start. `unknown`: number of lanes whose current lag is unknown."""
+    cluster since the start. `unknown`: number of lanes with an unknown lag.
+    """
 
     records: int
     bytes: int
@@ -261,15 +279,18 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """Message from a worker of a copy: the final reports of lanes that have stopped. Before the worker exits,
-    it also reports its remaining lanes. `reports`: fields of `LaneReport` by name, for each lane."""
+    """Message from a worker of a copy: final reports of stopped lanes.
+
+    Before the worker exits, it also reports its remaining lanes. `reports`: fields of `LaneReport` by name,
+    for each lane.
+    """
 
     reports: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDone:
-    """Last message from a worker of a copy: all reports were sent; resource usage of the process."""
+    """Last message from a worker of a copy, after all reports: resource usage of the process."""
 
     cpu_seconds: float
     peak_rss_bytes: int
@@ -296,8 +317,10 @@ Message = (
 _LONGEST_MESSAGE: Final = 2**30
 _ENVELOPE_BYTES: Final = 64
 PART_BYTES: Final = 64 * 1024
-"""Maximum size of a message about lanes. Longer lists of lanes are split into several messages, so that a
-lease can be sent between them."""
+"""Maximum size of a message about lanes.
+
+Longer lists are split into several messages, so that a lease can be sent between them.
+"""
 
 tag(*get_args(Message), *get_args(LaneEvent))
 
@@ -308,8 +331,10 @@ def encode_message(message: Message) -> bytes:
 
 
 def encode_parts(message: Message) -> list[bytes]:
-    """Encode a message, in several parts if it names many lanes. Raises InvalidRequest for a lane that is too
-    large."""
+    """Encode a message, in several parts if it contains many lanes.
+
+    Raises InvalidRequest for a lane that is too large.
+    """
     most = PART_BYTES - _ENVELOPE_BYTES
     match message:
         case ExpectLanes(specs):
@@ -334,16 +359,18 @@ def _refuse(error: CorruptData) -> None:
 
 
 class MessageReader:
-    """Incremental decoder of messages. `skipped` is called with the error of an invalid message before the
-    next message is read; by default it raises the error."""
+    """Incremental decoder of messages.
+
+    `skipped`: callback that receives the error of an invalid message, before the next message is read. By
+    default, it raises the error.
+    """
 
     def __init__(self, skipped: Callable[[CorruptData], None] = _refuse) -> None:
         self._buffer = bytearray()
         self._skipped = skipped
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the messages that are complete after the new data. Raises CorruptData for an implausible
-        length."""
+        """Yield the messages that are complete. Raises CorruptData for an implausible length."""
         self._buffer += data
         while len(self._buffer) >= 4:
             length = int.from_bytes(self._buffer[:4], "big")

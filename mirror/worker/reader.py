@@ -1,4 +1,4 @@
-"""Reader threads that put messages of worker processes into the inbox."""
+"""Reads messages of worker processes in threads, and puts them into the inbox."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ class WorkerGone:
 
 @dataclass(slots=True)
 class ReaderHeartbeat:
-    """Heartbeat of a worker's channel. `beats`: number of reads from the worker. Only the worker's reader
-    thread writes it."""
+    """Heartbeat of a worker's channel, written only by its reader thread.
+
+    `beats`: number of reads from the worker.
+    """
 
     beats: int = 0
 
@@ -46,7 +48,7 @@ def read_worker(
     inbox: queue.SimpleQueue[object],
     pulse: ReaderHeartbeat,
 ) -> None:
-    """Read messages until the worker closes its end of the channel. Runs in a separate thread."""
+    """Read messages until the worker closes the channel. Runs in a separate thread."""
     has_spoken = False
 
     def skipped(error: CorruptData) -> None:

@@ -26,10 +26,14 @@ _DROPS_SECONDS: Final = 1.0
 
 
 class WorkerReports(Protocol):
-    """Reports that the loop requests in every iteration, and before and after the engine is closed."""
+    """Source of the worker's reports, which the loop requests in every iteration and when it closes the
+    engine."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return the messages due at this time, in monotonic seconds."""
+        """Return the messages that are due.
+
+        `now`: monotonic seconds.
+        """
         ...
 
     def closing(self) -> Sequence[Message]:
@@ -37,13 +41,15 @@ class WorkerReports(Protocol):
         ...
 
     def closed(self) -> Sequence[Message]:
-        """Return the last messages."""
+        """Return the last messages, after the engine was closed."""
         ...
 
 
 class MetricReports:
-    """Reports for the service: writes measurements of lanes to the sink, and sends rates and sums to the
-    control process."""
+    """Reports for the service.
+
+    Writes measurements of lanes to the sink, and sends rates and sums to the control process.
+    """
 
     def __init__(self, engine: CopyEngine, sink: MetricSink, clock: Clock, interval_seconds: float) -> None:
         self._engine = engine
@@ -54,11 +60,10 @@ class MetricReports:
         self._next_drops = 0.0
         self._waited = waited_seconds()
         self._drops = Drops()
-        """Dropped records, as last reported to the control process."""
+        """Number of dropped records, as last reported to the control process."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return measurements once per interval, and the number of records that the sink has dropped if it
-        has changed."""
+        """Return measurements once per interval, and the number of dropped records after a change."""
         dropped = self._dropped(now)
         if now < self._next:
             return dropped
@@ -89,21 +94,25 @@ class MetricReports:
         return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting, limited),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
-        """Return the share of the interval spent waiting for a core; the engine runs in the calling
-        thread."""
+        """Return the share of the interval in which the calling thread waited for a core.
+
+        The engine runs in this thread.
+        """
         before, self._waited = self._waited, waited_seconds()
         if before is None or self._waited is None or not metrics:
             return None
         return (self._waited - before) * 1000 / max(metrics[0].interval_ms, 1)
 
     def closed(self) -> Sequence[Message]:
-        """Return nothing: lane events report the end of lanes."""
+        """Return nothing, because lane events report the end of lanes."""
         return ()
 
 
 def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
-    """Return the number of cores in use, from the CPU time that the lanes' measurements contain. None if no
-    lane has copied anything."""
+    """Return the number of cores in use, from the CPU time in the measurements.
+
+    Returns None if no lane has copied anything.
+    """
     spent = sum(metric.cpu_ms for metric in metrics)
     return spent / max(metrics[0].interval_ms, 1) if spent else None
 

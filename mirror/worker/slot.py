@@ -1,5 +1,7 @@
-"""Decisions about a worker across restarts: when to kill its process, and when to start the next process.
-No I/O and no clock: times are arguments, in monotonic seconds."""
+"""Decides when to kill a worker process, and when to start the next one. Pure.
+
+Times are in monotonic seconds.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,27 @@ from typing import Final
 
 _LONGEST_RESTART_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""Run time after which the count of failures is reset: a later crash is not related to the start of the
-process."""
+"""Run time after which the count of failures is reset, because a later crash is not related to the start."""
 _LONGEST_DEAF_SECONDS: Final = 30.0
-"""Time after which a worker that reads no messages counts as hung. Reading checkpoints may take half of this
-time."""
+"""Seconds after which a worker that reads no messages counts as hung.
+
+Reading checkpoints may take half of this time.
+"""
 _STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
-"""Maximum time to read the last messages of a worker after its exit."""
+"""Maximum seconds to read the last messages of a worker after its exit."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
-"""Maximum silence that is counted between two checks. During a longer gap, this process was frozen or had no
-CPU, and messages of the worker may still be unread."""
+"""Maximum silence in seconds that is counted between two checks.
+
+During a longer gap, this process was frozen or had no CPU, and messages of the worker may still be unread.
+"""
 _BUSY_SHARE: Final = 0.05
-"""Share of a core above which a silent worker counts as computing. A frozen or hung worker uses no CPU."""
+"""Share of a core above which a silent worker counts as busy. A frozen or hung worker uses no CPU."""
 _BUSY_PATIENCE: Final = 3.0
-"""Factor by which the silence limit is multiplied for workers that are computing or starting. Within this
-time, the watchdog in the worker ends an endless loop and logs its stack."""
+"""Factor for the silence limit of workers that are busy or starting.
+
+Within this time, the watchdog of the worker ends an endless loop and logs its stack.
+"""
 
 
 @dataclass(eq=False)
@@ -126,8 +133,10 @@ class WorkerSlot:
         self.silence.restart(now)
 
     def end(self, now: float, *, failed: bool) -> float:
-        """Record the exit of the process; return the delay of the next start in seconds. The delay doubles
-        with each failure."""
+        """Record the exit of the process, and return the delay of the next start in seconds.
+
+        The delay doubles with each failure.
+        """
         is_steady = self._is_steady(now)
         self.starved = 0 if is_steady else self.starved
         self.failures = failed + (0 if is_steady else self.failures)
@@ -143,13 +152,11 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record that the process has exited because its lease expired, although the control process had a
-        lease."""
+        """Record an exit because of an expired lease, although the control process had a lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
-        """Return whether leases have expired repeatedly (see `starve`), and no process has run for long since
-        then."""
+        """Return whether leases have expired repeatedly, and no process has run for long since then."""
         return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property
@@ -166,8 +173,10 @@ class WorkerSlot:
         return self.end_by is not None and now >= self.end_by
 
     def is_over(self, now: float) -> bool:
-        """Return whether the wait for the end of the channel has timed out after the exit of the process. A
-        child of the process may keep the other end of the channel open."""
+        """Return whether the process has exited and the wait for the end of its channel has timed out.
+
+        A child of the process may keep the channel open.
+        """
         if self.over_since is None:
             self.over_since = now
         return now - self.over_since >= _LAST_WORDS_SECONDS

@@ -1,4 +1,4 @@
-"""Watchdog that ends a worker process whose loop is stuck; the parent then starts a new process."""
+"""Ends a worker process whose loop is stuck. The parent then starts a new process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Watchdog:
     """Watchdog timer. Call `turn` in every iteration of the loop, and `rest` after the last iteration.
 
     A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
-    endless loop does not stop it. When the timer expires, the timer writes the stack to standard error.
+    endless loop does not stop it. When it expires, it writes the stack to standard error and ends the
+    process.
     """
 
     def __init__(self, longest_turn_seconds: float = _LONGEST_TURN_SECONDS) -> None:

@@ -1,9 +1,9 @@
 """Rules for requesting a rebalance. Pure.
 
 A rebalance can be forbidden by the setting `monitor.act`, the switch of the service, a freeze window, a
-pending rebalance, the daily limit of the service, or the daily limit of the datastream. The conditions are
-checked in this order, and the first condition that forbids the rebalance is reported. If no condition forbids
-the rebalance, the monitor does a dry run, and `decide` evaluates the result. In `observe` mode the monitor
+pending rebalance, the daily limit of the service, or the daily limit of the datastream. These conditions are
+checked in this order, and the first that forbids the rebalance is reported. If no condition forbids the
+rebalance, the monitor does a dry run, and `decide` evaluates the result. In the mode `observe`, the monitor
 reports its decisions without acting.
 """
 
@@ -25,7 +25,7 @@ DAY_MS: Final = 24 * 3_600_000
 
 
 class RebalanceAction(NamedTuple):
-    """A rebalance requested by a monitor, with the time of the request in epoch milliseconds."""
+    """A rebalance that a monitor requested, with the time of the request (epoch ms)."""
 
     datastream: DatastreamName
     time_ms: int
@@ -44,9 +44,12 @@ class ActingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """Rebalances by monitors, as stored by the service. `switched_off`: reason why an operator switched
-    rebalances off; empty if they are on. `acts`: rebalances requested by any monitor in at least the last
-    day. `waiting`: datastream whose requested rebalance has no plan yet; empty if none."""
+    """Rebalances by monitors, as stored by the service.
+
+    `switched_off`: reason why an operator has forbidden rebalances, or an empty string. `acts`: rebalances
+    that any monitor requested in at least the last day. `waiting`: datastream whose requested rebalance has
+    no plan yet, or an empty string.
+    """
 
     switched_off: str = ""
     acts: Sequence[RebalanceAction] = ()
@@ -75,8 +78,10 @@ class ActionDecision:
 
 
 def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamName, now_ms: int) -> str:
-    """Return the reason that forbids a rebalance of this datastream now; empty if none. Equal
-    reasons have equal texts, without times or measured values."""
+    """Return why a rebalance of this datastream is forbidden now, or an empty string.
+
+    The text contains no times and no measured values, so that equal reasons have equal texts.
+    """
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:
@@ -100,8 +105,10 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
 
 
 def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> ActionDecision:
-    """Decide on a rebalance that nothing forbids, from its dry run. `mode`: mode of the datastream; if it
-    sets none, the mode in the settings. `preview`: summary of the dry run."""
+    """Decide on a permitted rebalance from the result of its dry run.
+
+    `mode`: mode of the datastream, by default that of the settings. `preview`: summary of the dry run.
+    """
     if moves == 0:
         return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would not help: {preview}")
     grounds = f"{preview}; it {worth.sentence}"

@@ -1,13 +1,10 @@
 """Predicted saving of a rebalance, in seconds of breach, compared with its cost. Pure.
 
-The saving is the remaining time of the breach, multiplied by the fraction of overload that the rebalance
-removes from the most loaded task (100 % if no task is overloaded afterwards). The remaining time is estimated
-from past breaches of the datastream that ended without a rebalance and lasted longer than the current breach
-has lasted so far. The estimate is the median duration of these breaches minus the duration of the current
-breach so far. The cost is one pause for each moved partition. Without the rebalance, the records of these
-partitions are late until the breach ends. A rebalance that saves less than one pause is therefore not
-worthwhile. If the saving is unknown, the rebalance is allowed, and the decision reports that the saving is
-unknown.
+The saving is the remaining time of the breach, times the share of the overload that the rebalance removes
+from the most loaded task. The remaining time is estimated from past breaches of the datastream without a
+rebalance that lasted longer than the current breach so far: it is their median duration, minus the current
+duration. The cost is one pause for each moved partition. A rebalance that saves less than one pause is not
+worthwhile. If the saving is unknown, the rebalance is permitted.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.wording import duration_text, rate_text
 
 PAUSE_SECONDS: Final = 1.0
-"""Longest pause of a partition that moves, equal to the target of the mirror."""
+"""Maximum pause of a moved partition in seconds, equal to the target of the mirror."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +31,11 @@ class PastBreach:
 
 @dataclass(frozen=True, slots=True)
 class PredictedSaving:
-    """Predicted saving. `saved_seconds`: None if unknown. `sentence`: description that continues "the
-    rebalance ...". `left_seconds`: predicted remaining time of the breach without a rebalance; None if
-    unknown."""
+    """Predicted saving of a rebalance.
+
+    `saved_seconds`: None if unknown. `sentence`: description that continues "the rebalance ...".
+    `left_seconds`: predicted remaining time of the breach without a rebalance, None if unknown.
+    """
 
     saved_seconds: float | None
     sentence: str
@@ -74,8 +73,10 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
 
 
 def _relief(effect: PlacementEffect) -> float | None:
-    """Return the fraction of the overload that the rebalance removes; None if it is unknown, for example if
-    the rebalance only moves tasks to other instances."""
+    """Return the share of the overload that the rebalance removes, or None if unknown.
+
+    The share is unknown, for example, if the rebalance only moves tasks to other instances.
+    """
     before, after = effect.fullest_before, effect.fullest_after
     if before is None or after is None or after >= before:
         return None

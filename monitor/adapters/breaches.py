@@ -56,8 +56,10 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions have no
-    gain. In older records, a rebalance was requested if the timeline has an entry about it; a shortened
-    timeline may have lost this entry."""
+    """Return a past breach.
+
+    `gain`: None if no rebalance was requested. Older records have no gain; there, an entry of the timeline
+    shows that a rebalance was requested. A shortened timeline may have lost this entry.
+    """
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

@@ -1,8 +1,8 @@
 """Writes and reads the records of one canary with Headrace's own Kafka client.
 
-The canary topic has one partition and the settings of `TOPIC_SETTINGS`. Each probe has an id, so that several
-probes can share one topic, for example those of a leader, of its predecessor and of a release gate. Writes
-are not retried: a retry could write the same record twice, which would look like a fault of the mirror.
+The canary topic has one partition, and the settings in `TOPIC_SETTINGS`. Each probe has an id, so that
+several probes can share one topic, for example the probes of two leaders and of a release gate. Writes are
+not retried: a retry could write a record twice, which would look like a fault of the mirror.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _WAIT: Final = FetchWait(500, "canary")
 
 @dataclass(frozen=True, slots=True)
 class CanaryEnd:
-    """Cluster and topic at one end of the path of canary records."""
+    """Cluster and topic at the source or the destination of canary records."""
 
     cluster: KafkaCluster
     topic: str
@@ -66,7 +66,10 @@ class CanaryEnd:
 
 
 class CanaryProbe:
-    """One canary. `figures` and `problem` may be read from any thread; everything else runs on the loop."""
+    """One canary. Used on the event loop.
+
+    `figures` and `problem` may be read from any thread.
+    """
 
     def __init__(self, source: CanaryEnd, destination: CanaryEnd, loop: LoopThread) -> None:
         self._source = source
@@ -84,7 +87,7 @@ class CanaryProbe:
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read now; empty if both work."""
+        """Reason why records cannot be written or read, or an empty string."""
         return "; ".join(self._problems.values())
 
     def start(self) -> None:
@@ -92,7 +95,7 @@ class CanaryProbe:
         self._loop.post(self._begin)
 
     def end_writing(self) -> None:
-        """Write no further records; reading continues."""
+        """Stop writing. Reading continues."""
         self._is_writing = False
 
     def stop(self) -> None:
@@ -102,7 +105,7 @@ class CanaryProbe:
         self._loop.post(lambda _: self._reading.close())
 
     def figures(self) -> CanaryFigures:
-        """Return the figures now."""
+        """Return the current results."""
         with self._lock:
             return self._ledger.figures(self._now())
 
@@ -111,7 +114,10 @@ class CanaryProbe:
         loop.spawn(self._run(loop))
 
     async def _run(self, loop: Loop) -> None:
-        """Find the end of the destination's topic before the first write, so that no record is missed."""
+        """Run the canary.
+
+        The end of the destination topic is read before the first write, so that no record is missed.
+        """
         await self._try(loop, self._writing, self._created, repeats=True)
         while self._is_reading and self._position is None:
             await self._try(loop, self._reading, self._find_end)
@@ -230,7 +236,7 @@ class CanaryProbe:
         self._position = position
 
     def _indices(self, records: list[Record]) -> Iterator[int]:
-        """Yield the indices of the records that this probe wrote; ignore records of other probes."""
+        """Yield the indices of records that this probe wrote. Records of other probes are ignored."""
         for record in records:
             if record.key != self._id.encode():
                 continue

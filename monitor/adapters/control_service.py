@@ -26,17 +26,19 @@ from monitor.records.record import IncidentRecord
 
 
 class Instances(NamedTuple):
-    """Functions that read the reports of all instances: the states of partitions, and the lanes of a group as
-    JSON values."""
+    """Callbacks that read the reports of all instances: the states of partitions, and the lanes of a group as
+    JSON."""
 
     movements: Callable[[], FleetMovement]
     lanes: Callable[[GroupName], Any]
 
 
 class ControlService:
-    """The service accessed through the objects behind its REST interface. `problems`: returns the problems
-    that the leader recorded; `preview`: returns the predicted result of a rebalance; `incidents`: returns
-    stored incidents, latest first."""
+    """The service, accessed through the objects behind its REST interface.
+
+    `problems`: returns the problems that the leader recorded. `preview`: returns the predicted result of a
+    rebalance. `incidents`: returns stored incidents, latest first.
+    """
 
     def __init__(
         self,
@@ -76,7 +78,10 @@ class ControlService:
         return False
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor has it. Raises Unreachable."""
+        """Renew or acquire the lease. Raises Unreachable.
+
+        The lease is acquired only if no other monitor holds it.
+        """
         return self._lease.hold()
 
     def release(self) -> None:

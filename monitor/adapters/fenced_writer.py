@@ -33,14 +33,16 @@ class _ProducerState:
 
 
 class FencedWriter:
-    """Writer of one partition. Used on the thread of the event loop. `identity`: transactional id of the
-    writer."""
+    """Writer of one partition. Used on the thread of the event loop.
+
+    `identity`: transactional id of the writer.
+    """
 
     def __init__(self, place: TopicPartition, identity: str) -> None:
         self._place = place
         self._name = identity
         self._former: ProducerStamp | None = None
-        """Latest producer identity; None before the first call of `take`."""
+        """Latest producer id and epoch, or None before the first call of `take`."""
         self._producer: _ProducerState | None = None
         """None if it is unknown whether the latest batch was written."""
         self._is_busy = False
@@ -93,7 +95,7 @@ class FencedWriter:
 
 
 def record_batches(values: Mapping[str, bytes | None], now_ms: int) -> Iterator[list[Record]]:
-    """Group values by key into records for batches of limited size; a larger value has its own batch."""
+    """Group values by key into batches of limited size. A larger value has its own batch."""
     batch: list[Record] = []
     size = 0
     for key, value in values.items():

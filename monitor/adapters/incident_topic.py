@@ -41,9 +41,12 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class IncidentTopic:
-    """Stores incidents in a topic. `load` and `write` are not thread-safe. `days`: retention of a topic that
-    this class creates. `rows`: topic of Pinot's table `incidents`; empty if Pinot is not used. If rows cannot
-    be written, the incident is still stored, and the rows are retried with the next incident."""
+    """Stores incidents in a topic. `load` and `write` are not thread-safe.
+
+    `days`: retention of a topic that this class creates. `rows`: topic of Pinot's table `incidents`, empty
+    without Pinot. If rows cannot be written, the incident is still stored, and the rows are written with the
+    next incident.
+    """
 
     def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:
         self._rows = TopicDescription(rows, 1)
@@ -57,7 +60,9 @@ class IncidentTopic:
 
     def load(self) -> StoredMonitorState:
         """Create the topic if it is missing, fence other writers, and return the stored incidents and notes.
-        Raises Unreachable, TimedOut, Refused."""
+
+        Raises Unreachable, TimedOut, Refused.
+        """
 
         async def take(cluster: Cluster) -> None:
             await create_missing(cluster, self._description)
@@ -123,7 +128,7 @@ class IncidentTopic:
         self._log_skipped_rows(next(iter(refused.values()), ""))
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:
-        """Write the rows, and return the broker's reason for each rejected row, by key."""
+        """Write the rows. Return the error for each rejected row, by key."""
         topic = self._rows.name
         await create_missing(cluster, self._rows)
         now_ms, count = cluster.loop.clock.now_ms(), len(cluster.topics[topic].leaders)

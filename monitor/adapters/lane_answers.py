@@ -18,8 +18,10 @@ _BEGINS: Final = frozenset({"starting"})
 
 
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
-    """Return the lanes of a datastream's topics and, in a separate field, the other lanes of its group, which
-    share its tasks. Raises DamagedState."""
+    """Return the lanes of a datastream's topics, and the other lanes of its group. Raises DamagedState.
+
+    Datastreams of a group share the same tasks.
+    """
     try:
         selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}
         for lane in answer["lanes"]:
@@ -75,12 +77,12 @@ def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
 
 
 def _state(name: str | None) -> MovementState | None:
-    """Parse a state; return None if it is missing or only known to newer versions."""
+    """Parse a movement state. Return None if it is missing or unknown to this version."""
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
 
 
 def _origin(name: str | None) -> BacklogOrigin | None:
-    """Parse an origin; return None if it is missing or only known to newer versions."""
+    """Parse the origin of a backlog. Return None if it is missing or unknown to this version."""
     return BacklogOrigin(name) if name is not None and name in set(BacklogOrigin) else None
 
 

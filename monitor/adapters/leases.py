@@ -20,8 +20,10 @@ _BETWEEN: Final = "another monitor, between two turns of this one"
 
 
 class HeldLease:
-    """Lease of one monitor, used from its start to its end. `instance`: instance in which the monitor
-    runs."""
+    """Lease of one monitor.
+
+    `instance`: instance that runs the monitor.
+    """
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting
@@ -31,7 +33,10 @@ class HeldLease:
         self._lease = ""
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor has it. Raises Unreachable."""
+        """Renew or acquire the lease. Raises Unreachable.
+
+        The lease is acquired only if no other monitor holds it.
+        """
         state = self._acting.hold(self._control, self._holder, self._instance)
         before, (self._lease, other) = self._lease, lease_of(state, self._holder)
         other = other or judged_between(before, self._lease)
@@ -49,7 +54,7 @@ class HeldLease:
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
-    """Return the lease id if this monitor has the lease; otherwise the name of the monitor that has it."""
+    """Return the lease id if `holder` has the lease, and the name of the other monitor if not."""
     lease = state.lease
     if lease is not None and lease.holder == holder:
         return lease.identity, ""
@@ -57,13 +62,12 @@ def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
 
 
 def judged_between(before: str, now: str) -> str:
-    """Return the other monitor that had the lease between the last two renewals by this monitor; empty if no
-    other monitor had it."""
+    """Return the other monitor that held the lease between the last two renewals, or an empty string."""
     return _BETWEEN if before and now not in ("", before) else ""
 
 
 def record_of(state: ActingState, waiting: DatastreamName | None) -> ActionRecord:
-    """Return the record of recent rebalances, which the monitor consults before it requests another one."""
+    """Return the recent rebalances of all monitors."""
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
     return ActionRecord(

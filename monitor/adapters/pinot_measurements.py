@@ -18,7 +18,7 @@ from pinot.topic_latency import arrived, late_reports, lateness, stale_by_topic
 
 
 class PinotMeasurements:
-    """Measurements read from Pinot: histograms summed over the window, and the last lag of each partition."""
+    """Measurements in Pinot: histograms summed over the window, and the last lag of each partition."""
 
     remark = ""
 
@@ -29,9 +29,11 @@ class PinotMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window. For each source in `together`, return
-        a single observation of all its topics. Lags of at most `least_ms` are omitted. Raises Unreachable,
-        AnalyticsError."""
+        """Return an observation for each topic with rows in the window. Raises Unreachable, AnalyticsError.
+
+        Each source in `together` gets a single observation for all its topics. Lags of at most `least_ms` are
+        omitted.
+        """
         now_ms = self._clock.now_ms()
         when = TimeRange.up_to(now_ms, int(window_seconds * 1000))
         lags = [

@@ -87,19 +87,22 @@ class RestService:
         return FleetMovement(found, answer["is_complete"])
 
     def has_own_monitor(self) -> bool:
-        """Return whether the leader runs the monitor, according to the health report of the leader, or of the
-        next instance that responds.
+        """Return whether the leader runs the monitor, according to a health report.
 
-        During an upgrade, the leader may have a version without a monitor, and no instance runs a monitor.
-        The status of `/v1/health` is not used, because it is 503 if any part is unhealthy."""
+        The report is that of the leader, or of the next instance that responds. During an upgrade, the leader
+        may have a version without a monitor. The HTTP status of `/v1/health` is not used, because it is 503
+        if any component is unhealthy.
+        """
         answers = [instance["health"] for instance in self._rest.get("/v1/instances")]
         return any(
             PART in answer["parts"] for answer in [answer for answer in answers if answer is not None][:1]
         )
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor owns it. Instances of older versions have no
-        leases."""
+        """Renew or acquire the lease. Instances of older versions have no leases.
+
+        The lease is acquired only if no other monitor holds it.
+        """
         try:
             answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
         except NotFound:
@@ -205,7 +208,7 @@ class RestAdvice:
         self._rest = rest
 
     def __call__(self) -> Advice | None:
-        """Return the latest advice; None if there is none. Raises Unreachable, DamagedState."""
+        """Return the latest advice, or None. Raises Unreachable, DamagedState."""
         try:
             answer = self._rest.get("/v1/advice")
         except NotFound:

@@ -1,4 +1,4 @@
-"""Conversion of the service's report on a datastream to the input of an evaluation."""
+"""Converts the service's report on a datastream to the input of an evaluation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> ObjectiveSubject:
-    """Return the subject. `paused`: some or all topics with paused partitions. `reason`: problem of the
-    datastream; empty if it has none. `sets_aside`: whether the problem prevents the copying of part of the
-    datastream."""
+    """Return the input of an evaluation.
+
+    `paused`: topics with paused partitions, if known. `reason`: problem of the datastream, or an empty
+    string. `sets_aside`: the problem prevents the copying of a part of the datastream.
+    """
     return ObjectiveSubject(
         objective,
         source,

@@ -37,19 +37,23 @@ are read again."""
 _ONE_LOOK_MS: Final = 1_000
 """Maximum age of the last read for which another window can reuse it."""
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
-"""Lengths of the time range that is read from the topic for past periods. The shortest sufficient length is
-used. Few lengths exist, because a longer range must be read again from its start. The longest length still
-covers a full hour ten minutes after the end of that hour."""
+"""Lengths of the time range that is read for past periods, in ms. The shortest sufficient length is used.
+
+There are few lengths, because a longer range must be read again from its start. The longest still covers a
+full hour ten minutes after its end.
+"""
 _LONGEST_PAUSE_MS: Final = 600_000
-"""Pause after which reading starts at the requested window instead of the last position."""
+"""Pause in ms after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
-"""Maximum number of rows that are read again for a past period. Decoding this many rows takes one core about
-10 s, during which no objective is evaluated."""
+"""Maximum number of rows that are read again for a past period.
+
+Decoding them takes one core about 10 s, in which no objective is evaluated.
+"""
 
 
 @dataclass
 class _ReadState:
-    """Rows that were read from a topic, and the offset to read next, by partition."""
+    """Rows that were read from a topic, and the next offset of each partition."""
 
     rows: RecentRows
     next: dict[int, int] = field(default_factory=dict)
@@ -59,10 +63,10 @@ class _ReadState:
 class TopicMeasurements:
     """Reads the topic from the start of the window at the first call, and only new rows at later calls.
 
-    Windows requested within a second, as in one evaluation by the monitor, share one read. The connection is
-    kept between reads. After a failure, or after a pause longer than the longest requested window, reading
-    restarts at the beginning of that window. A window is at most one hour long. `patience_seconds`: timeout
-    of a request to a broker. `remark`: reason for reading the topic instead of another source.
+    Windows that are requested within a second share one read. After a failure, or after a pause longer than
+    the longest window, reading restarts at the start of this window. A window is at most one hour long.
+    `patience_seconds`: timeout of a request to a broker. `remark`: reason why the topic is read instead of
+    Pinot.
     """
 
     def __init__(
@@ -89,10 +93,10 @@ class TopicMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window. Ages below `least_ms` are included,
-        because all rows are read anyway.
+        """Return an observation for each topic with rows in the window.
 
-        Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, and AnalyticsError for a longer window.
+        Ages below `least_ms` are included, because all rows are read anyway. Raises TopicMissing, TimedOut,
+        Unreachable, NotAuthorized; AnalyticsError if the window is too long.
         """
         window_ms, now_ms = int(window_seconds * 1000), self._clock.now_ms()
         if least_ms:
@@ -109,8 +113,10 @@ class TopicMeasurements:
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the measurements of every topic in a period of the last hour. Raises like `observe`, and
-        AnalyticsError for an older period or too many rows."""
+        """Return the measurements of every topic in a period of the last hour.
+
+        Raises the errors of `observe`; AnalyticsError for an older period or too many rows.
+        """
         now_ms = self._clock.now_ms()
         reach_ms = next((reach for reach in _REACHES_MS if reach >= now_ms - period.since_ms), None)
         if reach_ms is None:
@@ -126,7 +132,7 @@ class TopicMeasurements:
         return self._state.rows.past(period, milliseconds)
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
-        """Return the late records of the last hour since `since_ms`, by topic of the sources. Raises like
+        """Return the late records since `since_ms` by topic, at most of the last hour. Raises the errors of
         `observe`."""
         now_ms = self._clock.now_ms()
         self._require_times(least_ms)
@@ -222,6 +228,8 @@ class TopicMeasurements:
 
 
 def _first_row(start: int, end: int) -> int:
-    """Return the offset of the first row, or the end offset if the broker found none (`start` is
-    negative)."""
+    """Return the offset of the first row.
+
+    If the broker found none (`start` is negative), returns the end offset.
+    """
     return end if start < 0 else start

@@ -26,8 +26,7 @@ from pinot.time_range import TimeRange
 
 _SECONDS: Final = 60.0
 MOST_ROWS: Final = 2_000_000
-"""Maximum number of rows read for one response. Decoding this many rows takes one core about half a
-minute."""
+"""Maximum number of rows that are read for one response. Decoding them takes one core about 30 s."""
 MOST_SUMS: Final = 200_000
 _Key = tuple[int, str, str, str]
 _COUNTS: Final = ("records_copied", "bytes_copied", "batches", "cpu_ms")
@@ -60,7 +59,9 @@ class _DailySums:
 
 
 class TopicUsage:
-    """Sums of the rows of a topic, kept between calls so that each call reads only new rows. Thread-safe.
+    """Sums of the rows of a topic. Thread-safe.
+
+    The sums are kept between calls, so that each call reads only new rows.
 
     A call for an earlier day reads the topic again from that day. If the number of sums (one per topic and
     day) exceeds `most_sums`, sums before the requested days are dropped.

@@ -2,6 +2,6 @@
 
 Decisions are pure: callers pass the time as an argument. The clients of receivers are in
 `monitor/adapters/receivers/`. Each receiver has its own thread, so that it cannot delay the evaluation.
-`monitor.alerts` may import other modules of `monitor`; these modules may import only
-`monitor.alerts.settings`. Read `alert.py`, `conditions.py`, `deliveries/outbox.py`, `dispatch.py`.
+`monitor.alerts` may import other modules of `monitor`, which may import only `monitor.alerts.settings`. Start
+with `alert.py`, then read `conditions.py`, `deliveries/outbox.py` and `dispatch.py`.
 """

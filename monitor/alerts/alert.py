@@ -1,8 +1,7 @@
 """Alerts and the notices sent to receivers. Pure.
 
-Following Alertmanager, labels identify an alert and do not change while it fires; annotations describe its
-current state.
-https://prometheus.io/docs/alerting/latest/clients/
+As in Alertmanager, labels identify an alert and do not change while it fires. Annotations describe its
+current state. https://prometheus.io/docs/alerting/latest/clients/
 """
 
 from __future__ import annotations
@@ -59,11 +58,13 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem that has existed since `since_ms` (epoch ms). `cluster`: alias of the source cluster, or of
-    the cluster of `topic`, if the alert is about a topic. `done`: action that Headrace has taken against the
-    problem. `partitions`: number of affected partitions (0 if the alert is not about partitions). `worst`:
-    most affected partition. `receiver`: name of the receiver, if the alert is about a receiver.
-    `datastreams`: datastreams affected by the fault of a cluster."""
+    """A problem that has existed since `since_ms` (epoch ms).
+
+    `cluster`: alias of the source cluster, or of the cluster of `topic`. `done`: action that Headrace has
+    taken. `partitions`: number of affected partitions, 0 if the alert is not about partitions. `worst`: most
+    affected partition. `receiver`: name of the receiver, for an alert about a receiver. `datastreams`:
+    datastreams that a fault of a cluster affects.
+    """
 
     kind: AlertKind
     summary: str
@@ -80,16 +81,18 @@ class Alert:
 
     @property
     def key(self) -> AlertKey:
-        """Identity; two alerts with equal keys are the same alert."""
+        """Identity of the alert. Alerts with equal keys are the same alert."""
         cluster = "" if self.datastream and not self.topic else self.cluster
         return AlertKey(self.kind.name, self.datastream, self.receiver, cluster, self.topic)
 
 
 @dataclass(frozen=True, slots=True)
 class AlertNotice:
-    """State of an alert, as sent to a receiver. `ended_ms`: time at which the alert was resolved (epoch ms);
-    None while it fires. `link`: REST URL of the datastream, or of the health report if the alert is not about
-    a datastream."""
+    """State of an alert, as sent to a receiver.
+
+    `ended_ms`: time at which the alert was resolved (epoch ms), None while it fires. `link`: REST URL of the
+    datastream, or of the health report for other alerts.
+    """
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -99,7 +102,7 @@ class AlertNotice:
 
     @property
     def key(self) -> str:
-        """Hash of the labels in 16 hexadecimal digits, equal for all states of an alert."""
+        """Hash of the labels in 16 hexadecimal digits, which is the same for all states of an alert."""
         text = "\xff".join(f"{name}\xfe{value}" for name, value in sorted(self.labels.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -111,16 +114,21 @@ class AlertNotice:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Settings that apply to every notice. `labels`: additional labels, without reserved names. `runbook`:
-    URL of an alert's runbook with the placeholder `{alertname}`; if empty, notices contain the path
-    `docs/runbooks/{alertname}.md`. `service`: base URL of the REST interface."""
+    """Settings that apply to every notice.
+
+    `labels`: additional labels. `runbook`: URL of the runbook with the placeholder `{alertname}`; if empty,
+    notices contain the path `docs/runbooks/{alertname}.md`. `service`: base URL of the REST interface.
+    """
 
     labels: Mapping[str, str]
     runbook: str
     service: str
 
     def notice(self, alert: Alert, ended_ms: int | None = None) -> AlertNotice:
-        """Return the notice of a firing alert, or of one resolved at `ended_ms`."""
+        """Return the notice of an alert.
+
+        `ended_ms`: time at which it was resolved, None while it fires.
+        """
         name = alert.kind.name
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
         labels |= {"datastream": alert.datastream, "cluster": alert.cluster, "receiver": alert.receiver}

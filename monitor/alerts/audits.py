@@ -44,8 +44,7 @@ def _sentence(topic: str, fault: AuditFault) -> str:
 
 
 def audits_of_answer(rest: InstanceClient) -> Sequence[TopicAudit]:
-    """Return the audits reported by the service that `rest` connects to; empty if its version has no
-    continuous audits."""
+    """Return the audits that a service reports. Empty if its version has no continuous audits."""
     try:
         answer = rest.get("/v1/audits")
     except NotFound:

@@ -13,11 +13,13 @@ from monitor.canary.ledger import DUE_SECONDS
 from monitor.canary.watch import CanaryState
 
 LOST_SECONDS: Final = 900.0
-"""Time for which the alert about lost canary records continues after the latest loss."""
+"""Seconds after the latest loss for which the alert about lost canary records continues."""
 _LEAST_AVAILABILITY: Final = 0.9
 _SILENT_SECONDS: Final = 300.0
-"""Time within which the first canary record must arrive. During this time, the leader must find the canary
-topic at the source and create its copy at the destination."""
+"""Seconds within which the first canary record must arrive.
+
+Meanwhile, the leader must find the canary topic at the source and create its copy.
+"""
 
 
 def canary_alerts(states: Mapping[DatastreamName, CanaryState]) -> Iterator[Alert]:

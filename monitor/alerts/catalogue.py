@@ -43,13 +43,13 @@ DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL
 PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
 """Records are late since an instance or a worker process was lost: one alert for all datastreams."""
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
-"""Records are late because brokers of a cluster throttle: one alert for all of its datastreams."""
+"""Brokers of a cluster throttle, so records are late: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
 """The source cluster has lost records, which may or may not have been copied before the loss."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 """The source topic was deleted and created again."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
-"""For a long time, an open transaction at the source has blocked the copying of all waiting records."""
+"""An open transaction at the source has blocked all waiting records for a long time."""
 CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
 """Partitions have been catching up for a long time."""
 LONG_PAUSE: Final = AlertKind("HeadraceLongPause", Severity.WARNING)
@@ -110,40 +110,40 @@ class AlertTimes:
     pydantic uses."""
 
     halted_after_seconds: float = field(default=30.0, metadata=_TIME)
-    """HeadraceDatastreamHalted fires when part of a datastream has not been copied for this time.
-    HeadraceLatencyObjectiveBreached fires when records have been late continuously for this time."""
+    """Time for which a part of a datastream must not have been copied before HeadraceDatastreamHalted fires,
+    and for which records must have been late before HeadraceLatencyObjectiveBreached fires."""
     unjudged_after_seconds: float = field(default=600.0, metadata=_TIME)
     """HeadraceDatastreamUnjudged fires when a datastream has had no verdict for this time."""
     blind_after_seconds: float = field(default=60.0, metadata=_TIME)
-    """HeadraceNothingJudged fires when the service or its measurements have been unavailable for this
-    time."""
+    """Time for which the service or its measurements must have been unavailable before HeadraceNothingJudged
+    fires."""
     partitions_after_seconds: float = field(default=60.0, metadata=_TIME)
-    """Alerts about partitions fire when partitions have been stalled, paused on an error or waiting for a
-    cluster for this time."""
+    """Time for which partitions must have been stalled, paused on an error or waiting for a cluster before
+    alerts about partitions fire."""
     transaction_after_seconds: float = field(default=900.0, metadata=_TIME)
     """HeadraceTransactionOpen fires when an open transaction has blocked a partition for this time. Brokers
     abort transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
     catching_up_after_seconds: float = field(default=1_800.0, metadata=_TIME)
-    """HeadraceCatchingUp fires when partitions have been catching up for this time after a pause, an outage
-    or the creation of the datastream."""
+    """Time for which partitions must have been catching up after a pause, an outage or the creation of the
+    datastream before HeadraceCatchingUp fires."""
     paused_after_seconds: float = field(default=86_400.0, metadata=_TIME)
     """HeadraceLongPause fires when partitions have been paused by an operator for this time."""
     loss_after_seconds: float = field(default=20.0, metadata=_TIME)
-    """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
-    this time."""
+    """Time for which a loss of uncopied records must have been predicted before HeadraceDataLossAhead
+    fires."""
     loss_within_seconds: float = field(default=NEAR_SECONDS, metadata=_TIME)
     """HeadraceDataLossAhead fires only if the predicted loss is at most this time away."""
     loss_least_share: float = field(default=0.1, metadata={"ge": 0, "le": 1})
-    """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
+    """Minimum backlog, as a share of the source's log, at which HeadraceDataLossAhead fires."""
     receiver_after_seconds: float = field(default=120.0, metadata=_TIME)
-    """If a receiver has accepted no alerts for this time, HeadraceReceiverAway is sent to the other
+    """Time for which a receiver must have accepted no alerts before HeadraceReceiverAway is sent to the other
     receivers."""
     resize_after_seconds: float = field(default=600.0, metadata=_TIME)
-    """HeadraceResizeRecommended fires when, for this time, the load or its forecast has required more
-    instances than are live. Instances that are leaving do not count as live."""
+    """Time for which the load or its forecast must have required more instances than are live before
+    HeadraceResizeRecommended fires. Instances that are leaving do not count as live."""
     recovered_after_seconds: float = field(default=180.0, metadata=_TIME)
-    """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
-    stays open for `monitor.close_seconds`."""
+    """Time for which the objective must have been met before HeadraceLatencyObjectiveBreached resolves. The
+    incident remains open for `monitor.close_seconds`."""
     keep_seconds: float = field(default=60.0, metadata=_TIME)
     """An alert resolves when its condition has been absent for this time. A condition with shorter
     interruptions therefore causes a single alert."""
@@ -151,9 +151,11 @@ class AlertTimes:
 
 @dataclass(frozen=True)
 class AlertPatience(AlertTimes):
-    """Times that determine when alerts fire and resolve. `burnt_seconds`: time after the alert of an incident
-    during which short windows of error budgets still contain that incident. `late_seconds`: time for which
-    records must be late continuously."""
+    """Times that determine when alerts fire and resolve.
+
+    `burnt_seconds`: time after the alert of an incident for which short windows of error budgets still
+    contain the incident. `late_seconds`: time for which records must be late without interruption.
+    """
 
     burnt_seconds: float = 2_100.0
     late_seconds: float = 0.0

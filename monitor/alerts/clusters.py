@@ -1,8 +1,9 @@
-"""Alerts of faults that affect several datastreams: clusters that do not respond, brokers that throttle, and
-processes that were lost. Pure.
+"""Alerts for faults that affect several datastreams. Pure.
 
-A fault has one alert, however many datastreams it affects. Alerts of the affected datastreams are suppressed
-during the fault and, if the alert of the fault has fired, until these datastreams have caught up. Idle
+Faults are clusters that do not respond, brokers that throttle, and lost processes.
+
+A fault has one alert for all datastreams. The alerts of the affected datastreams are suppressed during the
+fault. If the alert of the fault has fired, they remain suppressed until the datastreams have caught up. Idle
 datastreams are ignored.
 """
 
@@ -41,14 +42,16 @@ _BEHIND: Final = frozenset(
 )
 _NAMES_SHOWN: Final = 20
 _SETTLED_SECONDS: Final = 10.0
-"""Time after an outage during which the latest measurements may still describe the state before the late
-records arrived."""
+"""Seconds after an outage in which measurements may be older than the arrival of the late records."""
 
 
 class Fault(NamedTuple):
-    """Effect of a shared fault on one datastream. `partitions`: number of partitions known to wait for a
-    cluster; `text`: description of the worst partition. `is_idle`: whether no records wait or arrive.
-    `is_told`: whether the datastream's own alert started with the fault and already reports it."""
+    """Effect of a shared fault on one datastream.
+
+    `partitions`: number of partitions that wait for a cluster. `text`: description of the most affected
+    partition. `is_idle`: no records wait or arrive. `is_told`: the alert of the datastream started with the
+    fault, and already reports it.
+    """
 
     name: DatastreamName
     kind: AlertKind
@@ -67,9 +70,12 @@ class Fault(NamedTuple):
 
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the faults of each datastream: partitions that wait for a cluster or have lost their process,
-    and late records caused by a cluster or by a lost process. If records arrive in time again, earlier late
-    records are ignored, although the window of the objective still contains them."""
+    """Return the shared faults of each datastream.
+
+    A fault is a partition that waits for a cluster or has lost its process, or late records caused by a
+    cluster or a lost process. If records arrive in time again, earlier late records are ignored, although the
+    window of the objective still contains them.
+    """
     found = []
     for name, moving in movements.datastreams.items():
         states = [count for count in moving.movement.states if count.state in AWAY]
@@ -116,9 +122,11 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind. The alert lists all affected datastreams. If every affected
-    datastream already reports the fault in its own alert, there is no alert about the cluster. `Conditions`
-    sets the start of the alerts."""
+    """Yield one alert per cluster and kind. The alert lists all affected datastreams.
+
+    There is no alert if every affected datastream already reports the fault in its own alert. `Conditions`
+    sets the start of the alerts.
+    """
     by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
     for fault in faults:
         if not fault.is_idle:
@@ -152,9 +160,11 @@ def _summary(fault: Fault, datastreams: str) -> str:
 
 @dataclass(slots=True)
 class _Outage:
-    """Outage of one datastream. `kind`: alert of the fault. `seen`: last time at which the fault affected the
-    datastream. `was_sent`: whether the alert of the fault, or the datastream's own alert, has fired.
-    `is_over`: whether the datastream has caught up."""
+    """Outage of one datastream.
+
+    `kind`: alert of the fault. `seen`: last time at which the fault affected the datastream. `was_sent`: the
+    alert of the fault, or that of the datastream, has fired. `is_over`: the datastream has caught up.
+    """
 
     seen: float
     kind: AlertKind
@@ -163,9 +173,11 @@ class _Outage:
 
 
 class Outages:
-    """Datastreams whose own alerts are suppressed, as described in the module docstring. Times are monotonic
-    seconds. `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
-    `unsent_seconds`: the corresponding time if the fault ended before its alert fired."""
+    """Datastreams whose own alerts are suppressed (see the module docstring). Times are monotonic seconds.
+
+    `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
+    `unsent_seconds`: the same time if the fault ended before its alert fired.
+    """
 
     def __init__(self, most_seconds: float, unsent_seconds: float = 0.0) -> None:
         self._most, self._unsent = most_seconds, unsent_seconds
@@ -200,7 +212,7 @@ class Outages:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """Datastreams affected by a fault, or still catching up after one."""
+        """Datastreams that a fault affects, or that are still catching up after a fault."""
         return frozenset(str(name) for name, outage in self._outages.items() if not outage.is_over)
 
     @property

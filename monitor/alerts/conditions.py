@@ -1,16 +1,18 @@
-"""Derivation of alerts from the findings of the monitor. Pure.
+"""Derives alerts from the findings of the monitor. Pure.
 
-An alert fires when its condition has lasted for the configured time (`AlertPatience`). The alert resolves
+An alert fires when its condition has lasted for the configured time (see `AlertPatience`). An alert resolves
 when the condition has been absent for a while, or at once if its datastream is deleted, paused or has no
-objective. The alert of an incident fires when records have been late continuously for a while, or
-intermittently for longer. A restart or a move that delays records for some seconds therefore pages nobody.
-The alert of an incident resolves when the incident closes, or earlier if the objective is met for a while.
+objective.
+
+The alert of an incident fires when records have been late continuously for a while, or intermittently for
+longer. A restart or a move that delays records for some seconds therefore pages nobody. The alert resolves
+when the incident closes, or earlier if the objective is met for a while.
 
 One cause produces one alert. While partitions of a datastream are not copied, the alert reports these
-partitions and not the late records. The description of the alert lists the states of the partitions. A state
-has a separate alert only if that alert fired before, or if the state is critical and started while the
-datastream was already late for another reason. While the monitor cannot evaluate objectives, no alert
-resolves. While an instance does not respond, no alert about partitions resolves.
+partitions, not the late records. A state of partitions has a separate alert in two cases only: if this alert
+has fired before, or if the state is critical and started while the datastream was already late for another
+reason. While the monitor cannot evaluate objectives, no alert resolves. While an instance does not respond,
+no alert about partitions resolves.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -80,21 +82,21 @@ class Conditions:
         self._began: float | None = None
         self._knows_past = True
         self._missed_since: dict[str, float] = {}
-        """Start of the time without a good verdict (monotonic seconds), by datastream."""
+        """Start of the time without a good verdict, by datastream (monotonic seconds)."""
         self._breached: frozenset[str] = frozenset()
         """Datastreams whose latest verdict is bad."""
         self._recovered: set[str] = set()
-        """Datastreams whose alert resolved before their incident closed. If the alert of such an incident
-        fires again, it stays firing until the incident closes, so that a datastream close to its objective
-        does not page every few minutes."""
+        """Datastreams whose alert resolved before their incident closed. If such an alert fires again, it
+        fires until the incident closes, so that a datastream close to its objective does not page every few
+        minutes."""
 
     def expect_past(self) -> None:
         """Delay alerts about burning error budgets until the incidents of a previous monitor are known."""
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Record the datastreams with recent incidents under a previous monitor, which explain burning error
-        budgets."""
+        """Record the datastreams with recent incidents under a previous monitor. Recent incidents explain
+        burning error budgets."""
         self._knows_past = True
         for record in records:
             ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
@@ -115,7 +117,7 @@ class Conditions:
 
     @property
     def inherited(self) -> frozenset[AlertKey]:
-        """Alerts of a previous monitor that this monitor has not confirmed and must not send again."""
+        """Alerts of a previous monitor that this monitor has not confirmed, and must not send again."""
         return frozenset(key for key, held in self._held.items() if held.is_inherited)
 
     @property
@@ -124,8 +126,8 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts about error budgets that started to burn while the datastream's incident had an alert. Such
-        alerts stay inhibited as long as the windows of the budgets contain the incident, so that one fault
+        """Alerts about error budgets that started to burn while the datastream's incident had an alert.
+        Budget alerts are inhibited while the windows of the budgets contain the incident, so that one fault
         pages once."""
         return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
@@ -168,9 +170,9 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after an evaluation in which no objective could be evaluated. Earlier
-        alerts keep firing. After a while, an alert about the missing verdicts fires too. `movements` may
-        still contain the states of partitions."""
+        """Return the alerts that fire after an evaluation without any verdict. Earlier alerts continue to
+        fire. After a while, an alert about the missing verdicts fires, too. `movements` may still contain
+        the states of partitions."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
@@ -187,8 +189,7 @@ class Conditions:
         return self._firing(now)
 
     def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
-        """Yield the monitor's own alerts, except canary alerts that an alert about a fault already
-        explains."""
+        """Yield the alerts of the monitor, except canary alerts that another alert explains."""
         return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
@@ -222,7 +223,7 @@ class Conditions:
     def _faults(
         self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
-        """Return the faults of clusters, marked if the datastream's own alert already reports them."""
+        """Return the faults of clusters, with a mark if the datastream's own alert reports them."""
         fired = self._fired
         seen = faults_of(findings, movements)
         found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
@@ -238,7 +239,8 @@ class Conditions:
         return found
 
     def _is_reported(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
-        """Return whether the datastream's own alert started with the fault, before the cluster's alert."""
+        """Return whether the datastream's own alert started with the fault, before the alert of the
+        cluster."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
             key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
@@ -265,10 +267,8 @@ class Conditions:
         faults: Collection[Fault],
         now: ClockReading,
     ) -> list[Alert]:
-        """Return the alerts about partitions and clusters.
-
-        `covered`: datastreams with an alert that already lists the states of their partitions. `faults`:
-        faults of clusters."""
+        """Return the alerts about partitions and clusters. `covered`: datastreams with an alert that already
+        lists the states of their partitions. `faults`: faults of clusters."""
         found = {cluster_alert.key: cluster_alert for cluster_alert in cluster_alerts(faults)}
         for name, moving in movements.datastreams.items():
             for alert in state_alerts(name, moving):
@@ -287,17 +287,16 @@ class Conditions:
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
-        """Return whether the datastream was late long before the alert started, and therefore for another
-        reason; False if the datastream is halted."""
+        """Return whether the datastream was already late for another reason when the alert started. Returns
+        False if the datastream is halted."""
         late, halted = (self._held.get(AlertKey(kind.name, name)) for kind in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
     def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
-        """Yield alerts of error budgets that burn too fast.
-
-        At most one alert starts per evaluation. Firing alerts continue while the burn rate is unknown."""
+        """Yield alerts of error budgets that burn too fast. At most one alert starts per evaluation. Firing
+        alerts continue while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
@@ -323,8 +322,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of one evaluation. If a draft is the stored alert itself, it does not confirm
-        an inherited condition, because it only means that the end of the condition is unknown."""
+        """Record the conditions of one evaluation. A draft that is the stored alert itself does not confirm
+        an inherited condition: it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -332,7 +331,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that the current evaluation did not observe, unless their alert still fires."""
+        """Drop conditions that this evaluation did not observe, unless their alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()
@@ -352,8 +351,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether alerts need not wait for the incidents of a previous monitor: either these incidents
-        are known, or a minute has passed since the first call."""
+        """Return whether alerts need not wait for the incidents of a previous monitor. Either these
+        incidents are known, or a minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -385,9 +384,9 @@ class Conditions:
 
 
 _PAST_SECONDS: Final = 60.0
-"""Time after which a monitor no longer waits for the incidents of its predecessor."""
+"""Seconds for which a monitor waits for the incidents of its predecessor."""
 _SAME_CAUSE_MS: Final = 120_000
-"""Maximum delay between late records and the report that their partitions are not copied."""
+"""Maximum delay in ms between late records and the report that their partitions are not copied."""
 
 
 _HALTS: Final = frozenset(
@@ -404,9 +403,10 @@ _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
-    A firing alert continues while the status is unknown. A resolved alert fires again after the number of
-    breaches that opens an incident. No alert starts once records arrive in time, even if the window still
-    contains late records."""
+    A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
+    as open an incident. No alert starts while records arrive in time, even if the window still contains late
+    records.
+    """
     if not finding.incident.is_open:
         return False
     if late is None:
@@ -429,7 +429,7 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
-    """Return whether all partitions that are not OK are idle: no records wait or arrive."""
+    """Return whether all partitions that are not OK are idle, without waiting or arriving records."""
     states = moving.movement.states if moving is not None else ()
     return bool(states) and all(state.is_idle for state in states)
 

@@ -24,8 +24,10 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertDispatch:
-    """Passes the firing alerts to every receiver after each evaluation. `silences`: returns the current
-    silences; called in each evaluation, because they may change. Not thread-safe."""
+    """Passes the firing alerts to every receiver after each evaluation. Not thread-safe.
+
+    `silences`: returns the current silences; called in each evaluation.
+    """
 
     def __init__(
         self,
@@ -117,8 +119,7 @@ class AlertDispatch:
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:
-        """Return the alerts about the monitor and its receivers, and the alert that recommends more
-        instances."""
+        """Return the alerts about the monitor, its receivers, and the recommended number of instances."""
         found = [
             Alert(
                 RECEIVER_AWAY,
@@ -164,8 +165,10 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both alerts as the same alert. If the datastream was recreated with
-    another source, the labels of the alerts differ, and the result is False."""
+    """Return whether receivers treat both alerts as the same alert.
+
+    False if the datastream was recreated with another source, because the labels differ.
+    """
     return other is not None and other.cluster == alert.cluster
 
 

@@ -1,11 +1,10 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
-There is one alert per state, however many partitions are in that state. Annotations of the alert contain the
-number of partitions and the most affected partition. A cluster that does not respond has its own alert
-(`clusters.py`). There is no alert for partitions in the state WARN or throttled by a quota, because the
-latency objective covers their records. Partitions that take long to catch up, or that an operator paused long
-ago, cause a warning. If the source is about to delete uncopied records, a separate alert fires in any state,
-even for partitions that an operator paused.
+There is one alert per state. The annotations of the alert contain the number of partitions and the most
+affected partition. A cluster that does not respond has its own alert (see `clusters.py`). Partitions in the
+state WARN, or throttled by a quota, have no alert, because the latency objective covers their records.
+Partitions that take long to catch up, or that an operator paused long ago, cause a warning. If the source is
+about to delete uncopied records, a separate alert fires in any state.
 """
 
 from __future__ import annotations
@@ -94,10 +93,11 @@ def _alert(kind: AlertKind, name: DatastreamName, cluster: str, count: StateCoun
 def loss_alert(
     name: DatastreamName, datastream_states: DatastreamStates, within_seconds: float, least_share: float = 0.0
 ) -> Alert | None:
-    """Return the alert about uncopied records that the source will delete within `within_seconds`.
+    """Return the alert about uncopied records that the source will soon delete, or None.
 
-    Return None if no record will be deleted that soon, or if the backlog is known to be below `least_share`
-    of the source log."""
+    `within_seconds`: time until the deletion. Returns None if no record will be deleted in this time, or if
+    the backlog is below `least_share` of the source log.
+    """
     loss = datastream_states.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None
@@ -121,8 +121,7 @@ def loss_alert(
 
 
 def partitions_text(movement: Movement) -> str:
-    """Return the problems of partitions as text for the description of another alert; empty if no partition
-    has a problem."""
+    """Describe the problems of partitions for the text of another alert. Empty if there are none."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
         f"{counted(count.partitions, 'partition')} {_SAYS[count.state]} ({count.worst})" for count in counts

@@ -1,8 +1,8 @@
-"""Alert that recommends more instances, derived from the sizing advice. Pure except for reading the advice.
+"""Alert that recommends more instances, according to the sizing advice. Pure except for reading the advice.
 
-The alert fires a configured lead time before the first hour that needs more instances than the service has.
-The alert resolves when the service has enough instances, or when the hours of higher need have passed.
-Changes of the forecast do not resolve the alert, so that one peak causes one alert.
+The alert fires a configured lead time before the first hour that requires more instances than the service
+has. The alert resolves when the service has enough instances, or when these hours have passed. Changes of the
+forecast do not resolve it, so that one peak causes one alert.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _READ_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Number of instances and tasks needed from `since_ms` (None: now) to `until_ms` (None: unknown).
+    """Required number of instances and tasks from `since_ms` (None: now) to `until_ms` (None: unknown).
 
     `staying`: instances that are not leaving. `driver`: group of datastreams whose number of tasks increases
-    most. `driver_tasks`, `driver_has`: required and current number of tasks of this group."""
+    most. `driver_tasks`, `driver_has`: required and current number of tasks of this group.
+    """
 
     instances: int
     tasks: int
@@ -56,8 +57,10 @@ class Resize:
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return the number of instances that the service needs now or within the lead time; None if enough
-    instances are live, or if the need is unknown."""
+    """Return the required number of instances now or within the lead time, or None.
+
+    Returns None if enough instances are live, or if the required number is unknown.
+    """
     each = advice.tasks_per_instance
     if each is None:
         return None
@@ -96,7 +99,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
 
 
 def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
-    """Return the group whose number of tasks increases most, and its required number of tasks."""
+    """Return the group that needs most additional tasks, and its required number of tasks."""
 
     def then(group_need: GroupNeed) -> int:
         coming = [
@@ -109,8 +112,11 @@ def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, 
 
 
 class ResizeWatch:
-    """Derives the alert from the latest sizing advice. Not thread-safe. `read`: returns the latest advice;
-    called at most once a minute. After a failed read, the previous advice is used."""
+    """Derives the alert from the latest sizing advice. Not thread-safe.
+
+    `read`: returns the latest advice; called at most once a minute. After a failure, the previous advice is
+    used.
+    """
 
     def __init__(self, read: Callable[[], Advice | None], lead_seconds: float) -> None:
         self._read = read
@@ -120,7 +126,7 @@ class ResizeWatch:
         self._held: Resize | None = None
 
     def alerts(self, now_ms: int) -> list[Alert]:
-        """Return the alert in a list if it fires now, else an empty list."""
+        """Return a list with the alert if it fires, otherwise an empty list."""
         if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
             self._read_ms = now_ms
             self._look()
@@ -143,8 +149,10 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the held recommendation still applies: the service has fewer instances, and the hours of
-    higher need have not passed."""
+    """Return whether the recommendation still applies.
+
+    The recommendation applies while the service has fewer instances and the hours have not passed.
+    """
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 
 

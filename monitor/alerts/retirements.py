@@ -20,7 +20,7 @@ _MOST_SHOWN: Final = 5
 
 
 def retirement_alerts(retirements: Iterable[Retirement]) -> Iterator[Alert]:
-    """Yield an alert for each datastream that selects only a sealed topic; one alert if there is none."""
+    """Yield an alert for each datastream that selects only a sealed topic, or one alert if there is none."""
     for retirement in retirements:
         if retirement.phase in _ANNOUNCED:
             for name in retirement.selected or ("",):
@@ -50,8 +50,7 @@ def _description(retirement: Retirement) -> str:
 
 
 def retirements_of_answer(rest: InstanceClient) -> Sequence[Retirement]:
-    """Return the retirements reported by the service at an address; none if its version has no
-    retirements."""
+    """Return the retirements that a service reports. Empty if its version has no retirements."""
     try:
         answer = rest.get("/v1/retirements")
     except NotFound:

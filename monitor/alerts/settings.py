@@ -21,7 +21,7 @@ _HEADER: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
 def without_secrets(url: SecretStr) -> str:
-    """Return a URL that is safe to show: user, path and query are masked."""
+    """Return a URL with masked user, path and query."""
     try:
         parts = urlsplit(url.get_secret_value())
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
@@ -43,7 +43,7 @@ class ReceiverSettings(Settings):
     """Maximum time to send one message."""
     most_retry_seconds: Seconds = 60.0
     """Maximum interval between two attempts while the receiver does not respond. The interval starts at one
-    second and doubles with each attempt."""
+    second, and doubles with each attempt."""
 
 
 class HttpReceiverSettings(ReceiverSettings):
@@ -78,7 +78,7 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
     without a refresh, so alerts of a monitor that no longer runs are resolved."""
     watchdog: bool = False
-    """Whether to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
+    """True if to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
     switch."""
 
     @model_validator(mode="after")
@@ -93,17 +93,17 @@ class AlertmanagerSettings(HttpReceiverSettings):
 
 
 class WebhookSettings(HttpReceiverSettings):
-    """A URL that accepts POST requests: a chat service such as Slack, which shows `text`, or a program that
-    accepts the format of Alertmanager's webhooks."""
+    """A URL that accepts POST requests. The receiver is a chat service such as Slack, which shows `text`, or
+    a program that accepts the format of Alertmanager's webhooks."""
 
     url: SecretUrl = SecretStr("")
-    """URL to post to, if it is not a secret; only its host is shown."""
+    """URL to post to, if it is not a secret. Only its host is shown."""
     url_file: str = ""
-    """File with the URL, if the URL is a secret; read for every message."""
+    """File with the URL, if it is a secret. Read for every message."""
     url_variable: str = ""
     """Environment variable with the URL, instead of a file."""
     secret_file: str = ""
-    """File with the signing key; if empty, messages are not signed."""
+    """File with the signing key. If empty, messages are not signed."""
     secret_variable: str = ""
     """Environment variable with the signing key, instead of a file."""
     repeat_seconds: Seconds = 14_400.0
@@ -123,7 +123,7 @@ class MailSettings(ReceiverSettings):
     host: str
     """Host of the mail server."""
     port: int = Field(default=587, ge=1, le=65535)
-    """Port of the mail server; usually 465 with `security = "tls"`."""
+    """Port of the mail server. Usually 465 with `security = "tls"`."""
     security: Literal["starttls", "tls", "none"] = "starttls"
     """Encryption of the connection. `none` sends plain text, and cannot be combined with a password."""
     ca_file: str = ""
@@ -156,7 +156,7 @@ class MailSettings(ReceiverSettings):
 
 
 class SilenceSettings(Settings):
-    """Suppresses the alerts of datastreams whose name matches, until a given time. `*` matches any text; the
+    """Suppresses the alerts of datastreams with a matching name until a given time. `*` matches any text; the
     pattern `*` also matches alerts of the whole service. Changes take effect without a restart."""
 
     until: AwareDatetime
@@ -171,19 +171,19 @@ class AlertSettings(DerivedSettings, AlertTimes):
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
     """Time by which HeadraceResizeRecommended fires before the first hour that requires more instances."""
     gather_seconds: float = Field(default=10.0, ge=0)
-    """A new alert is delayed by this time, so that other alerts can be sent in the same message."""
+    """Time by which a new alert is delayed, so that several alerts can be sent in one message."""
     group_by: list[str] = Field(default=[ALERTNAME, "cluster"])
-    """Labels by which alerts are grouped into one webhook message or one mail; Alertmanager applies its own
+    """Labels by which alerts are grouped into one webhook message or one mail. Alertmanager has its own
     grouping."""
     queue_alerts: int = Field(default=10_000, ge=1)
     """Maximum number of alerts in the queue of each receiver."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Additional labels of every alert, such as `team` or `environment`."""
     runbook_url: str = ""
-    """Address of the page of an alert, with the placeholder `{alertname}`; if empty, alerts contain the path
-    of the page in this documentation."""
+    """Address of the runbook of an alert, with the placeholder `{alertname}`. If empty, alerts contain the
+    path of the page in this documentation."""
     service_url: str = ""
-    """Base URL of the service's REST interface for links in alerts; if empty, the URL that the monitor
+    """Base URL of the service's REST interface for links in alerts. If empty, the URL that the monitor
     uses."""
     alertmanagers: dict[str, AlertmanagerSettings] = Field(default_factory=dict)
     webhooks: dict[str, WebhookSettings] = Field(default_factory=dict)

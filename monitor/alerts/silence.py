@@ -12,9 +12,11 @@ from monitor.alerts.catalogue import WATCHDOG
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Suppresses alerts of datastreams whose name matches (`*` matches any text) until `until_ms`. An alert
-    of a cluster is silenced if all of its datastreams match. An alert of the whole service is silenced only
-    by the pattern `*`."""
+    """Suppresses alerts of datastreams with a matching name until `until_ms`. `*` matches any text.
+
+    An alert of a cluster is silenced if all of its datastreams match. An alert of the whole service is
+    silenced only by the pattern `*`.
+    """
 
     datastream: str
     until_ms: int

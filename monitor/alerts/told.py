@@ -1,4 +1,4 @@
-"""Stored form of the firing alerts. The next monitor reads it to resolve the alerts at each receiver. Pure.
+"""Stored form of the firing alerts, with which the next monitor can resolve them at each receiver. Pure.
 
 There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
 accepts an alert. The catalogue, and the numbers of receivers and retired topics limit its size.
@@ -47,8 +47,7 @@ _NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
 
 
 class InheritedAlert(NamedTuple):
-    """An alert that fired for a previous monitor, and the names of the receivers that have accepted the
-    alert."""
+    """An alert that fired for a previous monitor, and the receivers that have accepted it."""
 
     alert: Alert
     receivers: frozenset[str] = frozenset()
@@ -104,7 +103,7 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamP
 
 
 def read_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
-    """Parse stored records; log and skip alerts that this version does not know."""
+    """Parse stored records. Alerts that this version does not know are logged and skipped."""
     found: list[InheritedAlert] = []
     for value in values:
         try:

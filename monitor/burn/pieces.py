@@ -1,8 +1,7 @@
-"""Division of time windows into pieces of one minute, ten minutes, one hour or one day. Each piece is queried
-once. Pure.
+"""Divides time windows into pieces of one minute, ten minutes, one hour or one day. Pure.
 
-The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a month needs
-only a few dozen sums instead of all measurements.
+The sum of a window is the sum of its pieces. Each piece is queried once, and different windows share pieces.
+A window of a month therefore needs only a few dozen sums.
 """
 
 from __future__ import annotations
@@ -14,19 +13,25 @@ from typing import Final, NamedTuple
 _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
-"""A window starts on a multiple of its step, and therefore earlier than its nominal start by at most 1/24 of
-its length."""
+"""Number of steps in a window.
+
+A window starts on a multiple of its step, so it may start earlier by up to 1/24 of its length.
+"""
 _SEEN_AFTER_MS: Final = 20_000
-"""Windows that are too short for whole minutes start this much later than their nominal start. An alert
-therefore resolves within the length of its window after the end of the cause, although the last bad report
-arrives up to 5 s after the end of the cause, and queries are up to 15 s apart."""
+"""Time in ms by which windows that are too short for whole minutes start later.
+
+An alert then resolves within the length of its window after the end of the cause. The last bad report arrives
+up to 5 s after this end, and queries are up to 15 s apart.
+"""
 _MOST_OF_IT: Final = 4
 """Divisor of the length of a window: a short window starts at most 1/4 of its length late."""
 
 
 class TimeRangePiece(NamedTuple):
-    """A time range in epoch milliseconds. Measurements at `until_ms` belong to the range; measurements at
-    `since_ms` do not, because they cover the time before the range."""
+    """A time range in epoch ms.
+
+    The piece includes measurements at `until_ms`, but not those at `since_ms`, which cover the time before.
+    """
 
     since_ms: int
     until_ms: int
@@ -38,8 +43,10 @@ class TimeRangePiece(NamedTuple):
 
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
-    """Return the pieces of a window that ends now, oldest first. Each piece is exactly one step long, except
-    the last piece and the first piece of a short window."""
+    """Return the pieces of a window that ends now, oldest first.
+
+    Each piece is one step long, except the last piece, and the first piece of a short window.
+    """
     first = _first_step(seconds * 1_000)
     begin_ms = now_ms - _least_ms(seconds)
     at_ms = begin_ms // first * first if first else begin_ms
@@ -55,13 +62,12 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
 
 @cache
 def looked_at_seconds(seconds: int) -> float:
-    """Return the minimum number of seconds that a window with this nominal length covers. A long window
-    covers up to 1/24 more."""
+    """Return the minimum number of seconds that a window covers. A long window covers up to 1/24 more."""
     return _least_ms(seconds) / 1_000
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return how long to cache a piece, by length of the piece (both in milliseconds).
+    """Return how long to cache a piece, by its length. Both are in ms.
 
     Minutes are cached for the length of a one-hour window, because such a window starts with single minutes.
     Hours are not cached, because there would be many, and each would be needed again only once a day.

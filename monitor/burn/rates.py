@@ -32,8 +32,10 @@ _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """A burn rate, and two windows in which the budget must burn at least at that rate. If the rule has one
-    window, both fields contain its length."""
+    """A burn rate, and two windows in which the budget must burn at this rate or faster.
+
+    A rule with one window has its length in both fields.
+    """
 
     rate: float
     long_seconds: int
@@ -85,14 +87,18 @@ class BurnResult:
 
     @property
     def is_firing(self) -> bool:
-        """True if the budget burns at the rule's rate or faster in both windows. A rule with an unknown rate
-        does not fire."""
+        """True if the budget burns at the rate of the rule or faster in both windows.
+
+        A rule with an unknown rate does not fire.
+        """
         return self._is_at(self.rule.rate)
 
     @property
     def is_lasting(self) -> bool:
-        """True if a firing alert continues, because both rates are at least 75 % of the rule's rate. The
-        lower threshold prevents flapping."""
+        """True if a firing alert continues, because both rates are at least 75 % of the rate of the rule.
+
+        The lower threshold prevents flapping.
+        """
         return self._is_at(self.rule.rate * _LASTS_AT)
 
     @property
@@ -107,9 +113,12 @@ class BurnResult:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Error budget of an objective. `left`: remaining fraction, 1 at most and below 0 if overspent; None if
-    the period could not be read completely. `days`: number of days of the period whose measurements are
-    retained; 0 if the period cannot be read."""
+    """Error budget of an objective.
+
+    `left`: remaining share, at most 1, negative if overspent, None if the period could not be read
+    completely. `days`: number of days of the period with retained measurements, 0 if the period cannot be
+    read.
+    """
 
     objective: Objective
     left: float | None
@@ -160,9 +169,12 @@ def judge_budget(
     minimum_records: int,
     most_days: int,
 ) -> Budget:
-    """Compute the remaining budget and the burn rates. `tallies`: tally of every window of the rules and of
-    the period, by length in seconds; None or missing if the window could not be read completely. `most_days`:
-    retention of measurements in days; 0 if the period cannot be read."""
+    """Compute the remaining budget and the burn rates.
+
+    `tallies`: tally of every window of the rules and of the period, by length in seconds; None or missing if
+    it could not be read completely. `most_days`: retention of measurements in days, 0 if the period cannot be
+    read.
+    """
     budget = objective.budget
     rates = {
         seconds: bad_share(tally, looked_at_seconds(seconds), minimum_records) / budget

@@ -1,9 +1,9 @@
-"""Measurements of one objective over a time range, and their bad share. Pure.
+"""Measurements of one objective over a time range, and the bad share. Pure.
 
 The bad share is the larger of two shares: the share of records that arrived late, if there were enough
-records, and the share of time in which the oldest waiting record was already too old. The second share also
-covers datastreams that copy nothing. The shares are not added, because waiting records are counted again when
-they arrive late.
+records, and the share of time in which the oldest waiting record was too old. The second share also covers
+datastreams that copy nothing. The shares are not added, because waiting records are counted again when they
+arrive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def late_records(counts: Sequence[int], milliseconds: int) -> float:
 
 @lru_cache(maxsize=10_000)
 def late_share(milliseconds: int) -> float:
-    """Return the share of records above `milliseconds` in the histogram bucket that contains this latency."""
+    """Return the share of records above `milliseconds` within the histogram bucket of this latency."""
     index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
         return 1.0

@@ -1,4 +1,4 @@
-"""Decision of a release gate: did a canary stay within the limits for its whole run? Pure."""
+"""Release gate: checks that a canary was within its limits for its whole run. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Figures of a finished run, and the limits that it did not meet. `lost` includes records that had not
-    arrived at the end of the run. `availability`: share of writes that were acknowledged; None if there were
-    no writes."""
+    """Results of a finished run, and the limits that were not met.
+
+    `lost`: includes records that had not arrived at the end of the run. `availability`: share of acknowledged
+    writes, None without writes.
+    """
 
     figures: CanaryFigures
     lost: int

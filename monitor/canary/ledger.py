@@ -1,4 +1,4 @@
-"""Judgement of a canary: which records arrived, how late, twice, out of order, or not at all. Pure.
+"""Checks which canary records arrived, and which were late, repeated, out of order or lost. Pure.
 
 Times are monotonic seconds, passed in by the caller. Records have consecutive indices from 0.
 
@@ -23,7 +23,7 @@ WINDOW_SECONDS: Final = 60.0
 DUE_SECONDS: Final = 10.0
 """Age by which a record must have arrived to count as available."""
 OVERTAKEN_SECONDS: Final = 60.0
-"""Time for which a record may be missing after a later record has arrived."""
+"""Seconds for which a record may be missing after a later record has arrived."""
 EXPIRY_SECONDS: Final = 86_400.0
 """Retention of the canary topic. The source has deleted an older record, so it can no longer arrive."""
 _MOST_REMEMBERED: Final = 100_000
@@ -32,10 +32,10 @@ _MOST_REMEMBERED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CanaryFigures:
-    """State of a canary. Counts start at the start of the canary; unknown figures are None.
+    """Results of a canary since its start. Unknown values are None.
 
-    `produced`: acknowledged writes; `failed`: writes without acknowledgement. `waiting`: judged records that
-    have not arrived; `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share of
+    `produced`: acknowledged writes. `failed`: writes without acknowledgement. `waiting`: expected records
+    that have not arrived. `oldest_seconds`: age of the oldest of them. `produce_availability`: share of
     acknowledged writes in the last minute. `consume_availability`: share of records in the last minute that
     arrived within `DUE_SECONDS`. `delay_ms_avg`, `delay_ms_max`: delays in the last minute. `slowest_ms`:
     highest delay since the first arrival. `delay_ms_max` and `slowest_ms` include waiting records.
@@ -72,8 +72,7 @@ class _Waiting:
 
 
 class CanaryLedger:
-    """Records of one canary, in the order of their writes. The ledger keeps at most the records of one day in
-    memory."""
+    """Records of one canary, in the order of their writes. At most the records of one day are kept."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -81,8 +80,7 @@ class CanaryLedger:
         """Start times of writes without a result, by index."""
         self._waiting: dict[int, _Waiting] = {}
         self._uncertain: dict[int, float] = {}
-        """Write times, by index, of records that may still arrive but do not count as lost if they never
-        arrive."""
+        """Write times of records that may arrive, but are not lost if they never arrive; by index."""
         self._lost: dict[int, None] = {}
         self._floor = 0
         """Lowest index that is still tracked."""
@@ -113,7 +111,7 @@ class CanaryLedger:
             self._waiting[index] = _Waiting(sent_at, self._is_judged(sent_at))
 
     def failed(self, index: int, now: float) -> None:
-        """Record that the write failed, or that its outcome is unknown."""
+        """Record that a write failed, or that its result is unknown."""
         self._failed += 1
         self._attempts.add(now, 0.0)
         sent_at = self._writing.pop(index, None)
@@ -145,8 +143,7 @@ class CanaryLedger:
             self._overtake(now)
 
     def _sent_at(self, index: int, waiting: _Waiting | None) -> float | None:
-        """Return the time at which the write of the record started; None if the record has already
-        arrived."""
+        """Return the time at which the write of a record started, or None if it has already arrived."""
         if waiting is not None:
             return waiting.sent_at
         found = self._writing.pop(index, None)
@@ -171,8 +168,7 @@ class CanaryLedger:
             record.overtaken_at = now if record.overtaken_at is None else record.overtaken_at
 
     def advance(self, now: float) -> None:
-        """Mark overdue records as lost if later records have overtaken them or the canary topic has expired
-        them."""
+        """Mark overdue records as lost if later records have arrived or the canary topic has deleted them."""
         for index, record in list(self._overdue(now)):
             if record.is_judged and not record.is_counted:
                 record.is_counted = True
@@ -205,7 +201,7 @@ class CanaryLedger:
                 del indices[index]
 
     def figures(self, now: float) -> CanaryFigures:
-        """Return the figures at `now`."""
+        """Return the results at `now`."""
         self.advance(now)
         judged = [record for record in self._waiting.values() if record.is_judged]
         oldest = now - judged[0].sent_at if judged else None

@@ -51,14 +51,16 @@ _GAUGES: Final = (
 
 
 class CanaryMetrics(Collector):
-    """Prometheus collector of the figures of this monitor's canaries. An unknown figure is not exported.
-    `show` is thread-safe."""
+    """Prometheus collector for the canaries of this monitor. Unknown values are not exported.
+
+    `show` is thread-safe.
+    """
 
     def __init__(self) -> None:
         self._figures: Mapping[DatastreamName, CanaryFigures] = {}
 
     def show(self, figures: Mapping[DatastreamName, CanaryFigures]) -> None:
-        """Replace all figures. Pass an empty mapping if this monitor is not active."""
+        """Replace all values. Pass an empty mapping if this monitor is not active."""
         self._figures = figures
 
     def collect(self) -> Iterator[Metric]:

@@ -38,7 +38,7 @@ class Probe(Protocol):
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read now; empty if both work."""
+        """Reason why records cannot be written or read, or an empty string."""
         ...
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class Probe(Protocol):
         ...
 
     def figures(self) -> CanaryFigures:
-        """Return the figures now."""
+        """Return the current results."""
         ...
 
 
@@ -70,8 +70,8 @@ Paths = Callable[[], Mapping[DatastreamName, CanaryPath]]
 class CanaryWatch:
     """Runs one probe for each path. Implements `monitor.turn_result.TurnListener`; not thread-safe.
 
-    `open_probe` builds a probe, or raises HeadraceError if a cluster cannot be used. While the definitions
-    cannot be read, running probes continue. `show` receives the figures of each evaluation.
+    `open_probe`: builds a probe; raises HeadraceError if a cluster cannot be used. `show`: receives the
+    results of each evaluation. Running probes continue while the definitions cannot be read.
     """
 
     def __init__(
@@ -96,16 +96,18 @@ class CanaryWatch:
         self.states = {}
 
     def judged(self, _findings: object, _movements: object) -> None:
-        """Start and stop probes, and collect their figures."""
+        """Start and stop probes, and collect their results."""
         self.look()
 
     def judging_failed(self, _reason: str, _movements: object) -> None:
-        """Start and stop probes, and collect their figures, even if no objective was evaluated: canaries do
-        not depend on measurements."""
+        """Start and stop probes, and collect their results, even if no objective was evaluated.
+
+        Canaries do not depend on measurements.
+        """
         self.look()
 
     def look(self) -> None:
-        """Start and stop probes as the definitions require, and collect their figures."""
+        """Start and stop probes according to the definitions, and collect their results."""
         try:
             wanted = self._paths()
         except HeadraceError as error:

@@ -53,11 +53,13 @@ CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKL
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Cause of a datastream's late records. `sentence`: description with figures, including the second most
-    frequent cause if there is one. `evidence`: figures by name. `can_move`: whether load can move to another
-    task. `rests_on_wait`: whether the cause is source-bound or network, and the only evidence is the time
-    that records waited at the source. If so, the cause is uncertain, because the waiting time is also high
-    while a backlog drains."""
+    """Cause of a datastream's late records.
+
+    `sentence`: description with numbers, and the second most frequent cause if any. `evidence`: measured
+    values by name. `can_move`: load can move to another task. `rests_on_wait`: the only evidence for the
+    cause source-bound or network is the time that records waited at the source. The cause is uncertain,
+    because the time is also high while a backlog is copied.
+    """
 
     cause: Cause
     sentence: str
@@ -68,5 +70,5 @@ class Diagnosis:
 
     @property
     def placement_can_help(self) -> bool:
-        """True if a different placement can help, so that a dry run is worthwhile."""
+        """True if another placement can help, so that a dry run is worthwhile."""
         return self.cause in _MAY_HELP and self.can_move

@@ -1,4 +1,4 @@
-"""Evidence about the lanes of a late datastream. Unknown figures are None."""
+"""Evidence about the lanes of a late datastream. Unknown values are None."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from monitor.movement.states import MovementState
 
 
 class Phases(NamedTuple):
-    """Latency of batches in ms, by phase: wait at the source before the fetch, transfer from the source, wait
-    in the mirror's queue, and produce until the destination's acknowledgement."""
+    """Mean latency of batches by phase, in ms.
+
+    Phases: wait at the source before the fetch, transfer from the source, wait in the queue of Headrace, and
+    produce until the acknowledgement.
+    """
 
     wait: float
     fetch: float
@@ -49,10 +52,10 @@ LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
 class LaneEvidence:
     """Recent activity of one lane. Rates are per second.
 
-    `task`: None if the partition has no task; `worker`: number of the worker process. `is_starting`: whether
-    the lane is determining its position. `state`, `reason`, `eta_seconds`: judgement of the lane's movement.
-    `phases`: mean per batch. `cpu`: CPU use of the lane in cores; `worker_cpu`: CPU use of its worker process
-    for all lanes; `worker_waited`: fraction of time for which the worker process waited for a core.
+    `task`: None if the partition has no task. `worker`: number of the worker process. `is_starting`: the lane
+    is determining its start position. `state`, `reason`, `eta_seconds`: movement state of the lane. `phases`:
+    mean latency per batch. `cpu`: CPU use of the lane in cores. `worker_cpu`: CPU use of its worker process
+    in cores. `worker_waited`: share of time for which the worker process waited for a core.
     `fetch_unanswered`, `produce_unanswered`: age of the oldest request without a response in seconds; None if
     no response is overdue. `source_window`, `destination_window`: TCP window of a distant broker that limits
     the rate; None if none does. `hold`: quota that throttles the lane. `origin`: event that caused the lane's
@@ -101,9 +104,11 @@ class LaneEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence about one datastream. `silent`: instances that did not respond. `others`: lanes of datastreams
-    that share tasks with the late datastream (`system.taskPrefix`). `late`: times at which records were late;
-    empty if unknown."""
+    """Evidence about one datastream.
+
+    `silent`: instances that did not respond. `others`: lanes of datastreams that share tasks with the late
+    datastream (`system.taskPrefix`). `late`: times at which records were late, empty if unknown.
+    """
 
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()

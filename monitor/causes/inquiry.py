@@ -1,9 +1,9 @@
 """Rate-limited diagnosis of late datastreams.
 
-After a slow phase, the backlog is copied at full speed. A backlog that is being copied looks like an overload
-or a slow source, until enough reports show that it shrinks. If the previous cause was not an overload, an
-overload is therefore diagnosed only for partitions whose backlog has not shrunk since the previous check.
-Time spent waiting at the source counts only from the second check on.
+After a slow phase, the backlog is copied at full speed. A lane that catches up looks like an overload or a
+slow source, until enough reports show that the backlog shrinks. If the previous cause was not an overload, an
+overload is diagnosed only for partitions whose backlog has not shrunk since the previous check. Time spent
+waiting at the source counts only from the second check on.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from monitor.movement.states import MovementState
 _log = structlog.get_logger(__name__)
 
 LEAST_SECONDS: Final = 5.0
-"""Minimum interval between two checks of a datastream, about the default report interval of lanes."""
+"""Minimum seconds between two checks of a datastream, about the default report interval of lanes."""
 MOST_QUESTIONS: Final = 10
-"""Maximum number of checks per evaluation. Each check queries the lanes of one group from every instance, and
-waits for a time-out if an instance is dead. The remaining datastreams are checked in later evaluations, which
-skip recently checked datastreams."""
+"""Maximum number of checks per evaluation. The other datastreams are checked in later evaluations.
+
+Each check queries the lanes of one group from every instance, and waits for a timeout if an instance does not
+respond.
+"""
 _TOO_EARLY: Final = (
     f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
 )
@@ -39,8 +41,11 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
-    """Result of a check. `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence
-    could not be read; empty if it was read. `is_news`: whether the cause differs from the previous one."""
+    """Result of a check.
+
+    `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence could not be read, or an
+    empty string. `is_news`: the cause differs from the previous one.
+    """
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
@@ -118,8 +123,7 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
 
 
 def _since(evidence: Evidence, former: _PreviousLook, now: float) -> Evidence:
-    """Return the evidence, with lanes marked as catching up if their backlog has shrunk since the previous
-    check."""
+    """Return the evidence, with a mark on lanes whose backlog has shrunk since the previous check."""
     seconds = now - former.requested_at
     lanes = (_caught_up(lane, former.waiting.get(lane.partition), seconds) for lane in evidence.lanes)
     return replace(evidence, lanes=tuple(lanes))

@@ -1,10 +1,10 @@
 """Rules that derive a diagnosis from evidence. Pure.
 
-Each late lane has one cause: the cause of the first matching rule. The most frequent cause is the cause of
-the datastream, and the next most frequent is reported as the second cause. A lane is late if it does not
-copy, if its backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting
-record, the mean latency of its batches, or the age of an unanswered request. If no lane is late and every
-instance has responded, all lanes count.
+The cause of a late lane is that of the first matching rule. The most frequent cause is the cause of the
+datastream. The next most frequent is reported as the second cause. A lane is late if it does not copy, if its
+backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting record, the
+mean latency of its batches, or the age of an unanswered request. If no lane is late and every instance has
+responded, all lanes count.
 
     rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------
@@ -52,11 +52,11 @@ instance has responded, all lanes count.
     13   | none of these rules applies, and an instance does not respond     | instance lost
          | none of these rules applies                                       | unknown
 
-Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
-Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a
-backlog is throttled or has a known origin of its backlog, and a lane would be late by its uncorrected
-timestamps. A datastream with wrong timestamps can miss its objective, because records that arrived before the
-correction was known were counted as late.
+Latency and age are corrected if timestamps are provably wrong (`mirror/model/movement/append_times.py`).
+Wrong timestamps are therefore the cause only if all these conditions hold: no lane is late, every instance
+has responded, no lane with a backlog is throttled or has a known origin of its backlog, and a lane would be
+late by its uncorrected timestamps. Such a datastream can miss its objective, because records that arrived
+before the correction was known were counted as late.
 
 If a lane has neither a backlog nor overdue responses, its late records have all arrived, and it needs no
 cause unless its batches still take too long.
@@ -82,20 +82,21 @@ from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
-"""Load (in cores) above which a worker process is the bottleneck, because it copies in one thread. The load
-includes the time spent waiting for a core."""
+"""Load in cores above which a worker process is the bottleneck, because it copies in one thread.
+
+The load includes the time spent waiting for a core.
+"""
 _LEAST_WAITED: Final = 0.3
-"""Fraction of time that a worker process waits for a core, above which other processes on the machine are the
-cause."""
+"""Share of time waiting for a core, above which other processes on the machine are the cause."""
 _FROZEN_SECONDS: Final = 3.0
 _TASK_SHARE: Final = 0.6
-"""Fraction of the worker's CPU time above which a single task is the cause."""
+"""Share of the worker's CPU time above which a single task is the cause."""
 _MOST: Final = 0.5
 """Fraction of the latency above which a phase is the bottleneck."""
 _LEAST_OF_BOTH: Final = 0.2
 _LEAST_LATE: Final = 0.5
 _LEAST_TELLING: Final = 0.1
-"""Mean latency, as a fraction of the objective, above which its phases can explain late records."""
+"""Mean latency, as a share of the objective, above which its phases can explain late records."""
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
 """States in which a lane without a current backlog is not late. A state describes the last few minutes."""
@@ -114,7 +115,7 @@ _WAITS: Final = {
 }
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
-"""Multiple of the usual response time, above which a response is considered missing instead of late."""
+"""Multiple of the usual response time, above which a response counts as missing."""
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -158,7 +159,7 @@ _OF_WAITING: Final = (Cause.SOURCE_BOUND, Cause.NETWORK)
 
 
 def _waited(lane: LaneEvidence) -> bool:
-    """Return whether waiting at the source is the only evidence that the lane is source-bound."""
+    """Return whether the only evidence for source-bound is the time spent waiting at the source."""
     is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
     phases = lane.phases
     return not is_asked and phases is not None and phases.wait > _MOST * phases.total
@@ -224,7 +225,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond, while the phases still describe earlier batches."""
+    """Apply rule 9 for a cluster that does not respond. The phases then describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -242,8 +243,8 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
-    If the origin is the creation or an operator's pause, the result is True even if a cluster does not
-    respond."""
+    Returns True for the creation or an operator's pause even if a cluster does not respond.
+    """
     if lane.origin in LOSSES:
         by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
         return by_task or lane.state is not State.THROTTLED
@@ -253,8 +254,7 @@ def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _is_slow(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a cluster responds slowly or not at all, or the distance to a cluster limits the
-    rate."""
+    """Return whether a cluster responds slowly or not at all, or its distance limits the rate."""
     has_window = lane.source_window is not None or lane.destination_window is not None
     if has_window and _bound(lane, lane.phases, limit_ms) is Cause.NETWORK:
         return True
@@ -268,8 +268,10 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes use a shared quota in turn, so a quota that throttles one
-    lane is returned for all its lanes."""
+    """Return the quota that throttles a lane, or None.
+
+    Lanes use a shared quota in turn, so a quota that throttles one lane is returned for all of them.
+    """
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
@@ -332,16 +334,17 @@ def lanes_of_task(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneE
 
 
 def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
-    """Return the lane that carries most of its task's load; None if no lane carries more than the share
-    `HOT_SHARE`."""
+    """Return the lane with most of its task's load, or None if no lane exceeds the share `HOT_SHARE`."""
     total = sum(lane.bytes_per_second or 0.0 for lane in task_lanes)
     top = max(task_lanes, key=lambda lane: (lane.bytes_per_second or 0.0, lane.partition))
     return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause derived from the phase with most of the latency; None if no phase dominates. Callers
-    have excluded quotas and the worker process as the bottleneck."""
+    """Return the cause for the phase with most of the latency, or None if no phase dominates.
+
+    Callers have excluded quotas and the worker process as the bottleneck.
+    """
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return None
     total, behind = phases.total, phases.queue + phases.produce
@@ -363,14 +366,13 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
 
 
 def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
-    """Return NETWORK instead of `found` if a TCP window of the cluster limits the rate: the broker then
-    receives or sends as much per round trip as its buffers allow."""
+    """Return NETWORK instead of `found` if a TCP window of the cluster limits the rate."""
     windows = {Cause.SOURCE_BOUND: lane.source_window, Cause.DESTINATION_BOUND: lane.destination_window}
     return Cause.NETWORK if windows.get(found) is not None else found
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause derived from requests without a response, whose batches have no latency yet."""
+    """Return the cause for requests without a response. Waiting batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -385,9 +387,10 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
-    """Return whether the latency of arrived records can explain the late records. If late records wait, the
-    mean latency must be at least half of the objective. If no late records wait, a tenth of the objective is
-    enough."""
+    """Return whether the latency of arrived records can explain the late records.
+
+    If late records wait, the mean latency must be at least half of the objective, otherwise at least a tenth.
+    """
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 

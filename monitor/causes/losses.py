@@ -1,4 +1,4 @@
-"""Selection of process losses that can explain late records, by the times of both. Pure.
+"""Selects the lost processes that can explain late records, by their times. Pure.
 
 Lanes remember the loss of a process for some minutes. A loss long before the first late record was produced,
 or after the last late record arrived, does not explain the late records.
@@ -16,8 +16,11 @@ _NOTICED_MS: Final = 5_000
 
 
 def with_explaining_losses(evidence: Evidence, limit_ms: float) -> Evidence:
-    """Return the evidence without losses that cannot explain the late records. If the times of the late
-    records are unknown, return the evidence unchanged. `limit_ms`: age above which records are late."""
+    """Return the evidence without losses that cannot explain the late records.
+
+    If the times of the late records are unknown, nothing is removed. `limit_ms`: age above which records are
+    late.
+    """
     if not evidence.late:
         return evidence
     lanes = tuple(

@@ -1,4 +1,4 @@
-"""Description of a cause with its figures. Pure."""
+"""Describes a cause with its measured values. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _MOST_TOPICS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
-    """Figures of a cause. `lanes`: lanes with this cause; `late`: number of late lanes. `task_lanes`: all
-    lanes of the affected task; `hot`: the lane that carries most of the task's load. `silent`: instances that
-    did not respond. `can_move`: whether load can move to another task. `holds`: quotas that throttle the
-    lanes, including shared quotas."""
+    """Measured values of a cause.
+
+    `lanes`: lanes with this cause. `late`: number of late lanes. `task_lanes`: all lanes of the affected
+    task. `hot`: the lane with most of the task's load. `silent`: instances that did not respond. `can_move`:
+    load can move to another task. `holds`: quotas that throttle the lanes, including shared quotas.
+    """
 
     lanes: tuple[LaneEvidence, ...]
     late: int
@@ -73,8 +75,10 @@ class CauseFigures:
 
     @property
     def window(self) -> tuple[str, WindowLimit] | None:
-        """Side (source or destination) and TCP window of the broker that limits the most lanes. On a tie, the
-        longer round trip is reported."""
+        """Cluster (source or destination) and TCP window of the broker that limits most lanes.
+
+        On a tie, the longer round trip is reported.
+        """
         sides = [("source", lane.source_window) for lane in self.lanes]
         sides += [("destination", lane.destination_window) for lane in self.lanes]
         known = Counter((side, window.broker) for side, window in sides if window is not None)
@@ -83,8 +87,7 @@ class CauseFigures:
 
     @property
     def timestamp_offset(self) -> float:
-        """Timestamp offset with the largest absolute value in seconds, negative if behind; 0 if no lane has
-        an offset."""
+        """Largest timestamp offset of any lane in seconds, negative if behind, 0 if there is none."""
         return max((lane.timestamp_offset or 0.0 for lane in self.lanes), key=abs, default=0.0)
 
     @property
@@ -94,7 +97,7 @@ class CauseFigures:
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """Return the known figures by name."""
+        """Return the known values by name."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),
@@ -227,7 +230,7 @@ def _busy(found: CauseFigures) -> str:
 
 
 def _has_time(found: CauseFigures) -> str:
-    """Return the load of the worker process as evidence that the mirror is not the bottleneck."""
+    """Describe the load of the worker process, as evidence that Headrace is not the bottleneck."""
     cores = found.worker_cpu
     return f"the worker process is {min(cores, 1.0):.0%} busy" if cores is not None else ""
 
@@ -254,7 +257,7 @@ _CURES: Final = {
 
 
 def _filled(limit: tuple[str, WindowLimit] | None) -> str:
-    """Describe a distant broker whose TCP window limits the rate, and both remedies."""
+    """Describe a distant broker whose TCP window limits the rate, and the remedies."""
     if limit is None:
         return ""
     side, window = limit

@@ -9,8 +9,10 @@ from mirror.model.movement.history import LaneHistory
 
 _LEAST_FALLS: Final = 4
 _CERTAINTY: Final = 2.0
-"""Minimum ratio of the mean decrease to its standard error, so that a dip in a growing lag does not count as
-catching up."""
+"""Minimum ratio of the mean decrease to its standard error.
+
+A dip in a growing lag does not count as catching up.
+"""
 
 
 class CatchUpRate(NamedTuple):
@@ -23,8 +25,11 @@ class CatchUpRate(NamedTuple):
 
 
 def approach(history: LaneHistory) -> CatchUpRate | None:
-    """Return the decrease since the largest backlog in the window. Earlier reports, for example from an
-    outage, no longer matter. Return None if the backlog of the latest report is the largest."""
+    """Return the decrease since the largest backlog in the window, or None if the latest backlog is the
+    largest.
+
+    Earlier reports, for example from an outage, are ignored.
+    """
     waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:
@@ -43,8 +48,10 @@ def approach(history: LaneHistory) -> CatchUpRate | None:
 
 
 def eta_seconds(found: CatchUpRate | None, history: LaneHistory, now: float) -> float | None:
-    """Return the seconds until the backlog is empty at the current rate; None if the backlog does not shrink
-    significantly. `found`: result of `approach` for the same history."""
+    """Return the seconds until the backlog is empty at the current rate, or None if it does not shrink.
+
+    `found`: result of `approach` for the same history.
+    """
     if found is None or not found.is_certain or found.per_second <= 0:
         return None
     return max(history.waits[-1] / found.per_second - (now - history.waypoints[-1].at), 0.0)

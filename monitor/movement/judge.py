@@ -32,8 +32,8 @@ later. A record of unknown age counts as late.
     17   | otherwise                                                          | WARN
 
 Neither a single dip of the lag (rules 13 and 14) nor an advancing position (rule 17) is enough for OK. An
-idle topic remains OK: lanes without new records do not report, and rule 9 requires waiting records. A small
-backlog is OK as long as its records are not late (rule 13).
+idle topic remains OK: lanes without new records do not report, and the state STOP requires waiting records.
+A small backlog is OK as long as its records are not late (rule 13).
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ _WITHOUT_PROCESS: Final = frozenset({PauseCause.SILENT_WORKER, PauseCause.NO_WOR
 
 @dataclass(frozen=True, slots=True)
 class MovementRules:
-    """Seconds for which a condition must last before a rule applies. `patience_seconds`: missing information.
-    `stall_seconds`: unchanged position. `silence_seconds`: no report from a lane with waiting records; longer
-    than two report intervals."""
+    """Seconds for which a condition must last before a rule applies.
+
+    `patience_seconds`: missing information. `stall_seconds`: unchanged position. `silence_seconds`: no report
+    from a lane with waiting records; longer than two report intervals.
+    """
 
     patience_seconds: float = 15.0
     stall_seconds: float = 20.0
@@ -90,8 +92,10 @@ DEFAULT_RULES: Final = MovementRules()
 def judge_lane(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
 ) -> LaneJudgement:
-    """Return the state of a lane. `now` and all other times: monotonic seconds of the instance that recorded
-    `history`."""
+    """Return the state of a lane.
+
+    All times are monotonic seconds of the instance that recorded `history`.
+    """
     found = _by_facts(facts) or _by_silence(history, facts, now, rules)
     if found is None:
         newest = history.newest
@@ -111,9 +115,11 @@ def judge_lane(
 
 
 def _keeps_ahead(found: LaneJudgement, history: LaneHistory, now: float) -> bool:
-    """Return whether a moving lane copies its records before the source deletes them; also True if the lane
-    has not been observed for long enough. If the backlog shrinks significantly, its rate is measured from the
-    peak."""
+    """Return whether a moving lane copies records before the source deletes them.
+
+    Also True if the lane has not been observed for long enough. If the backlog shrinks significantly, its
+    rate is measured from the peak.
+    """
     if found.state not in _MOVING:
         return False
     is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS

@@ -1,4 +1,4 @@
-"""States of a partition, and the facts about a lane other than its movement."""
+"""States of a partition, and facts about a lane other than its movement."""
 
 from __future__ import annotations
 
@@ -52,10 +52,12 @@ class LaneActivity(StrEnum):
 
 
 class LaneFacts(NamedTuple):
-    """Facts about a lane other than its movement. `cause`: cause of a pause; `reason`: description of that
-    cause. `throttled`: description of the quota that throttles the lane; empty if it is not throttled.
-    `since`: start of the activity in monotonic seconds; None if unknown. `by_user`: whether an operator
-    requested the pause."""
+    """Facts about a lane other than its movement.
+
+    `cause`: cause of a pause. `reason`: description of the cause. `throttled`: quota that throttles the lane,
+    or an empty string. `since`: start of the activity in monotonic seconds, None if unknown. `by_user`: an
+    operator requested the pause.
+    """
 
     activity: LaneActivity = LaneActivity.COPYING
     cause: PauseCause = PauseCause.OTHER
@@ -66,7 +68,7 @@ class LaneFacts(NamedTuple):
 
 
 class LaneJudgement(NamedTuple):
-    """State of a lane with its figures; None means unknown.
+    """State of a lane. None means unknown.
 
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
@@ -88,10 +90,12 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if, at the current rate, the source will delete records before they are copied. That is the
-        case if the retention of the records ends before the lane has caught up, and the lane does not read
-        faster than the log start offset advances. If the time until the lane has caught up is unknown, the
-        lane is assumed to be too slow. False for a lane in the state OK."""
+        """True if the source will delete records before they are copied, at the current rate.
+
+        Records are lost if the retention of the records ends before the lane has caught up, and the log start
+        advances faster than the lane. If the time until the lane has caught up is unknown, the lane counts as
+        too slow. False for a lane in the state OK.
+        """
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

@@ -1,5 +1,4 @@
-"""Summary of a datastream's partitions that are not OK: number of partitions in each state, and the worst
-partition.
+"""Summary of a datastream's partitions that are not OK: number and worst partition of each state.
 
 The report on 200,000 partitions stays small, because the summaries of topics are added up to one summary per
 datastream.
@@ -18,10 +17,13 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state. `worst`: partition that has been in this state longest; `reason` and
-    `since_ms` (epoch ms; None if unknown for all partitions) describe the worst partition. `idle`: number of
-    partitions without waiting records and without recent traffic. `without_process`: number of partitions
-    whose worker process is missing or does not respond."""
+    """Partitions in one state.
+
+    `worst`: partition that has been in this state longest. `reason`, `since_ms`: reason and start (epoch ms)
+    of the worst partition; `since_ms` is None if unknown for all. `idle`: number of partitions without
+    waiting records and recent traffic. `without_process`: number of partitions whose worker process is
+    missing or does not respond.
+    """
 
     state: MovementState
     partitions: int
@@ -38,16 +40,20 @@ class StateCount:
 
 
 NEAR_SECONDS: Final = 14_400.0
-"""A predicted loss that is further away than this time is not yet a problem. Every paused partition has a
-predicted loss, even if the source retains records for days."""
+"""Seconds beyond which a predicted loss is not a problem yet.
+
+Every paused partition has a predicted loss, even if the source retains records for days.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LossAhead:
-    """Partitions whose records the source will delete before they are copied, at the current rate. `worst`:
-    partition that loses data first, after `seconds`; `eta_seconds`: time until this partition has caught up,
-    None if it does not catch up. `share`: largest backlog of a partition as a share of its source log; None
-    if unknown for all partitions."""
+    """Partitions whose records the source will delete before they are copied, at the current rate.
+
+    `worst`: partition that loses data first, after `seconds`. `eta_seconds`: time until it has caught up,
+    None if it does not catch up. `share`: largest backlog of a partition as a share of its source log, None
+    if unknown.
+    """
 
     partitions: int
     worst: str
@@ -63,15 +69,17 @@ class LossAhead:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Partitions that are not OK, by state; empty if every partition is OK or its state is unknown."""
+    """Partitions that are not OK, by state. Empty if all are OK or unknown."""
 
     states: tuple[StateCount, ...] = ()
     loss: LossAhead | None = None
 
 
 class PartitionMovement(NamedTuple):
-    """State of one partition. `since_ms`: `judgement.since` in epoch milliseconds. `is_idle`: whether no
-    records wait and no records were copied recently."""
+    """State of one partition.
+
+    `since_ms`: `judgement.since` in epoch ms. `is_idle`: no records wait, and none were copied recently.
+    """
 
     partition: TopicPartition
     judgement: LaneJudgement
@@ -81,8 +89,10 @@ class PartitionMovement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DatastreamStates:
-    """Partition states of one datastream. `cluster`: source cluster. `destination`: destination cluster;
-    empty if an instance of an older version reported it."""
+    """Partition states of one datastream.
+
+    `cluster`: source cluster. `destination`: destination cluster, empty if an older instance reported it.
+    """
 
     cluster: str
     movement: Movement
@@ -91,8 +101,10 @@ class DatastreamStates:
 
 @dataclass(frozen=True)
 class FleetMovement:
-    """Partition states of every defined datastream. `is_complete`: whether all instances responded, including
-    a leader; if False, the worst states may be missing."""
+    """Partition states of every defined datastream.
+
+    `is_complete`: all instances responded, including a leader. If False, the worst states may be missing.
+    """
 
     datastreams: Mapping[DatastreamName, DatastreamStates] = field(default_factory=dict)
     is_complete: bool = False
@@ -102,7 +114,7 @@ NOTHING_KNOWN = FleetMovement()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
-    """Summarize individual partitions. Partitions whose state is None or OK are ignored."""
+    """Summarise individual partitions. Partitions with the state None or OK are ignored."""
     states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
     for partition in found:
@@ -120,7 +132,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 
 
 class _StateCounter:
-    """Counts the partitions in one state, and keeps the details of the worst partition only."""
+    """Counts the partitions in one state, and keeps the details of the worst partition."""
 
     __slots__ = ("_idle", "_number", "_without_process", "_worst")
 
@@ -154,7 +166,7 @@ class _StateCounter:
 
 
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
-    """Summarize the partitions that lose data; return None if no partition does."""
+    """Summarise the partitions that lose data, or return None if there are none."""
     first: tuple[float, str, float | None] | None = None
     share: float | None = None
     for partition, judgement, *_ in losing:

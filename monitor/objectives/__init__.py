@@ -1,1 +1,1 @@
-"""Evaluation of several objectives per datastream, each over its own window and against its error budget."""
+"""Evaluates several objectives per datastream, each over its own window and with its own error budget."""

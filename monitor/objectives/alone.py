@@ -1,8 +1,8 @@
-"""Sources whose measurements all belong to one datastream, and can therefore be queried without separating
-topics. Pure.
+"""Finds sources whose measurements all belong to one datastream. Pure.
 
 A group copies only topics that its datastreams select. If a group has a single datastream and its selection
-does not change, all measurements of the group belong to this datastream.
+does not change, all measurements of the group belong to this datastream. Such datastreams can be queried
+without separating topics.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from mirror.model.topics import TopicSelection
 from monitor.latency import ObjectiveSubject, Source
 
 SETTLED_MS: Final = 120_000
-"""Time after a change of the selection by which every instance has stopped the lanes of the earlier
-selection, even an instance that has lost its connection to ZooKeeper."""
+"""Time in ms after a change of the selection by which every instance has stopped the former lanes.
+
+An instance that has lost its connection to ZooKeeper has stopped its lanes, too.
+"""
 _MOST_APART_MS: Final = 60_000
 """Maximum time between two updates. After a longer time, the selection may have changed in between."""
 
 
 class SourcesAlone:
-    """Tracks the topic selections of datastreams that are the only one in their group. Not thread-safe."""
+    """Tracks the topic selections of datastreams that are alone in their group. Not thread-safe."""
 
     def __init__(self) -> None:
         self._since: dict[Source, tuple[TopicSelection, int]] = {}
@@ -40,5 +42,5 @@ class SourcesAlone:
                 self._since[subject.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
-        """Return the sources whose measurements have belonged to one datastream since the given time."""
+        """Return the sources whose measurements have belonged to one datastream since a time."""
         return frozenset(source for source, (_, begin_ms) in self._since.items() if begin_ms <= moment_ms)

@@ -19,8 +19,10 @@ _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
 """Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
-"""Maximum number of queries for past measurements per evaluation, so that no evaluation takes long. A new
-monitor therefore needs several evaluations to read all measurements."""
+"""Maximum number of queries for past measurements per evaluation.
+
+A new monitor needs several evaluations to read all measurements.
+"""
 
 
 _EVERY_SECONDS: Final = 30.0
@@ -28,17 +30,19 @@ _EVERY_SECONDS: Final = 30.0
 minutes long."""
 
 _BURNING_SECONDS: Final = 10.0
-"""Interval while a budget burns fast enough to keep an alert firing, so that the end of the burn is detected
+"""Seconds between refreshes while a budget burns fast enough to keep an alert firing, to detect the end
 soon."""
 
 _AWAY_SECONDS: Final = 60.0
-"""Time until the next refresh after a failed refresh, which may have waited long for a response."""
+"""Seconds until the next refresh after a failed refresh, which may have waited long for a response."""
 
 
 class Budgets:
-    """Computes error budgets. Past measurements are read in small parts, so that no evaluation by the monitor
-    takes long. `most_days`: retention of the measurements in days; 0 if only short windows can be read, and
-    no budget periods."""
+    """Computes error budgets.
+
+    Past measurements are read in small parts, so that no evaluation takes long. `most_days`: retention of the
+    measurements in days; 0 if only short windows can be read.
+    """
 
     def __init__(
         self,
@@ -87,8 +91,10 @@ class Budgets:
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Compute the budgets. `most_questions`: maximum number of queries; None to use the results of the
-        last refresh without queries."""
+        """Compute the budgets.
+
+        `most_questions`: maximum number of queries; None to use the results of the last refresh.
+        """
         objectives = {objective for subject in subjects.values() for objective in subject.objectives}
         periods = {min(objective.period_days, self._days) * DAY_SECONDS for objective in objectives}
         windows = periods if self._days else set()

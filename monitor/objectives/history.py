@@ -20,8 +20,11 @@ _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Known sums of a piece. `unknown`: numbers of the objectives that were not counted when the piece was
-    queried. `is_final`: whether all measurements of the piece were in Pinot when it was queried."""
+    """Known sums of a piece.
+
+    `unknown`: numbers of the objectives that were not counted when the piece was queried. `is_final`: all
+    measurements of the piece were in Pinot then.
+    """
 
     counting: CountPlan
     sums: TallyColumns
@@ -61,9 +64,11 @@ class _Window(NamedTuple):
 
 
 class History:
-    """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new,
-    because the sums of older pieces are kept. The cache also keeps minutes that will later be the first
-    minutes of a longer window."""
+    """Cache of past measurements. Not thread-safe.
+
+    A refresh is cheap, because the sums of older pieces are kept. Minutes that will later be the first
+    minutes of a longer window are also kept.
+    """
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past
@@ -72,7 +77,7 @@ class History:
         self._windows: dict[int, _Window] = {}
         self._counting = CountPlan(frozenset())
         self.problem = ""
-        """Error message of the last refresh; empty if the refresh succeeded."""
+        """Error message of the last refresh, or an empty string."""
         self.is_away = False
         """True if every query of the last refresh failed."""
         self._answers = 0
@@ -118,7 +123,7 @@ class History:
         )
 
     def totals(self, wanted: RequiredCount) -> Mapping[int, LatencyTally | None]:
-        """Return the tally of each window, by its length in seconds; None while a piece is unknown."""
+        """Return the tally of each window by its length in seconds. None while a piece is unknown."""
         number = self._counting.numbers.get(wanted)
         return {seconds: _tally(window, number) for seconds, window in self._windows.items()}
 
@@ -161,10 +166,10 @@ def _tally(window: _Window, number: int | None) -> LatencyTally | None:
 
 
 def wanted_of(subjects: Iterable[ObjectiveSubject]) -> frozenset[RequiredCount]:
-    """Return the counts of late records needed to evaluate all objectives of the given datastreams."""
+    """Return the counts of late records that the objectives of datastreams require."""
     return frozenset(key_of(subject, objective) for subject in subjects for objective in subject.objectives)
 
 
 def key_of(subject: ObjectiveSubject, objective: Objective) -> RequiredCount:
-    """Return the count of late records needed to evaluate one objective."""
+    """Return the count of late records that one objective requires."""
     return RequiredCount(subject.source, subject.selection, objective.milliseconds)

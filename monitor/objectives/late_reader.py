@@ -16,11 +16,11 @@ from monitor.objectives.verdicts import windows_of
 _log = structlog.get_logger(__name__)
 
 LOOK_BACK_MS: Final = 120_000
-"""Minimum time range that a newly started monitor reads, because no monitor may have evaluated it."""
+"""Minimum time range in ms that a new monitor reads, because no monitor may have evaluated it."""
 
 
 class LateReports(Protocol):
-    """Reader of late records; see `monitor.ports.Measurements.late`."""
+    """Reads late records (see `monitor.ports.Measurements.late`)."""
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
         """Return the late records since `since_ms`, by topic of the sources. Raises Unreachable,
@@ -43,7 +43,7 @@ class LateTimes:
         verdicts: Mapping[DatastreamName, LatencyVerdict],
         now_ms: int,
     ) -> Mapping[DatastreamName, Lateness]:
-        """Return the lateness of each datastream that misses its objective; empty if it cannot be read."""
+        """Return the lateness of each datastream that misses its objective. Empty if it cannot be read."""
         self._began_ms = now_ms if self._began_ms is None else self._began_ms
         late = {
             name: verdict

@@ -1,8 +1,8 @@
-"""Times at which records of a datastream were late, from the reports of lanes. Pure.
+"""Determines when records of a datastream were late, from the reports of lanes. Pure.
 
-The verdict of a window stays bad as long as the window contains late records, although records may arrive in
-time again. A record is late from the time at which it exceeds the objective until it arrives. The
-precision of the times is one report interval.
+The verdict of a window remains bad as long as the window contains late records, even if records arrive in
+time again. A record is late from the time at which it exceeds the objective until it arrives. The times are
+exact to one report interval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 from monitor.latency import ObjectiveSubject, Source, selects
 
 _NEWER_REPORTS: Final = 3, 2
-"""Report intervals within which every lane reports again, as a fraction: floats do not hold every integer."""
+"""Number of report intervals within which every lane reports again, as numerator and denominator.
+"""
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]
@@ -22,9 +23,11 @@ TimeInterval = tuple[int, int]
 
 
 class LateSpan(NamedTuple):
-    """Time for which late records waited: from `oldest_ms`, the timestamp of the oldest record, to `until_ms`
-    (both epoch ms). `age_ms`: upper bound of the latency or age of the late records, including the time
-    before a record reached the source."""
+    """Time for which late records waited, from the timestamp of the oldest record to `until_ms` (epoch ms).
+
+    `age_ms`: upper bound of the latency or age of these records, including the time before a record reached
+    the source.
+    """
 
     oldest_ms: int
     until_ms: int
@@ -32,30 +35,38 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of records in partitions
-    that may still have late records (see `is_recent`); 0 if there are no such partitions."""
+    """Late records of a topic.
+
+    `recent_age_ms`: upper bound of the latency or age of records in partitions that may still have late
+    records (see `is_recent`), 0 if there are none.
+    """
 
     spans: Sequence[LateSpan]
     recent_age_ms: int
 
 
 def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
-    """Return whether a partition may still have late records, because its last report is too close to the
-    last report with late records. `late_ms`: time of the last report with late records; `newest_ms`: time of
-    the last report. `late_ms` and `newest_ms` come from the same partition, because the clocks of instances
-    may differ."""
+    """Return whether a partition may still have late records.
+
+    True if its last report is too close to its last report with late records. `late_ms`: time of the last
+    report with late records. `newest_ms`: time of the last report. Both times are from the same partition,
+    because the clocks of instances may differ.
+    """
     numerator, denominator = _NEWER_REPORTS
     return (newest_ms - late_ms) * denominator < numerator * interval_ms
 
 
 LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
-"""Lateness by source and topic; topics without late records may be missing."""
+"""Lateness by source and topic. Topics without late records may be missing."""
 
 
 class Lateness(NamedTuple):
-    """Times at which records of a datastream were later than its objective. `intervals`: disjoint intervals
-    in order; empty if the reports do not show the times, for example if records were already late when they
-    reached the source. `is_over`: whether every partition has since sent a report without late records."""
+    """Times at which records of a datastream were later than its objective.
+
+    `intervals`: disjoint intervals in order; empty if the times are unknown, for example if records were
+    already late when they reached the source. `is_over`: every partition has since sent a report without late
+    records.
+    """
 
     intervals: tuple[TimeInterval, ...] = ()
     is_over: bool = True
@@ -91,8 +102,11 @@ def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BadTime:
-    """Bad time of an incident. Overlapping intervals count once. `since_ms`: start of the time that
-    `intervals` can cover; earlier bad time is in `counted_seconds` or belongs to an earlier incident."""
+    """Bad time of an incident. Overlapping intervals count once.
+
+    `since_ms`: start of the time that `intervals` can cover. Earlier bad time is in `counted_seconds`, or
+    belongs to an earlier incident.
+    """
 
     since_ms: int = 0
     counted_seconds: float = 0.0

@@ -1,12 +1,11 @@
-"""Conversion of objectives to and from OpenSLO v1 documents (`kind: SLO`). Pure.
+"""Converts objectives to and from OpenSLO v1 documents (`kind: SLO`). Pure.
 
 A document may refer to its indicator (`indicatorRef`), which is a document of `kind: SLI` in the same import.
 Documents of `kind: Service` are accepted and ignored.
 
-An objective is stored in the standard fields of OpenSLO. The percentile and window of the latency evaluation
-have no standard field; they are stored in the vendor-specific `spec` of the metric source. A document may
-have several objectives. Documents with unsupported fields are rejected, so that no objective differs from its
-document.
+An objective uses the standard fields of OpenSLO. The percentile and the window have no standard field, and
+are in the vendor-specific `spec` of the metric source. A document may have several objectives. Documents with
+unsupported fields are rejected, so that no objective differs from its document.
 """
 
 from __future__ import annotations
@@ -96,8 +95,11 @@ def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, A
 
 
 def _name(datastream: str, rest: str) -> str:
-    """Return a DNS label, as OpenSLO requires for names. If the name of the datastream is not a valid label
-    or is too long, the label ends with part of a hash, which makes it unique."""
+    """Return a DNS label, as OpenSLO requires for names.
+
+    If the name of the datastream is invalid or too long, the label ends with a part of a hash, which makes it
+    unique.
+    """
     start, end = (_NOT_IN_A_NAME.sub("-", text.lower()).strip("-") for text in (datastream, rest))
     name = f"{start}-{end}" if start else end
     if start == datastream and len(name) <= _LONGEST_NAME:
@@ -117,7 +119,7 @@ class _DocumentReader:
         self.problems.refuse(pointer_to(path), detail, advice)
 
     def part(self, *path: str | int) -> Any:
-        """Return the value at a path; None if missing."""
+        """Return the value at a path, or None."""
         found: Any = self._document
         for name in path:
             if isinstance(name, int) and isinstance(found, list) and name < len(found):
@@ -135,7 +137,7 @@ class _DocumentReader:
             self.refuse(path, f"is {bounds.shown(found)}, must be {bounds.shown(wanted)}", _ADVICE)
 
     def only(self, names: Iterable[str], *path: str | int) -> None:
-        """Require the value at a path to be an object with no other fields than `names`."""
+        """Require an object at a path with no other fields than `names`."""
         found = self.part(*path)
         if not isinstance(found, Mapping):
             self.refuse(path, f"must be an object, not {bounds.shown(found)}", _ADVICE)
@@ -145,7 +147,7 @@ class _DocumentReader:
                 self.refuse([*path, str(name)], "unsupported field", "remove it")
 
     def entries(self, *path: str | int) -> int:
-        """Require the value at a path to be a non-empty list, and return its length."""
+        """Require a non-empty list at a path, and return its length."""
         found = self.part(*path)
         if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ENTRIES:
             self.refuse(path, f"must be a list of 1 to {_MOST_ENTRIES} entries", _ADVICE)
@@ -156,8 +158,11 @@ class _DocumentReader:
 def from_document(
     document: object, indicators: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[NamedObjective, ...]:
-    """Return the objectives of an OpenSLO document (at least one). `indicators`: indicators to which the
-    document may refer, by name, in the inline form. Raises RefusedFields with every invalid field."""
+    """Return the objectives of an OpenSLO document, at least one. Raises RefusedFields with all invalid
+    fields.
+
+    `indicators`: indicators to which the document may refer, by name, in the inline form.
+    """
     reader = _DocumentReader(_with_indicator(document, indicators))
     _read_head(reader, KIND)
     fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
@@ -274,11 +279,11 @@ def _percent(share: object) -> float:
 
 
 def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
-    """Return the objectives of several documents by datastream. Each document is passed with its origin, for
-    errors.
+    """Return the objectives of several documents by datastream.
 
-    An indicator may come before or after the documents that refer to it. Raises InvalidRequest with every
-    invalid document and field."""
+    Each document is passed with its origin, for errors. An indicator may come before or after the documents
+    that refer to it. Raises InvalidRequest with every invalid document and field.
+    """
     found: dict[str, list[Objective]] = {}
     objectives, indicators, wrong = _sorted_out(documents)
     for where, document in objectives:

@@ -1,4 +1,4 @@
-"""Measurements of a past time range as columns: first one row per topic, then one row per objective. Pure.
+"""Measurements of a past time range as columns: one row per topic, then one row per objective. Pure.
 
 Each minute, several time ranges with thousands of topics are read. An object for each topic would be too
 slow.
@@ -20,12 +20,11 @@ from monitor.latency import Source, selects
 Place: TypeAlias = tuple[str, str, str]
 """Group of datastreams, source cluster, topic, or `EVERY_TOPIC`."""
 _MOST_PLACES: Final = 200_000
-"""Maximum number of topics in the cache of the objectives that include each topic."""
+"""Maximum number of topics with a cached list of objectives."""
 
 
 class RequiredCount(NamedTuple):
-    """Count required for an objective: number of records of the selected topics with a latency above the
-    limit."""
+    """A count for an objective: the records of the selected topics whose latency exceeds the limit."""
 
     source: Source
     selection: TopicSelection
@@ -34,9 +33,12 @@ class RequiredCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLatencySums:
-    """Sums of topics as columns of equal length. `records`: number of records. `late`: number of records with
-    a latency above the limit, by limit in milliseconds. `stale_seconds`: time during which the oldest waiting
-    record was older than the limit, by limit and topic; topics without such a time are missing."""
+    """Sums of topics as columns of equal length.
+
+    `records`: number of records. `late`: number of records above the limit, by limit in ms. `stale_seconds`:
+    time for which the oldest waiting record was older than the limit, by limit and topic; topics without such
+    a time are missing.
+    """
 
     places: Sequence[Place]
     records: Sequence[int]
@@ -50,10 +52,11 @@ class PastMeasurements(Protocol):
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the latency sums by topic, with a column for each latency limit in `milliseconds`.
+        """Return the latency sums by topic, with a column for each latency limit.
 
-        For a source in `together`, the result may contain one row for the topic `EVERY_TOPIC`, which stands
-        for all topics of the source. Raises Unreachable, AnalyticsError."""
+        `milliseconds`: latency limits. A source in `together` may have a single row, with the topic
+        `EVERY_TOPIC`. Raises Unreachable, AnalyticsError.
+        """
         ...
 
 
@@ -76,7 +79,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class CountPlan:
-    """The required counts with their numbers, and a cache of the counts that include each topic."""
+    """Required counts with their numbers, and a cache of the counts that include each topic."""
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
@@ -96,8 +99,10 @@ class CountPlan:
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
-        """Return the sums of a time range by count. The stale time of a count is the longest stale time of
-        one topic, and therefore a lower bound."""
+        """Return the sums of a time range by count.
+
+        The stale time of a count is the longest stale time of one topic, so it is a lower bound.
+        """
         records, late, stale = ([*values] for values in self.nothing)
         late_of = [found.late[required.milliseconds] for required in self.numbers]
         ages = [required.milliseconds for required in self.numbers]

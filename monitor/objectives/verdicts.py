@@ -1,8 +1,7 @@
-"""Evaluation of every objective of a datastream over its own window. The worst verdict is the verdict of the
-datastream.
+"""Evaluates every objective of a datastream over its own window. The worst verdict counts.
 
-The window of an objective applies only to arrived records. The age of the oldest waiting record is a current
-value, taken from the monitor's own window.
+The window of an objective applies only to arrived records. The age of the oldest waiting record is the
+current age, from the monitor's own window.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _WORST_FIRST: Final = (
 
 
 def windows_of(subjects: Iterable[ObjectiveSubject], own_seconds: float) -> frozenset[float]:
-    """Return the windows to read, in seconds: the monitor's own window and the windows of the objectives."""
+    """Return the windows to read, in seconds: that of the monitor, and those of the objectives."""
     return frozenset({own_seconds}) | {
         float(objective.window_seconds) for subject in subjects for objective in subject.objectives
     }
 
 
 def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
-    """Return the lowest limit of all objectives, in milliseconds; 0 if there are no objectives."""
+    """Return the lowest limit of all objectives in ms, 0 without objectives."""
     return min(
         (
             objective.milliseconds
@@ -53,10 +52,11 @@ def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
 def judge_all(
     subject: ObjectiveSubject, seen: Mapping[float, Observations], own_seconds: float
 ) -> LatencyVerdict:
-    """Evaluate all objectives and return the worst verdict. If several verdicts are equally bad, the sentence
-    of the result includes the sentences of all of them.
+    """Evaluate all objectives, and return the worst verdict.
 
-    `seen`: measurements by window."""
+    `seen`: measurements by window. If several verdicts are equally bad, the result contains all their
+    sentences.
+    """
     now = observed(subject, seen[own_seconds])
     verdicts = []
     if subject.objective is not None:
@@ -79,8 +79,10 @@ def judge_all(
 def _as_of_now(
     now: LatencyObservation | None, arrived: LatencyObservation | None
 ) -> LatencyObservation | None:
-    """Combine the records that arrived in a window with the present backlog; return None if either is
-    unknown."""
+    """Combine the records that arrived in a window with the current backlog.
+
+    Returns None if either is unknown.
+    """
     if now is None or arrived is None:
         return None
     return now._replace(records=arrived.records, counts=arrived.counts)

@@ -1,6 +1,6 @@
 """Records of incidents, derived from the evaluations of the monitor. Pure.
 
-A datastream has at most one open incident. The incident opens when an objective is missed or another problem
+A datastream has at most one open incident. An incident opens when an objective is missed or another problem
 appears, and closes when no problem remains. One cause therefore leads to one incident, however many
 partitions and alerts it affects.
 """
@@ -26,9 +26,11 @@ from monitor.turn_result import TurnResult
 
 
 class DatastreamProblem(NamedTuple):
-    """A problem of a datastream other than a missed objective. `name`: name of the incident's alert.
-    `cluster`: source cluster. `cause`: cause of late records that this problem implies; None if it implies
-    none."""
+    """A problem of a datastream other than a missed objective.
+
+    `name`: name of the incident's alert. `cluster`: source cluster. `cause`: cause of late records that this
+    problem implies, or None.
+    """
 
     name: str
     cluster: str
@@ -42,8 +44,8 @@ _COPIED: Final = frozenset(
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
 _REMEMBERED_MS: Final = 3_600_000
-"""Time for which the bad time of a closed incident is kept, so that the next incident does not count it
-again."""
+"""Time in ms for which the bad time of a closed incident is kept, so that the next incident does not count
+it."""
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
@@ -67,10 +69,11 @@ class IncidentBook:
         the time that the next incident may count."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
-        """Continue the latest open incident of each datastream, as stored by a previous monitor.
+        """Continue the latest open incident of each datastream that a previous monitor has stored.
 
         If this monitor has already opened an incident of the same datastream, it is merged into the stored
-        incident."""
+        incident.
+        """
         known = sorted(records, key=lambda record: record.opened_ms)
         stored = {DatastreamName(record.datastream): record for record in known if record.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
@@ -115,8 +118,7 @@ class IncidentBook:
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
-        """Update the incidents after an evaluation that could not evaluate any datastream, and return the
-        changed records."""
+        """Update the incidents after an evaluation without any verdict. Return the changed records."""
         self._outages.note(movements, now_ms)
         changed = []
         for name in dict.fromkeys([*self._open, *matters]):
@@ -134,8 +136,11 @@ class IncidentBook:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Add the time of an evaluation in which records were late. A new incident also gets the late time
-        before its detection, unless the previous incident has counted it."""
+        """Add the time of an evaluation in which records were late.
+
+        A new incident also gets the late time before its detection, unless the previous incident has counted
+        it.
+        """
         if record is None:
             return None
         name = DatastreamName(record.datastream)
@@ -165,9 +170,11 @@ class IncidentBook:
 
 
 class _DatastreamProblems(NamedTuple):
-    """Problems of one datastream. `waits`: whether records wait in partitions whose state is not OK; None if
-    all partitions are OK. `stands_still`: whether records wait in partitions that are not copied at all.
-    `outage`: recent outage of a cluster; None if there was none."""
+    """Problems of one datastream.
+
+    `waits`: records wait in partitions that are not OK; None if all partitions are OK. `stands_still`:
+    records wait in partitions that are not copied at all. `outage`: recent outage of a cluster, or None.
+    """
 
     matters: Sequence[DatastreamProblem]
     waits: bool | None
@@ -176,7 +183,7 @@ class _DatastreamProblems(NamedTuple):
 
     @property
     def cause(self) -> str | None:
-        """Cause of late records that follows from the problems or the outage; None if none follows."""
+        """Cause of late records that the problems or the outage imply, or None."""
         known = next((matter.cause for matter in self.matters if matter.cause is not None), None)
         known = known or (self.outage.cause if self.outage is not None else None)
         return None if known is None else known.value
@@ -189,8 +196,10 @@ class _DatastreamProblems(NamedTuple):
         movements: FleetMovement,
         outage: Outage | None = None,
     ) -> _DatastreamProblems:
-        """Look up the problems of a datastream. Assumes that records wait unless all instances have
-        responded."""
+        """Look up the problems of a datastream.
+
+        Unless all instances have responded, records are assumed to wait.
+        """
         moving = movements.datastreams.get(name)
         if moving is None or not movements.is_complete:
             return cls(matters.get(name, ()), True, outage)
@@ -201,8 +210,7 @@ class _DatastreamProblems(NamedTuple):
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
-    """Merge the record of a stored incident with the record that this monitor opened for the same
-    incident."""
+    """Merge a stored incident with the incident that this monitor opened for the same problem."""
     if since is None or since.id == former.id:
         return former
     for entry in since.timeline:
@@ -231,7 +239,7 @@ def _after(
     found: _DatastreamProblems,
     now_ms: int,
 ) -> IncidentRecord | None:
-    """Return the record after an evaluation; None if there is no incident."""
+    """Return the record after an evaluation, or None without an incident."""
     matters = found.matters
     is_late = finding is not None and finding.incident.is_open
     seconds = 0.0 if record is None else seconds_since(record, now_ms)
@@ -349,9 +357,11 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
-    """Return whether the time of an evaluation counts as bad, because an objective was missed or records
-    waited; None if unknown. Neither an unresolved alert alone nor a problem of a datastream without traffic
-    makes the time bad."""
+    """Return whether the time of an evaluation counts as bad, None if unknown.
+
+    The verdict is bad if an objective was missed or records waited. An unresolved alert, or a problem of a
+    datastream without traffic, is not enough.
+    """
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -365,9 +375,11 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the time, within an evaluation, in which records were late. Times from reports of late records
-    take precedence over verdicts, because a verdict stays bad for as long as its window contains late
-    records."""
+    """Return the times within an evaluation at which records were late.
+
+    Reports of late records take precedence over verdicts, because a verdict remains bad for as long as its
+    window contains late records.
+    """
     late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
     if late.intervals and late.is_over:
         return [*late.intervals]
@@ -379,8 +391,10 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return the time at which an incident without late records may close. Before this time, records that the
-    problem of the incident delayed may still arrive late; they belong to the incident."""
+    """Return the time from which an incident without late records may close.
+
+    Before this time, records that the problem delayed may still arrive late, and belong to the incident.
+    """
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 
@@ -394,8 +408,10 @@ def _is_recovered(record: IncidentRecord) -> bool:
 
 
 def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord:
-    """Add a timeline entry for the recovery, and store the remaining duration of the breach after the
-    rebalance. A recovery after a relapse replaces this duration."""
+    """Add a timeline entry for the recovery, and store the duration of the breach after the rebalance.
+
+    A recovery after a relapse replaces this duration.
+    """
     if _is_recovered(record):
         return record
     if record.gain is not None:

@@ -43,20 +43,23 @@ def with_costs(
 
 
 def observed_interval(record: IncidentRecord, now_ms: int) -> TimeInterval:
-    """Return the interval since the last evaluation; empty if the last evaluation is too long ago."""
+    """Return the interval since the last evaluation. Empty if that was too long ago."""
     is_seen = 0 <= now_ms - record.judged_ms <= _MOST_APART_MS
     return (record.judged_ms if is_seen else now_ms, now_ms)
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:
-    """Return the seconds since the last evaluation; 0 if the last evaluation is too long ago."""
+    """Return the seconds since the last evaluation, 0 if that was too long ago."""
     passed_ms = now_ms - record.judged_ms
     return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
 
 
 def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
-    """Return whether the record must be written again. Costs and the figures of the cause change in every
-    evaluation, so they are written once a minute or together with another change."""
+    """Return whether the record must be written again.
+
+    Costs and measured values change in every evaluation, so they are written once a minute or together with
+    another change.
+    """
     if written is None or record.judged_ms - written.judged_ms >= _FLUSH_MS:
         return True
     return _without_costs(record) != _without_costs(written)

@@ -1,7 +1,7 @@
-"""Number of records that arrived during an incident, and number of late records.
+"""Counts the records that arrived during an incident, and the late ones.
 
-Both numbers are counted half a minute after the incident has closed, because measurements reach Pinot after
-some seconds. The numbers are unknown if Pinot has no measurements of that time or no longer retains them.
+The records are counted half a minute after the incident has closed, because measurements reach Pinot after
+some seconds. The counts are unknown if Pinot has no measurements of that time.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class DeliveryCounts:
         self._not_before_ms = 0
 
     def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
-        """Schedule the count of a closed incident that has no count yet. `subject`: datastream of the
-        incident. If `subject` is None, because the datastream is no longer evaluated, nothing is counted,
-        because the limits are unknown."""
+        """Schedule the count of a closed incident.
+
+        `subject`: datastream of the incident. If None, nothing is counted, because the limits are unknown.
+        """
         if record.closed_ms is None or record.deliveries is not None or subject is None:
             return
         is_in_time = self._clock.now_ms() - record.closed_ms <= _LONGEST_MS
@@ -69,9 +70,11 @@ class DeliveryCounts:
             )
 
     def counted(self) -> IncidentRecord | None:
-        """Count the records of the next incident and return it; `deliveries` is None if the count is unknown.
+        """Count the records of the next incident, and return it. Blocks during the query.
 
-        Return None if no incident is due or measurements cannot be read now. Blocks during the query."""
+        `deliveries` is None if the count is unknown. Returns None if no incident is due, or if measurements
+        cannot be read now.
+        """
         now_ms = self._clock.now_ms()
         with self._lock:
             settled = [entry for entry in self._waiting.values() if _is_settled(entry[0], now_ms)]
@@ -102,7 +105,7 @@ class DeliveryCounts:
 
 
 def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
-    """Return the limit in milliseconds above which a record is late, by the name of each objective."""
+    """Return the latency limit of each objective in ms, by name."""
     short = subject.objective
     found = {objective_name(objective): objective.milliseconds for objective in subject.objectives}
     if short is not None:
@@ -111,8 +114,7 @@ def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
 
 
 def deliveries_of(subject: ObjectiveSubject, found: TopicLatencySums) -> tuple[DeliveryCost, ...] | None:
-    """Return the number of arrived records and of late records for each objective; None if there are no
-    measurements of the datastream's topics."""
+    """Return the number of arrived and of late records for each objective, or None without measurements."""
     rows = [
         at
         for at, (group, cluster, topic) in enumerate(found.places)

@@ -13,8 +13,11 @@ from monitor.records.record import IncidentRecord, Phase
 def with_known_cause(
     record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
 ) -> IncidentRecord | None:
-    """Count the time towards the known cause. Return None if no cause is known, or if the diagnosis names a
-    different event. `known`: cause that follows from other problems."""
+    """Count the time towards the known cause.
+
+    Returns None if no cause is known, or if the diagnosis names a different event. `known`: cause that
+    follows from other problems.
+    """
     if known is None or not (found is None or found.cause in _AFTERWARDS):
         return None
     record = replace(record, causes={**record.causes, known: record.causes.get(known, 0.0) + seconds})
@@ -29,9 +32,10 @@ def with_cause(
     """Update the cause of the incident, which is the cause with the most bad seconds.
 
     Another cause replaces the current cause only if it has clearly more bad seconds, so that alternating
-    causes do not fill the timeline. Time spent catching up counts towards the cause before the catch-up.
-    Wrong timestamps are ignored if there is another cause, because records that producers held back during an
-    outage also have old timestamps."""
+    causes do not fill the timeline. Time spent catching up counts towards the cause before it. Wrong
+    timestamps are ignored if there is another cause, because records that producers held back in an outage
+    also have old timestamps.
+    """
     if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
         return record
     if found.cause is Cause.UNKNOWN and record.cause:
@@ -60,7 +64,7 @@ def _has_clearly_more(record: IncidentRecord, cause: str) -> bool:
 
 
 def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
-    """Return a closing incident with the cause that its problems imply, if no diagnosis has named one.
+    """Add the cause that the problems of a closing incident imply, if it has no diagnosis.
 
     Lateness within the objective is not diagnosed.
     """

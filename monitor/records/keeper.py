@@ -31,15 +31,17 @@ _MOST_WAITING: Final = 10_000
 
 
 class RecordStore(Protocol):
-    """Durable store of records. Calls may block. Only one thread uses the store at a time."""
+    """Durable store of records. Calls may block. Used by one thread at a time."""
 
     def load(self) -> StoredMonitorState:
         """Return the latest state of each record and note. Raises Unreachable, Refused."""
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes; None deletes a note. Raises Unreachable, Refused, and Fenced if another
-        monitor has loaded the records since this monitor loaded them."""
+        """Write records and notes. A note of None is deleted.
+
+        Raises Unreachable, Refused; Fenced if another monitor has loaded the records in the meantime.
+        """
         ...
 
     def reclaim(self) -> None:
@@ -50,10 +52,11 @@ class RecordStore(Protocol):
 class IncidentKeeper:
     """Stores the incidents of an `IncidentBook`, and restores the incidents of a previous monitor.
 
-    `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
-    evaluations. After each evaluation, the keeper calls two functions: `notes` returns all other state for
-    the next monitor, and `matters` returns problems other than missed objectives. `counts`: counts the
-    records that arrived during an incident; None disables the counts."""
+    `restored`: callback with the incidents and notes of a previous monitor, in the thread of the evaluations.
+    `notes`: returns other state for the next monitor. `matters`: returns problems other than missed
+    objectives. Both functions are called after each evaluation. `counts`: counts the records that arrived
+    during an incident; None disables the counts.
+    """
 
     def __init__(
         self,
@@ -102,8 +105,10 @@ class IncidentKeeper:
             self._is_ousted = True
 
     def reclaim(self) -> None:
-        """Resume writing if this monitor has kept its lease although a write raised Fenced, because the
-        broker has only aborted a transaction that an outage had interrupted."""
+        """Resume writing if this monitor has kept its lease although a write raised Fenced.
+
+        The broker has then only aborted a transaction that an outage had interrupted.
+        """
         with self._changed:
             self._store.reclaim()
             self._is_ousted = self._is_shut_out = False
@@ -111,8 +116,7 @@ class IncidentKeeper:
 
     @property
     def is_shut_out(self) -> bool:
-        """True if another monitor has taken over the store, so that the state of this monitor may be
-        outdated."""
+        """True if another monitor has taken over the store, so that the state may be outdated."""
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
@@ -134,8 +138,10 @@ class IncidentKeeper:
         self._wait(changed, replaced)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Record an evaluation that could not evaluate any datastream. The state of objectives stays as it
-        was; other problems are updated."""
+        """Record an evaluation without any verdict.
+
+        The state of objectives does not change. Other problems are updated.
+        """
         changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({record.id: record for record in changed})
 
@@ -148,8 +154,11 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records to be written. If the queue is full, its oldest records are dropped; a
-        dropped record is queued again when it changes."""
+        """Queue changed records.
+
+        If the queue is full, its oldest records are dropped. A dropped record is queued again when it
+        changes.
+        """
         notes = dict(self._notes())
         with self._changed:
             self._waiting |= changed
@@ -201,8 +210,7 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Load the records if they are not loaded yet, or else write pending records or, if there are none,
-        count the records of an incident."""
+        """Load the records, write pending records, or count the records of an incident."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:

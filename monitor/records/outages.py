@@ -1,4 +1,4 @@
-"""Recent outages of clusters, by datastream, derived from the states of partitions. Pure.
+"""Recent outages of clusters by datastream, from the states of partitions. Pure.
 
 Records that waited during an outage are late when they arrive after it, and their latency phases do not show
 the cause. An outage also starts earlier than its alert and its incident.
@@ -24,9 +24,10 @@ _CAUSES: Final = {
 
 
 class Outage(NamedTuple):
-    """Outage of a cluster for which partitions of a datastream waited. Times are epoch milliseconds.
-    `seen_ms`: last evaluation in which the partitions waited. `earlier`: previous outages, shortly before
-    this outage."""
+    """Outage of a cluster for which partitions of a datastream waited. Times are epoch ms.
+
+    `seen_ms`: last evaluation in which the partitions waited. `earlier`: previous outages, shortly before.
+    """
 
     cause: Cause
     since_ms: int
@@ -58,7 +59,7 @@ class RecentOutages:
                     self._of[name] = _continued(self._of.get(name), cause, since, now_ms)
 
     def of(self, name: DatastreamName) -> Outage | None:
-        """Return the latest outage of a datastream; None if there was none in the last minute."""
+        """Return the latest outage of a datastream, or None if there was none in the last minute."""
         return self._of.get(name)
 
 

@@ -52,8 +52,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """An event at `time_ms` (epoch ms). `times`: number of occurrences. If the event has occurred more than
-    once, `time_ms` is the time of the last occurrence, and `first_ms` the time of the first occurrence."""
+    """An event at `time_ms` (epoch ms).
+
+    `times`: number of occurrences. If there are several, `time_ms` is the last and `first_ms` the first
+    occurrence.
+    """
 
     time_ms: int
     phase: Phase
@@ -63,20 +66,19 @@ class TimelineEntry:
 
     @property
     def said(self) -> str:
-        """The text, with the number of occurrences and the time of the first if the event has occurred more
-        than once."""
+        """Text with the number of occurrences, and the time of the first if there are several."""
         if self.times < 2 or self.first_ms is None:
             return self.text
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
 
     def is_repeated_by(self, phase: Phase, text: str) -> bool:
-        """Return whether a new entry repeats this entry, apart from figures."""
+        """Return whether a new entry repeats this entry, except for numbers."""
         if phase is not self.phase or phase in _ONCE:
             return False
         return phase in _STATES or self.has_same_text(text)
 
     def has_same_text(self, text: str) -> bool:
-        """Return whether the text is the same apart from figures."""
+        """Return whether the text is the same, except for numbers."""
         return _shape_of(legible(text)) == _shape_of(self.text)
 
 
@@ -91,8 +93,10 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
-    """Remaining share of the error budget of one objective: `before` when the incident was detected, and
-    `now` at the last evaluation; None if unknown."""
+    """Remaining share of the error budget of one objective.
+
+    `before`: when the incident was detected. `now`: at the last evaluation. None if unknown.
+    """
 
     objective: str
     before: float | None
@@ -100,15 +104,19 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget spent during the incident; 0 if the budget has grown because older breaches
-        left the period."""
+        """Share of the budget spent during the incident.
+
+        0 if the budget has grown because older breaches left the period.
+        """
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and number of late records for one objective. `late`
-    is interpolated from a histogram and therefore not an integer."""
+    """Number of records that arrived during an incident, and of late records for one objective.
+
+    `late`: interpolated from a histogram, so not an integer.
+    """
 
     objective: str
     records: int
@@ -118,8 +126,11 @@ class DeliveryCost:
 @dataclass(frozen=True, slots=True)
 class RebalanceGain:
     """Predicted and actual saving of the first rebalance of an incident, in seconds of breach after
-    `acted_ms`; None if unknown. `left`: predicted remaining time of the breach without the rebalance;
-    `predicted`: predicted saving; `lasted`: actual remaining time of the breach."""
+    `acted_ms`.
+
+    None if unknown. `left`: predicted remaining time of the breach without the rebalance. `predicted`:
+    predicted saving. `lasted`: actual remaining time of the breach.
+    """
 
     acted_ms: int
     left: float | None
@@ -128,7 +139,7 @@ class RebalanceGain:
 
     @property
     def saved(self) -> float | None:
-        """Actual saving compared with past breaches without a rebalance; below 0 if this breach lasted
+        """Actual saving compared with past breaches without a rebalance. Negative if this breach lasted
         longer."""
         return None if self.left is None or self.lasted is None else self.left - self.lasted
 
@@ -175,7 +186,7 @@ class IncidentRecord:
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """Return the latest timeline entry in one of the given phases; None if there is none."""
+        """Return the latest timeline entry in one of these phases, or None."""
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
@@ -211,8 +222,10 @@ def record_to_json(record: IncidentRecord) -> bytes:
 
 
 def record_from_json(value: bytes) -> IncidentRecord:
-    """Parse a value of the topic. Fields and phases of later versions are ignored; fields missing in earlier
-    versions get defaults. Raises DamagedState."""
+    """Parse a record in the topic. Raises DamagedState.
+
+    Fields and phases of later versions are ignored. Fields that earlier versions lack get defaults.
+    """
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [

@@ -1,6 +1,6 @@
 """Usage and transfer cost by owner, datastream, topic and day.
 
-`bill.py` attributes measured sums to datastreams and owners, and is pure; start there.
+Start with `bill.py`, which attributes measured sums to datastreams and owners.
 `monitor/adapters/topic_usage.py` reads the sums without Pinot. `monitor.usage` may import `mirror` and
 `pinot`.
 """

@@ -1,4 +1,4 @@
-"""Attribution of measured sums to datastreams and owners, with transfer cost and shares of quotas. Pure."""
+"""Attributes measured sums to datastreams and owners, with transfer cost and shares of quotas. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices of 10^9 bytes. `per_gb`: price for pairs of clusters that are not in `pairs`; None if
-    unknown."""
+    """Prices per 10^9 bytes.
+
+    `per_gb`: price for pairs of clusters that are not in `pairs`, None if unknown.
+    """
 
     per_gb: float | None = None
     pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def cost(self, source: str, destination: str, size_bytes: int) -> float | None:
-        """Return the cost of a transfer; None if its price or its destination is unknown."""
+        """Return the cost of a transfer, or None if its price or its destination is unknown."""
         price = self.pairs.get((source, destination), self.per_gb) if destination else None
         return None if price is None else size_bytes / GB * price
 
@@ -110,8 +112,11 @@ def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | Non
 
 
 def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds: float) -> list[OwnerUsage]:
-    """Return the sums of the owners, largest first. `quota_of`: returns the quota of an owner in bytes per
-    second, 0 if there is none; `seconds`: elapsed part of the period."""
+    """Return the sums of the owners, largest first.
+
+    `quota_of`: returns the quota of an owner in bytes per second, 0 if there is none. `seconds`: elapsed part
+    of the period.
+    """
     found: dict[str, list[UsageLine]] = {}
     for line in lines:
         found.setdefault(line.owner, []).append(line)

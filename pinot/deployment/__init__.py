@@ -1,6 +1,6 @@
-"""Deployment of Pinot's tables and their ingestion.
+"""Deploys Pinot's tables and their ingestion.
 
-`deploy.py` compares and applies definitions through `controller.py`, `java_kafka.py` converts a cluster's
-settings for Pinot's consumers, `ingestion.py` reads their positions. Imports `tables.py`, `schemas.py` and
-the modules below them.
+`deploy.py` compares and applies definitions through `controller.py`. `java_kafka.py` converts a cluster's
+settings for Pinot's consumers. `ingestion.py` returns the offsets that Pinot has consumed. Imports
+`tables.py`, `schemas.py` and the modules below them.
 """

@@ -1,4 +1,4 @@
-"""Client of Pinot's controller for schemas and tables; translates its errors."""
+"""Client of Pinot's controller for schemas and tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFERENCE: Final = re.compile(r"\$\{[A-Za-z0-9_]+\}")
 
 
 class PinotController:
-    """Client of one controller. `close` releases the connections."""
+    """Client of one controller. `close` closes the connections."""
 
     def __init__(self, settings: PinotSettings) -> None:
         self._address = settings.controller
@@ -45,7 +45,7 @@ class PinotController:
         return found if found is None else dict(found)
 
     def table(self, name: str) -> dict[str, Any] | None:
-        """Return the document of the realtime table, None if the table does not exist."""
+        """Return the definition of the realtime table (JSON); None if the table does not exist."""
         found = self._call("GET", f"/tables/{name}", missing_is_none=True)
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
 
@@ -95,8 +95,10 @@ class PinotController:
         self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
 
     def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        """Return the state of the consuming segments by segment name; the state of a stalled segment is
-        empty."""
+        """Return the state of the consuming segments by segment name.
+
+        The state of a stalled segment is empty.
+        """
         found = self._call("GET", f"/tables/{name}/consumingSegmentsInfo")
         return dict(found["_segmentToConsumingInfoMap"])
 

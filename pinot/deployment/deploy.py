@@ -1,7 +1,7 @@
-"""Idempotent deployment of Pinot's tables: shows differences, never drops data.
+"""Deploys Pinot's tables idempotently and shows differences; never deletes data.
 
 Changes that Pinot cannot make to a table with rows (type of a column, key, removal of a column) are reported
-as `blocked`; only `recreate` drops a table, by name.
+as `blocked`. Only `recreate` drops a table, by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pinot.tables import Table
 
 
 class DeploymentStep(StrEnum):
-    """Action of `apply` on one document."""
+    """What `apply` does with a schema or table."""
 
     UNCHANGED = "unchanged"
     CREATE = "create"
@@ -29,7 +29,7 @@ class DeploymentStep(StrEnum):
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """One document (`schema` or `table`) of a table, and its differences, one per line."""
+    """Schema or table definition with its differences, one per line."""
 
     table: str
     document: str
@@ -145,7 +145,7 @@ def judge_table(
 
 
 def _differences(path: str, have: Any, want: Any, references: frozenset[str]) -> Iterator[str]:
-    """Yield the differences from the wanted document; ignores keys that Pinot adds."""
+    """Yield the differences from the wanted definition; keys that Pinot adds are ignored."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         for key, value in want.items():
             yield from _differences(f"{path}.{key}" if path else key, have.get(key), value, references)

@@ -9,10 +9,10 @@ _CONSUMING = "CONSUMING"
 
 
 def positions(controller: PinotController, table: str) -> dict[int, int]:
-    """Return Pinot's next offset in each partition of the table's topic. If replicas differ, the lowest
-    offset is returned.
+    """Return the next offset that Pinot will consume, by partition of the table's topic.
 
-    Partitions without a consuming server are missing. Raises the errors of the controller.
+    If replicas differ, the lowest offset is returned. Partitions without a consuming server are missing.
+    Raises the errors of the controller.
     """
     found: dict[int, int] = {}
     for replicas in controller.consuming(table).values():

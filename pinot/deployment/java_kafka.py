@@ -1,4 +1,4 @@
-"""A cluster's settings as properties of the Java Kafka client, for Pinot's consumers and for Spark."""
+"""Converts a cluster's settings to properties of the Java Kafka client, for Pinot and Spark."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.pa
 def client_properties(cluster: KafkaCluster) -> dict[str, str]:
     """Return all properties except `bootstrap.servers`; empty for a cluster without security.
 
-    Certificates are passed by value, so that the certificate files need not exist on Pinot's machines. Raises
-    ConfigError if a file cannot be read or the mechanism is not supported.
+    The values contain the certificates, so that the certificate files need not exist on Pinot's machines.
+    Raises ConfigError if a file cannot be read or the mechanism is not supported.
     """
     security = cluster.security
     if security.protocol == "PLAINTEXT":
@@ -31,7 +31,7 @@ def client_properties(cluster: KafkaCluster) -> dict[str, str]:
 
 
 def by_reference(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with secrets replaced by environment variables.
+    """Return the properties with names of environment variables instead of secrets.
 
     Pinot replaces `${NAME}` in its tables with the value of the variable, if that is the whole value of a
     field.

@@ -25,7 +25,7 @@ def latency_steps(
     most: int,
     topics: Collection[str] | None = None,
 ) -> LatencyHistory:
-    """Return at most `most` steps for a group of datastreams, or for some of its topics.
+    """Return at most `most` time steps for a group of datastreams, or for some of its topics.
 
     Raises the errors of `PinotClient.ask`.
     """

@@ -1,4 +1,4 @@
-"""Loads and latencies over time as values, and the start of a high load. Pure."""
+"""Loads and latencies over time, and the start of a period of high load. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoadHour(NamedTuple):
 
 
 LoadHours = Mapping[TopicPartition, Sequence[LoadHour]]
-"""Hours of each measured partition, oldest first; hours without samples are missing."""
+"""Hours of each partition, oldest first; hours without samples are missing."""
 
 
 class HighLoad(NamedTuple):
@@ -45,10 +45,11 @@ class HighLoad(NamedTuple):
 
 
 def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
-    """Return the start of the latest consecutive hours whose p95 is at least `least` bytes per second.
+    """Return the start of the latest period of high load, or None.
 
-    None if the p95 of the latest hour is below the limit, or if no hour is known. `hours`: oldest first. The
-    search ends at an hour without samples.
+    Within the period, the p95 of every hour is at least `least` bytes per second. None means that the p95 of
+    the latest hour is lower, or that no hour is known. `hours`: oldest first. The period does not extend
+    beyond an hour without samples.
     """
     since: LoadHour | None = None
     for hour in reversed(hours):
@@ -70,7 +71,7 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
 
 
 class UsageSum(NamedTuple):
-    """Measurements of one topic of a group on the day (UTC) from `day_ms`, summed over its partitions."""
+    """Usage of one topic of a group on the day (UTC) from `day_ms`, summed over its partitions."""
 
     day_ms: int
     group: str
@@ -83,7 +84,7 @@ class UsageSum(NamedTuple):
 
 
 class LatencyStep(NamedTuple):
-    """One time step from `begin_ms` (epoch ms).
+    """Measurements of one time step, which starts at `begin_ms` (epoch ms).
 
     Records copied, batches, the latencies of all batches summed by stage (ms: source, fetch, queue, produce),
     the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, bytes

@@ -10,7 +10,7 @@ from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
 MOST_SUMS: Final = 200_000
-"""Maximum number of rows (topic and day) of one result."""
+"""Maximum number of rows (one per topic and day) in one result."""
 
 
 @checked_rows

@@ -1,4 +1,4 @@
-"""Queries about loads: rates by partition and topic, movers, freshness.
+"""Queries for rates by partition and topic, the largest changes of load, and the latest samples.
 
 Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` converts them to loads.
 """
@@ -61,7 +61,7 @@ class PartitionRates(NamedTuple):
 
 
 _WEIGHT: Final = "samples * (case when hour_ms < %(window)s then %(inside)s / 3600000.0 else 1 end)"
-"""Number of samples of an hour that are inside the range, assuming that they are evenly distributed."""
+"""SQL for the number of an hour's samples within the range, if evenly distributed over the hour."""
 _HOURS_GROWTH: Final = (
     "sum(case when hour_ms < %(window)s "
     "then {0} * %(inside)s / (case when growth_ms > 3600000 then growth_ms else 3600000 end) else {0} end)"
@@ -139,7 +139,10 @@ def partition_rates_pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[list[PartitionRates]]:
-    """Yield the rates in pages of about `page_partitions`, sorted by topic, to limit memory to one page."""
+    """Yield the rates in pages of about `page_partitions`, sorted by topic.
+
+    Only one page is in memory at a time.
+    """
     select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
     wanted = None if topics is None else set(topics)
     given = bounds(cluster, when) if grain is Grain.SAMPLES else _hours(cluster, when)
@@ -158,8 +161,10 @@ def partition_rates_pages(
 
 
 def _hours(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Return the query values for the hours that overlap a range, and for the share of the first hour that is
-    inside the range."""
+    """Return query parameters for the hours that overlap a range.
+
+    The parameters include the share of the first hour that is within the range.
+    """
     begin = when.since_ms // HOUR_MS * HOUR_MS
     inside_ms = float(begin + HOUR_MS - when.since_ms)
     touched = bounds(cluster, TimeRange(begin, when.until_ms))
@@ -205,7 +210,7 @@ class TopicRates:
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
-    """Return topic-level loads from the hourly rollups, for partitions whose own load is unknown."""
+    """Return loads of topics from the hourly rollups, for partitions whose own load is unknown."""
     if topics is not None and not topics:
         return []
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -247,7 +252,10 @@ class MoverRow:
 
 
 def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
-    """Return the largest changes, up or down, from the day before to the day that ends with the range."""
+    """Return the largest changes of load from one day to the next.
+
+    The second day ends with the range.
+    """
     until = when.until_ms
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}
@@ -289,7 +297,7 @@ def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
 
 @dataclass(frozen=True, slots=True)
 class FreshnessRow:
-    """Time of the latest sample of one cluster, and coverage of its samples.
+    """Samples of one cluster and sampler; `newest_ms` is the time of the latest (epoch ms).
 
     `grown`: share of samples with known log growth, 0 to 1.
     """
@@ -306,7 +314,7 @@ class FreshnessRow:
 
 @checked_rows
 def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
-    """Return the latest sample and coverage per cluster and sampler, over the samples of the range."""
+    """Return the latest sample of each cluster and sampler within the range."""
     answer = client.ask(
         "select datacenter, cluster, source, max(time_ms), count(*), "
         "distinctcount(concat(topic, cast(kafka_partition as string), '/')), distinctcount(topic), "
@@ -323,8 +331,7 @@ def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
 
 @checked_rows
 def newest_sample(client: PinotClient, cluster: str, when: TimeRange) -> int | None:
-    """Return the time of a cluster's latest sample in the range (epoch milliseconds); None if there is no
-    sample."""
+    """Return the time of a cluster's latest sample in the range (epoch ms), or None."""
     answer = client.ask(
         "select count(*), max(time_ms) from partitionMetrics where cluster = %(cluster)s "
         "and time_ms >= %(since)s and time_ms < %(until)s limit 1",

@@ -1,4 +1,4 @@
-"""Offending partitions, which are too heavy for a task: their start and the remedy."""
+"""Finds partitions that are too heavy for a task, since when, and the remedy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
 SKEWED: Final = 2.0
-"""Ratio of a partition's load to the mean load of the topic's other partitions above which the remedy is a
-better key, because more partitions would not help."""
+"""Ratio of a partition's load to the mean load of the topic's other partitions.
+
+Above this ratio, the remedy is a better key, because more partitions would not help.
+"""
 
 _TOPICS_AT_ONCE: Final = 100
-"""Topics per query; few enough for Pinot's limit of groups."""
+"""Number of topics per query, small enough for Pinot's limit of groups."""
 _LOADS: Final = {
     Statistic.MEAN: "avg(inflow_bytes_per_second)",
     Statistic.P95: "percentile(inflow_bytes_per_second, 95)",

@@ -20,10 +20,13 @@ from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 
 PAGE_PARTITIONS: Final = 25_000
-"""Partitions per page: far below Pinot's default limit of groups, and small enough for a quick query."""
+"""Partitions per page, far below Pinot's default limit of groups."""
 PAGES_AT_ONCE: Final = 2
-"""Number of concurrent queries. Two are useful, because a Pinot server uses at most half of its cores for one
-query, and because this process reads rows while the next query runs."""
+"""Number of concurrent queries.
+
+Two are useful, because a Pinot server uses at most half of its cores for one query, and because this process
+reads rows while the next query runs.
+"""
 MOST_TOPICS: Final = 100_000
 
 T = TypeVar("T")
@@ -44,7 +47,7 @@ class Grain(StrEnum):
 
     @property
     def where(self) -> str:
-        """Condition for one cluster and time range; `bounds` has its values."""
+        """SQL condition for one cluster and time range; `bounds` has its values."""
         time = _TABLES[self].time_column
         return f"where cluster = %(cluster)s and {time} >= %(since)s and {time} < %(until)s"
 
@@ -87,9 +90,10 @@ def pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[QueryPage]:
-    """Return pages that cover every partition with samples; `given`: the `bounds`, `topics`: None for all.
+    """Yield pages that cover every partition with samples.
 
-    Skips rows with invalid topics or partition numbers, so that they do not fail the others.
+    `given`: the `bounds`. `topics`: None means all topics. Rows with invalid topics or partition numbers are
+    skipped.
     """
     if topics is not None and not topics:
         return iter(())
@@ -104,7 +108,10 @@ def pages(
 
 
 def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Iterator[T]:
-    """Yield the result of `ask` for each page, in order; a few pages are queried concurrently."""
+    """Yield the result of `ask` for each page, in order.
+
+    A few pages are queried concurrently.
+    """
     with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
         under_way: deque[Future[T]] = deque()
         try:
@@ -120,7 +127,10 @@ def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Itera
 
 
 def cut(sizes: Sequence[tuple[str, int]], page_partitions: int) -> Iterator[QueryPage]:
-    """Yield pages of topics (sorted, with partition counts); a huge topic spans several pages. Pure."""
+    """Yield pages of topics; a topic with many partitions spans several pages. Pure.
+
+    Topics are sorted and have partition counts.
+    """
     first, last, filled = "", "", 0
     for topic, count in sizes:
         if filled and filled + count > page_partitions:

@@ -1,4 +1,4 @@
-"""Hourly rollups: finds hours without a complete rollup, and computes their rows.
+"""Finds hours without a complete rollup, and computes their rows.
 
 Pinot computes each hour from its samples, which are free of duplicates. Counts and percentiles are therefore
 exact, and no state is kept between two runs.
@@ -38,7 +38,10 @@ class Hour:
 
 @checked_rows
 def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
-    """Return the number of samples in each hour of the range; the first hour may be incomplete."""
+    """Return the number of samples in each hour of the range.
+
+    The first hour may be incomplete.
+    """
     answer = client.ask(
         "select cluster, datetrunc('HOUR', time_ms), count(*) from partitionMetrics "
         "where time_ms >= %(since)s and time_ms < %(until)s "
@@ -50,7 +53,7 @@ def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
 
 @checked_rows
 def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
-    """Return the number of samples that the rollups of each hour in the range count."""
+    """Return the number of samples that are included in the rollup of each hour."""
     answer = client.ask(
         "select cluster, hour_ms, sum(samples) from partitionMetricsHourly "
         "where hour_ms >= %(since)s and hour_ms < %(until)s group by cluster, hour_ms limit 100000",

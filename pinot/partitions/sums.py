@@ -1,4 +1,4 @@
-"""Query for the sums over the partitions of some topics, by hour.
+"""Queries the sums over the partitions of some topics, by hour.
 
 A response has one row for each hour, whatever the number of partitions. Conventions as in `pinot.queries`.
 """
@@ -27,8 +27,10 @@ _DAY_MS: Final = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class TaskRoom:
-    """Usable capacity of a task per second; `messages`: None if unlimited. `half`: load above which two
-    partitions do not fit into a task."""
+    """Usable capacity of a task per second.
+
+    `messages`: None if unlimited. `half`: load above which two partitions do not fit into a task.
+    """
 
     bytes: int
     messages: int | None
@@ -50,11 +52,11 @@ _UNIT_MS: Final = {Grain.HOURS: 1, Grain.SAMPLES: HOUR_MS}
 def hourly_sums(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str], room: TaskRoom
 ) -> dict[int, LoadSums]:
-    """Return the sums of each hour with a load, by start of the hour (epoch ms).
+    """Return the load sums of each hour, by start of the hour (epoch ms).
 
-    From the rollups. Hours of the last day without a rollup come from the samples: the mean of all samples
-    times the number of partitions. If there are no rollups at all, earlier days are also computed from
-    samples, until a day has no samples.
+    The sums come from the rollups. Hours of the last day without a rollup come from the samples: the mean of
+    all samples times the number of partitions. If there are no rollups at all, earlier days are also computed
+    from samples, until a day has no samples.
     """
     found = _sums(client, cluster, when, topics, room, Grain.HOURS)
     for day in _days(when):

@@ -1,1 +1,1 @@
-"""The only modules of this package that import Kafka client libraries; they implement `pmp.ports`."""
+"""Implementations of `pmp.ports`; the only modules of this package that import Kafka clients."""

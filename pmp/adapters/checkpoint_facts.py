@@ -1,6 +1,7 @@
-"""Settings that the first run on a checkpoint folder fixes, stored in a small file in that folder.
+"""Settings that must not change after the first run with a checkpoint folder.
 
-The file is accessed through Hadoop's file systems, so it can be stored wherever Spark can store a checkpoint.
+The settings are stored in a small file in that folder. The file is accessed through Hadoop's file systems, so
+it can be stored wherever Spark can store a checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BEFORE_FACTS: Final = {"buckets": 16}
 
 
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
-    """Store the settings of a new checkpoint folder.
+    """Store the settings of a new checkpoint folder, or compare them with the stored ones.
 
     Raises ConfigError if an existing checkpoint has other settings.
     """

@@ -1,7 +1,8 @@
 """Locks in a checkpoint folder that prevent two jobs from using the same checkpoint.
 
-The locks are file locks (flock) on files in the folder, and end with the process. If the folder is a URL
-(hdfs, s3a), there are no locks; instead, Spark's commit log rejects a second writer of the same batch.
+The locks are file locks (flock) on files in the folder and are released when the process ends. If the folder
+is a URL (hdfs, s3a), there are no locks; instead, Spark's commit log rejects a second writer of the same
+batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Probe of a cluster's partitions: metadata and end offsets by librdkafka, log sizes by kafka-python.
+"""Measures a cluster's partitions: metadata, end offsets and log sizes.
 
-librdkafka has no DescribeLogDirs. One measurement needs one Metadata request, one ListOffsets request per
-leader and one DescribeLogDirs request per broker, whatever the number of partitions.
+librdkafka returns metadata and end offsets, kafka-python the log sizes, because librdkafka has no
+DescribeLogDirs. One measurement needs one Metadata request, one ListOffsets request per leader and one
+DescribeLogDirs request per broker, whatever the number of partitions.
 """
 
 from __future__ import annotations

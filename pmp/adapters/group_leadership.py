@@ -1,8 +1,8 @@
-"""Leader election among the samplers of a cluster, by the group protocol of that cluster.
+"""Leader election among the samplers of a cluster, with a consumer group of that cluster.
 
 The samplers form a consumer group on the samples topic; the member with partition 0 leads. The election needs
-only the measured cluster, and no records are consumed. During a rebalance two samplers may both measure once.
-If two samplers briefly lead at the same time, this only results in two correct samples within a short time.
+only the measured cluster, and no records are consumed. During a rebalance, two samplers may lead briefly and
+both measure; this only adds correct samples.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _POLL_SECONDS: Final = 0.2
 
 
 class GroupLeadership(ThreadService):
-    """`is_leader` is safe to call from any thread. `start` joins the group, whose topic must exist; `stop`
-    leaves it, so that another sampler leads immediately."""
+    """Takes part in the election.
+
+    `is_leader` is safe to call from any thread. `start` joins the group, whose topic must exist; `stop`
+    leaves it, so that another sampler leads immediately.
+    """
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         super().__init__("sampler-leadership")

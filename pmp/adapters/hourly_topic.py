@@ -54,7 +54,7 @@ class HourlyTopic:
             )
 
     def close(self) -> None:
-        """Release the connection; unacknowledged rollups are abandoned."""
+        """Close the connection; unacknowledged rollups are lost."""
         self._producer = None
 
     def _encoded(self, row: PartitionMetricHourly) -> bytes:

@@ -1,4 +1,4 @@
-"""Writer of samples in Cruise Control's form: without key, with the sample's time as timestamp, and gzip."""
+"""Writes samples like Cruise Control: without key, with the sample's time as timestamp, and gzip."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SampleTopic:
             )
 
     def close(self) -> None:
-        """Release the connection; unacknowledged samples are abandoned."""
+        """Close the connection; unacknowledged samples are lost."""
         self._producer = None
 
     def _connected(self) -> Producer:

@@ -12,7 +12,7 @@ from mirror.errors import ConfigError
 from pmp.settings import JobSettings
 
 CONNECTORS: Final = "SPARK_CONNECTORS"
-"""Variable with the paths of the connectors' jars, separated by commas.
+"""Environment variable with the paths of the connectors' jars, separated by commas.
 
 deploy/spark/submit.sh reads it too.
 """
@@ -22,10 +22,11 @@ _FIRST: Final = "spark-sql-kafka-*.jar"
 
 
 def connectors(settings: JobSettings) -> list[str]:
-    """Return the paths of the connectors if this process starts Spark; spark-submit supplies its own.
+    """Return the paths of the connectors if this process starts Spark.
 
-    Empty if Spark's own folder contains the connectors. If Spark runs in local mode, also make Spark listen
-    on loopback only. Raises ConfigError if no connectors are found.
+    spark-submit supplies its own connectors. The result is empty if Spark's own folder contains the
+    connectors. If Spark runs in local mode, also make Spark listen on loopback only. Raises ConfigError if no
+    connectors are found.
     """
     if not settings.master:
         return []

@@ -1,7 +1,8 @@
-"""Executors of the Spark application: lost executors, and whether any remains.
+"""Watches the executors of the Spark application.
 
 Spark replaces a lost executor and repeats its tasks, so a loss needs no action. An application without
-executors waits for a worker. If the master has restarted without its state, the application waits forever.
+executors waits for a Spark worker. If the Spark master has restarted without its state, the application waits
+forever.
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ class ExecutorWatch:
 
 
 def watch_of(session: SparkSession, metrics: JobMetrics) -> ExecutorWatch | None:
-    """Return a watch for the application of a session; None in local mode, which has no executors."""
+    """Return a watch for the Spark application of a session; None in local mode.
+
+    Local mode has no executors.
+    """
     context = session.sparkContext
     if str(context.master).startswith(_LOCAL):
         return None

@@ -10,16 +10,20 @@ from pmp.settings import SampledCluster
 
 
 class FirstSamplesWait(NamedTuple):
-    """`problem`: the missing topics or samples; `advice`: how to create them."""
+    """What the job waits for.
+
+    `problem`: the missing topics or samples; `advice`: how to create them.
+    """
 
     problem: str
     advice: str
 
 
 def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> FirstSamplesWait | None:
-    """Return the missing part (sample topics, or the first sample) according to a progress report of Spark.
+    """Return what the job waits for, or None.
 
-    None if the topics have samples, or had samples that have expired.
+    The progress report of Spark shows whether the sample topics or the first sample are missing. None means
+    that the topics have samples, or had samples that have expired.
     """
     known: dict[tuple[str, str], int] = {}
     for source in progress.get("sources", ()):

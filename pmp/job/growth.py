@@ -1,4 +1,4 @@
-"""True rates from log sizes: the growth of each partition's log since its previous sample.
+"""Computes true rates from the growth of each partition's log since its previous sample.
 
 Cruise Control divides a topic's rate on a broker by the number of the topic's leader partitions there, so
 partitions with 404,000 B/s and 1,070 B/s were both reported with 127,200. The log size, however, is exact and
@@ -50,7 +50,7 @@ _SCHEMA: Final = pa.schema(_FIELDS, metadata={"memory": "2"})
 
 @dataclass(frozen=True)
 class Memory:
-    """The latest sample of each partition, and its last known rate in bytes per second.
+    """The latest sample of each partition, and its last known rate (bytes/s).
 
     `key` identifies a partition within its cluster; `rate` is UNKNOWN_RATE before the first growth.
     """
@@ -74,8 +74,10 @@ class Memory:
 
     @staticmethod
     def from_bytes(data: bytes) -> Memory:
-        """Deserialize. State of a different version is discarded, so that one growth per partition is
-        unknown."""
+        """Deserialize the state.
+
+        State of a different version is discarded, so that one growth per partition is unknown.
+        """
         with pa.ipc.open_stream(data) as reader:
             if reader.schema.metadata != _SCHEMA.metadata:
                 return EMPTY
@@ -94,7 +96,10 @@ EMPTY: Final = Memory(
 
 @dataclass(frozen=True)
 class Samples:
-    """Good samples of one cluster, in any order; arrays of equal length. `sampled`: rate in the sample."""
+    """Valid samples of one cluster, in any order, as arrays of equal length.
+
+    `sampled`: rate in the sample.
+    """
 
     key: pa.BinaryArray
     time_ms: Integers
@@ -105,7 +110,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class SampleGrowth:
-    """Growth per sample.
+    """Growth of the log at each sample.
 
     Bytes and ms since the previous sample (both 0 if unknown), the best known rate in bytes per second,
     whether the log shrank, and whether to keep the sample.
@@ -154,7 +159,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
 
 
 def _in_order(code: Integers, time: Integers) -> Integers:
-    """Return row positions sorted by partition and time, without repeated samples of the same time.
+    """Return row positions sorted by partition and time, without duplicate samples.
 
     The sort is stable, and rows of the state come first, so that they precede samples of the same time.
     """

@@ -21,7 +21,10 @@ _BY_CLUSTER: Final = ("cluster",)
 
 
 class JobMetrics:
-    """Metrics in one registry. `record` takes each progress report of a cluster's query once."""
+    """Prometheus metrics of the job.
+
+    `record` takes each progress report of a cluster's query once.
+    """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -55,7 +58,10 @@ class JobMetrics:
         return Counter(f"headrace_pmp_{name}", text, _BY_CLUSTER, registry=self.registry)
 
     def watch_rollup(self, healthy: Callable[[], bool], rows: Callable[[], int]) -> None:
-        """Add the rollup's metrics; both functions are called at each scrape."""
+        """Add the rollup's metrics.
+
+        Both functions are called at each scrape.
+        """
         up = Gauge("headrace_pmp_rollup_up", "1 while hourly rollups succeed", registry=self.registry)
         up.set_function(lambda: float(healthy()))
         self.registry.register(_RollupRows(rows))
@@ -121,7 +127,7 @@ class _RollupRows(Collector):
 
 
 def expired(progress: Mapping[str, Any]) -> int:
-    """Return the number of offsets in a batch whose records retention deleted before the job read them.
+    """Return the number of offsets in a batch whose records expired before the job read them.
 
     The sample topics are neither compacted nor written in transactions, so each offset had a record. A
     recreated topic starts below the last position and has not lost these offsets.

@@ -1,4 +1,4 @@
-"""The Python step of the job: sample bytes to rows, one bucket at a time.
+"""Converts sample bytes to rows in Spark's Python workers, one bucket at a time.
 
 Keep imports light, because Spark's Python workers import this module.
 """
@@ -32,16 +32,18 @@ ROWS: Final = (
     "reason string, value binary, origin_partition bigint, origin_offset bigint, origin_bytes bigint, "
     "too_old bigint"
 )
-"""Output schema of the step, in Spark's notation. `reason` and the columns after it are null for a good
-sample. A row with a value in `too_old` is not a sample but the number of samples that were dropped because of
-their age."""
+"""Output schema of the Python step, in Spark's notation.
+
+`reason` and the columns after it are null for a good sample. A row with a value in `too_old` is not a sample
+but the number of samples that were dropped because of their age.
+"""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SampleReader:
-    """The Python step of one cluster. Spark calls it with all new records of a bucket.
+    """The Python step of one cluster; Spark calls it with all new records of a bucket.
 
     `retention_ms`: older samples are counted and dropped, because Pinot would drop them.
     """

@@ -1,8 +1,8 @@
 """Service that keeps one query per cluster running, according to the current configuration.
 
-A failed query is restarted after a delay that doubles each time; other queries are not affected. The log has
-one line when a cluster becomes unreadable and one when it recovers. Several queries start in parallel. The
-configuration is reloaded regularly, so clusters can be added and removed without a restart.
+A failed query is restarted after a delay, which doubles after each failure. Other queries are not affected.
+The log has one line when a cluster becomes unreadable and one when it recovers. Several queries start in
+parallel. The configuration is reloaded regularly, so clusters can be added and removed without a restart.
 
 A stop signal that is sent to all processes may end Spark's processes at any time. The job treats the end of
 Spark by a signal as a regular stop, and repeats uncommitted work at the next start. If Spark ends without a
@@ -47,11 +47,13 @@ _EXECUTORS_SECONDS: Final = 2.0
 """Interval between checks of the executors. A check takes a millisecond per executor."""
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
-"""Time without a progress report after which a query counts as stuck. Spark reports every 10 s even if idle;
-only a batch in progress can take longer."""
+"""Time without a progress report after which a query counts as stuck.
+
+Spark reports every 10 s even if idle; only a batch in progress can take longer.
+"""
 _LONGEST_BATCH_SECONDS: Final = 600.0
 _SIGNAL_SECONDS: Final = 2.0
-"""Maximum time between the end of Spark by a signal and the handling of that signal by this process."""
+"""Maximum time from the end of Spark by a signal until this process handles the signal."""
 _NO_CLUSTER: Final = ""
 """Key for all clusters in `_waits`."""
 _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
@@ -82,8 +84,10 @@ class PmpService(ThreadService):
         metrics: JobMetrics | None = None,
         stopped: threading.Event | None = None,
     ) -> None:
-        """`stopped`: event that a stop signal sets too, so that processes ended by the signal do not count as
-        failed."""
+        """`stopped`: event that a stop signal sets.
+
+        Processes ended by the signal therefore do not count as failed.
+        """
         super().__init__("pmp")
         self._stopping = stopped or self._stopping
         self._session = session
@@ -148,7 +152,7 @@ class PmpService(ThreadService):
 
     @property
     def _more_in_log(self) -> str:
-        """Sentence that names Spark's log file for operators; empty without a log file."""
+        """Return a sentence that names Spark's log file, or an empty string."""
         log = self._known_settings.job.written_log
         return f"Spark's own log is {log}." if log else ""
 
@@ -238,7 +242,7 @@ class PmpService(ThreadService):
             _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
 
     def _look_after(self, name: str, running: RunningQuery, query: StreamingQuery, now: float) -> None:
-        """Record the query's progress; detect that it has ended or makes no progress."""
+        """Record the query's progress and detect if it has ended or is stuck."""
         if not query.isActive:
             self._note_failure(name, running, query.exception())
             return
@@ -323,8 +327,10 @@ class PmpService(ThreadService):
 
 
 def _first_line(error: BaseException | None) -> str:
-    """Return the first line of an error and its cause, because errors of Spark are very long and contain
-    changing ids."""
+    """Return the first line of an error and of its cause.
+
+    Errors of Spark are very long and contain changing ids.
+    """
     lines = [line.strip() for line in str(error or "ended without an error").splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), "")
     return f"{_RUN.sub('', lines[0])[:200]} {cause[:200]}".strip() if lines else "no text"

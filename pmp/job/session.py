@@ -1,7 +1,7 @@
-"""The Spark session of the job. By default the session is small and starts quickly; spark-submit can
-configure a different one.
+"""The Spark session of the job.
 
-Spark logs many lines for each failed attempt. Spark's log messages are written to a separate file.
+By default the session is small and starts quickly; spark-submit can configure a different one. Spark logs
+many lines for each failed attempt, so its log messages are written to a separate file.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ def open_session(
 def open_unless_stopping(
     settings: JobSettings, jars: Sequence[str], stopping: threading.Event
 ) -> SparkSession | None:
-    """Open a session; return None if a stop signal set `stopping` in the meantime, because it may have
-    stopped Spark too."""
+    """Open a session, or return None if a stop signal set `stopping` in the meantime.
+
+    The signal may have stopped Spark too.
+    """
     try:
         session = open_session(settings, jars)
     except AnalyticsError:
@@ -120,7 +122,10 @@ def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, s
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Return whether Spark responds and is not stopping: a signal may have stopped its process."""
+    """Return whether Spark responds and is not stopping.
+
+    A signal may have stopped its process.
+    """
     context: Any = session.sparkContext
     try:
         return not context._jsc.sc().isStopped()  # noqa: SLF001 no other way
@@ -137,10 +142,10 @@ def close_session(session: SparkSession) -> None:
 
 
 def _ignore_stop_signals(session: SparkSession) -> None:
-    """Make Java ignore stop signals if this process started it; Java ends with this process.
+    """Make Java ignore stop signals if this process started it.
 
-    A terminal or process manager sends its signal to all processes, and Java would otherwise end in the
-    middle of a batch.
+    Java ends with this process. A terminal or process manager sends its signal to all processes, and Java
+    would otherwise end in the middle of a batch.
     """
     java: Any = session.sparkContext._jvm  # noqa: SLF001 no other way
     signals = java.sun.misc
@@ -149,8 +154,10 @@ def _ignore_stop_signals(session: SparkSession) -> None:
 
 
 def _silence_py4j() -> None:
-    """Silence the log of py4j, which logs exceptions with tracebacks, partly to the root logger, although it
-    also raises them."""
+    """Silence the log of py4j.
+
+    py4j logs exceptions with tracebacks, partly to the root logger, although it also raises them.
+    """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4j)
 
@@ -160,8 +167,10 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _log_configuration(path: str) -> Path:
-    """Write the Log4j configuration that sends Spark's log to `path`, and return its file in the same folder.
-    Raises ConfigError."""
+    """Write the Log4j configuration that sends Spark's log to `path`, and return its file.
+
+    The file is in the same folder. Raises ConfigError.
+    """
     log = Path(path).absolute()
     configuration = log.with_name(f"{log.name}.properties")
     try:

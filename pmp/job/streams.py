@@ -1,8 +1,8 @@
-"""The job's streaming queries: one per cluster, each with its own checkpoint and independent of the others.
+"""The job's streaming queries: one per cluster, each with its own checkpoint.
 
 A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. A query commits
-positions to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a
-repeated sample replaces the first sample, because both have the same key.
+offsets to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a repeated
+sample replaces the first sample, because both have the same key.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ _REQUEST_MS: Final = 15_000
 """Request timeout of consumers. The timeout is short, so that an unresponsive cluster does not occupy Spark's
 task slots for long."""
 _RECORDS_PER_TASK: Final = 250_000
-"""Number of records that one task reads. Cruise Control writes many rounds to one partition, so a backlog in
-one partition is divided among several tasks."""
+"""Number of records that one Spark task reads.
+
+Cruise Control writes many rounds of samples to one partition, so a backlog in one partition is divided among
+several tasks.
+"""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,10 @@ def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream)
 
 
 def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> DataFrame:
-    """Return new records of both sample topics; a missing topic is read once it exists."""
+    """Return new records of both sample topics.
+
+    A missing topic is read as soon as it exists.
+    """
     names = "|".join(re.escape(t) for t in (stream.sampled.samples_topic, stream.sampled.execution_topic))
     reader = session.readStream.format("kafka")
     for key, value in client_properties(stream.source).items():

@@ -1,4 +1,4 @@
-"""Completion of partly known loads: one load for each requested partition. Pure."""
+"""Adds loads for partitions without measurements. Pure."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def completed(
     topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return a load for each partition: its own load, its seasonal load, the mean of its topic, or the
-    default.
+    """Return a load for each partition.
+
+    The load is the partition's own load, its seasonal load, the mean of its topic, or the default.
 
     `topic_means`: past means of topics without any known partition. A mean is marked as `held` if all of its
     loads are last known loads (`held`). A mean is marked as `partial` if it covers less than `LEAST_COVERED`
@@ -71,7 +72,7 @@ def _means_by_topic(
 
 
 def _source_of_mean(loads: Sequence[PartitionLoad], partitions: int) -> RateSource:
-    """Return the mark of a mean of `loads` over a topic with that number of partitions."""
+    """Return the rate source of the mean load of a topic with that number of partitions."""
     sources = {load.rate_source for load in loads}
     if sources == {RateSource.HELD}:
         return RateSource.HELD
@@ -127,7 +128,10 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
 def mismatch_notes(
     cluster: str, known: Iterable[TopicPartition], requested: Iterable[TopicPartition]
 ) -> list[str]:
-    """Return a note if few of the requested topics are sampled, because names probably do not match."""
+    """Return a note if few of the requested topics are sampled.
+
+    If few topics are sampled, names of topics or clusters probably do not match.
+    """
     sampled = {partition.topic for partition in known}
     wanted = {partition.topic for partition in requested}
     missing = sorted(wanted - sampled)

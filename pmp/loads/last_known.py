@@ -1,4 +1,4 @@
-"""Loads that survive an outage of Pinot: the last good report of each cluster, in memory and in a file.
+"""Keeps the last good load report of each cluster in memory and in a file, for outages of Pinot.
 
 A file is replaced atomically (written beside the old one and renamed), at most once per `WRITE_EVERY_MS`.
 Unreadable files are ignored.
@@ -59,7 +59,10 @@ class LastKnown:
             _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
     def recall(self, cluster: str) -> CachedReport | None:
-        """Return the last report of a cluster, possibly from before a restart; None if there is none."""
+        """Return the last report of a cluster, or None.
+
+        The report may be from before a restart.
+        """
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
             if found is not None:

@@ -1,8 +1,8 @@
-"""The load provider of the assigner: loads from Pinot as `mirror.ports.LoadProvider`.
+"""Provides loads from Pinot to the planner, as `mirror.ports.LoadProvider`.
 
-Each partition gets the load of its own samples, or else of the same hour of earlier weeks, or else the mean
-of its topic, or else a configured default. Each load has a level, a rate source and a measurement time.
-Reports are cached for outages of Pinot. Notes state if a report is stale or incomplete.
+Each partition gets the load of its own samples. If there are none, it gets the load of the same hour of
+earlier weeks, then the mean of its topic, then a configured default. Each load has a level, a rate source and
+a measurement time. Reports are cached for outages of Pinot. Notes state if a report is stale or incomplete.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ProviderInputs:
-    """Inputs of the provider from other components.
+    """Functions and values from other components.
 
     `name_of`: the name of a cluster in its samples. `compacted`: compacted topics of a cluster. `progress`:
     Pinot's progress in the samples topic, None if it cannot be queried. `unknown_bytes_per_second`: load of a
@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of the topics `topics`, as read at `at_ms`."""
+    """Rollups of `topics` that were read at `at_ms` (epoch ms)."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]
@@ -93,7 +93,7 @@ class PinotLoadProvider:
         self._seasonal: dict[ClusterRef, _LookedUp[TopicPartition, PartitionLoad]] = {}
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return loads of the given partitions over the configured window.
+        """Return the loads of the partitions over the configured time window.
 
         Raises LoadUnavailable if Pinot has no samples of the cluster, or if it does not respond and the last
         report is older than `provider.oldest_answer_seconds`.
@@ -132,15 +132,17 @@ class PinotLoadProvider:
         return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
 
     def _responds(self, cluster: ClusterRef) -> bool:
-        """Return whether Pinot's last response about the cluster was complete, even if it contained no
-        samples."""
+        """Return whether Pinot's last response about the cluster was complete.
+
+        A complete response may contain no samples.
+        """
         failure = self._failures.get(cluster)
         return failure is None or isinstance(failure.error, NoSamples)
 
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
     ) -> LoadReport:
-        """Query all partitions with samples in the `window_ms` up to `at_ms` (inclusive).
+        """Query all partitions with samples in the `window_ms` before `at_ms` (inclusive).
 
         If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
         that time count.
@@ -171,7 +173,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest report, and the reason if the report is not fresh (empty otherwise).
+        """Return the latest report, and the reason if it is not fresh (empty otherwise).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -223,8 +225,10 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if there is no
-        report, or if the last report is too old."""
+        """Return the last known report, with all loads marked as held.
+
+        Raises LoadUnavailable if there is no report, or if the last report is too old.
+        """
         problem = f"no loads for cluster {cluster}: {error.message}"
         if remembered is None:
             raise LoadUnavailable(problem, advice=error.advice) from error
@@ -245,9 +249,10 @@ class PinotLoadProvider:
     def _estimates(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
     ) -> Mapping[TopicPartition, PartitionLoad]:
-        """Return seasonal loads of partitions without samples, from the rollups; empty if Pinot fails.
+        """Return seasonal loads of partitions without samples; empty if Pinot fails.
 
-        Results are reused within an hour of the clock, unless partitions of further topics lack samples.
+        The loads come from the rollups. Results are reused within an hour of the clock, unless partitions of
+        further topics lack samples.
         """
         topics = frozenset(partition.topic for partition in partitions if partition not in known.loads)
         if not topics:
@@ -283,7 +288,10 @@ class PinotLoadProvider:
     def _topic_means(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
     ) -> Mapping[str, TopicRates]:
-        """Return means from the rollups for topics without samples in the window; empty if Pinot fails."""
+        """Return mean loads of topics without samples in the window; empty if Pinot fails.
+
+        The means come from the rollups.
+        """
         sampled = {partition.topic for partition in known.loads}
         missing = {partition.topic for partition in partitions} - sampled
         if not missing:
@@ -310,9 +318,10 @@ class PinotLoadProvider:
     def _corrected(
         self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
     ) -> dict[TopicPartition, PartitionLoad]:
-        """Return the loads, with averages replaced by the mirror's own measurements where the mirror kept up.
+        """Return the loads, with averages replaced by the mirror's own measurements.
 
-        A measurement that covers only part of the range is `partial`.
+        A load is replaced only where the mirror kept up. A measurement that covers only part of the range is
+        `partial`.
         """
         averages = {partition for partition, load in loads.items() if load.rate_source is RateSource.MEAN}
         if not averages or not self._is_averaged(name):

@@ -1,4 +1,4 @@
-"""Partition loads from measured rates. Pure.
+"""Computes partition loads from measured rates. Pure.
 
 If the log growth of a partition is known, it gives the true rate. Otherwise (see `pmp.job.growth`; always for
 compacted topics), only Cruise Control's average is available. The average is corrected: the averages of a
@@ -64,7 +64,8 @@ def partition_loads(
 
 
 def unit_problem(rates: Iterable[PartitionRates]) -> str:
-    """Return a note if sampled rates and log growth differ so much that a unit must be wrong; else empty."""
+    """Return a note if a unit must be wrong, because sampled rates and log growth differ widely; else
+    empty."""
     grown = [rate for rate in rates if rate.growth_ms > 0 and not rate.shrunk]
     sampled = sum(rate.sampled for rate in grown)
     growth = sum(rate.growth_bytes * 1000 / rate.growth_ms for rate in grown)
@@ -108,9 +109,11 @@ def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Return the growths. Retention hides a part of the growth of `shrinking` partitions: their rates are
-    scaled up to the rest of the topic's rate `total`, if the rest is clearly larger than the sum of their
-    rates."""
+    """Return the growths; those that retention has hidden in part are scaled up.
+
+    The rates of `shrinking` partitions are scaled up to the rest of the topic's rate `total`, if the rest is
+    clearly larger than the sum of their rates.
+    """
     if not shrinking or sum(slope.values()) >= CLEARLY_SHORT * total:
         return slope
     seen = sum(slope[number] for number in shrinking)
@@ -137,8 +140,10 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
 def _with_messages(
     loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads with message rates. Only the sum of messages is known; it is distributed in proportion
-    to bytes."""
+    """Return the loads with message rates.
+
+    Only the sum of messages is known; it is distributed in proportion to bytes.
+    """
     total = sum(load.bytes_per_second for load in loads.values())
     if total <= 0 or any(rate.messages is None for rate in group):
         return loads

@@ -1,11 +1,11 @@
-"""Sampling intervals of a cluster in a range, to find partitions without recent samples and with unknown
-growth. Pure.
+"""Finds partitions without recent samples or with unknown growth, from a cluster's sampling interval. Pure.
 
 The partitions of a dead broker have no samples. For such a partition, the last measured load is the best
 estimate, and is marked as held. If a broker returns after a gap in its samples, the growth of a log shows how
 much was written during the gap, but not when. A growth over a gap is sufficient for a mean over the range,
-but not for a percentile or a maximum. The growth of a step is unknown if the leader changed. If unknown steps
-are more than `MOST_UNKNOWN` of the range, the load is partial, because it can be wrong by that share.
+but not for a percentile or a maximum. The growth between two samples is unknown if the leader changed. If
+more than `MOST_UNKNOWN` of the range has unknown growth, the load is partial, because it can be wrong by that
+share.
 """
 
 from __future__ import annotations
@@ -26,17 +26,24 @@ from pinot.time_range import TimeRange
 
 MOST_UNKNOWN: Final = 0.05
 _ODD_SHARE: Final = 0.01
-"""Share of partitions with implausible times that is tolerated when the sampling interval is estimated."""
+"""Tolerated share of partitions with implausible times when the sampling interval is estimated."""
 _MISSED: Final = 0.5
-"""Share of a sampling interval. A partition whose sample is older than this, relative to the latest round,
-was not part of the round."""
+"""Maximum age of a partition's sample at the latest round, as a share of the sampling interval.
+
+A partition with an older sample was not part of the round.
+"""
 _LONG: Final = 1.5
-"""Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
+"""Multiple of a sampling interval.
+
+A growth over a longer time spans a round without a sample.
+"""
 _SILENT_ROUNDS: Final = 3
 """Number of missed rounds after which the whole cluster counts as not sampled."""
 _LATE_MS: Final = {Grain.SAMPLES: 15_000, Grain.HOURS: 600_000}
-"""Time after a round until all of its samples can be queried: Cruise Control alone takes 5 s, and hours are
-rolled up every five minutes."""
+"""Time after a round until all of its samples can be queried (ms).
+
+Cruise Control alone takes 5 s, and hours are rolled up every five minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,10 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether too large a share of the range has only growths over several rounds, because the
-        partition missed rounds."""
+        """Return whether too much of the range has only growths over several rounds.
+
+        The partition missed some sampling rounds.
+        """
         return (
             rates.longest_ms - _LONG * self.interval_ms > MOST_UNKNOWN * self.span_ms
             or self.samples - rates.samples > MOST_UNKNOWN * self.samples
@@ -79,7 +88,7 @@ class SampleTimes:
 
 
 def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> SampleTimes:
-    """Return the rhythm of a cluster's sampled partitions over the range; `rates` must not be empty.
+    """Return the sampling intervals of a cluster over the range; `rates` must not be empty.
 
     Samples should cover the range from the first growth of any partition to the latest round, or to the
     previous round if the latest may be incomplete. A rollup contains only the start of its latest hour, so
@@ -120,7 +129,7 @@ def marked(
     rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads; mark held and partial loads.
+    """Return the loads, with held and partial loads marked.
 
     `statistic`: statistic of the loads.
     """

@@ -1,4 +1,4 @@
-"""Estimates of loads from the hourly rollups: the same hour of earlier weeks, or of earlier days."""
+"""Estimates loads from the hourly rollups of earlier weeks or days."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def seasonal_loads(
     """Return the median load of the current hour over earlier weeks, or else over earlier days.
 
     With the median, a single holiday or outage has no effect. Partitions without any rollup of these hours
-    are omitted. `measured_at_ms` is the latest hour that was used.
-
-    Raises what `loads_of` raises.
+    are omitted. `measured_at_ms` is the latest hour that was used. Raises the errors of `loads_of`.
     """
     missing = set(wanted)
     found: dict[TopicPartition, PartitionLoad] = {}

@@ -1,7 +1,7 @@
-"""Detection of partial results: a restarted Pinot server answers queries while it still reads its topic.
+"""Detects partial results: a restarted Pinot server answers queries while it still reads its topic.
 
-The response does not indicate that. A partial result is detected by comparison with the previous result or,
-if there is none, by Pinot's position in the topic.
+The response does not show that. A partial result is detected by comparison with the previous result or, if
+there is none, by Pinot's offsets in the topic.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """Describe samples that are missing although they were in the previous result and are within the window;
-    empty if there are none. Pure.
+    """Describe samples of the previous result that are missing now; empty if there are none. Pure.
 
     `since_ms`: start of the time for which both results must contain all samples.
     """
@@ -41,15 +40,15 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """Functions that return the end offsets of a topic (`ends`), and Pinot's positions in the topic
-    (`read`)."""
+    """Functions that return the end offsets of a topic (`ends`) and Pinot's offsets (`read`)."""
 
     ends: Callable[[], Positions]
     read: Callable[[], Positions]
 
 
 class CatchingUp:
-    """Tracks whether Pinot has read up to the end offsets of the first check. Used by one thread.
+    """Tracks whether Pinot has consumed the topic up to the end offsets of the first check. Used by one
+    thread.
 
     After Pinot has caught up, no queries are made until `suspect` is called.
     """
@@ -64,11 +63,14 @@ class CatchingUp:
         """Reason why Pinot's progress is unknown; empty otherwise."""
 
     def suspect(self) -> None:
-        """Check the progress of Pinot again, because Pinot did not respond and may have been restarted."""
+        """Check Pinot's progress again, because Pinot did not respond and may have restarted."""
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:
-        """Describe how much Pinot still has to read; empty if it has caught up or its progress is unknown."""
+        """Describe how much Pinot still has to consume.
+
+        The text is empty if Pinot has caught up or its progress is unknown.
+        """
         if self._done or self._progress is None or self._clock.monotonic() < self._not_before:
             return ""
         try:

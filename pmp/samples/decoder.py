@@ -1,4 +1,4 @@
-"""Decoder of sample bytes into columns of numbers, without a Python step per record.
+"""Decodes sample bytes into columns of numbers, without a Python step per record.
 
 `decode` takes an Arrow array of binary values and returns one row for each, good or malformed, so that rows
 stay aligned with their Kafka coordinates.
@@ -26,12 +26,12 @@ EARLIEST_MS: Final = 1_262_304_000_000
 LATEST_MS: Final = 4_102_444_800_000
 """2100-01-01."""
 LARGEST: Final = float(2**63)
-"""Upper limit of valid bytes, or units per second, beyond any physically possible value."""
+"""Upper limit of valid bytes, or units per second; larger values are physically impossible."""
 _LEGAL_NAME: Final = f"^{LEGAL_TOPIC}$"
 _ILLEGAL_NAMES: Final = pa.array([".", ".."], pa.string())
 
 ERRORS: Final = (None, *Malformed)
-"""Meaning of `Decoded.error`; 0 is a good sample."""
+"""Meaning of `Decoded.error`, by index; 0 is a good sample."""
 
 _CODES: Final = {reason: code for code, reason in enumerate(ERRORS)}
 _FACTORS: Final = {
@@ -72,7 +72,10 @@ class Decoded:
 
 
 def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
-    """Decode an Arrow array of type binary, nulls allowed; samples from `latest_ms` on are malformed."""
+    """Decode an Arrow array of type binary, nulls allowed.
+
+    Samples from `latest_ms` on are malformed.
+    """
     starts, lengths, data = _layout(values)
     rows = len(values)
     versions = np.full(rows, -1, dtype=np.int8)
@@ -99,7 +102,10 @@ def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
 
 
 def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-    """Return start and length of each value, and the underlying bytes; a null has length 0."""
+    """Return the start and length of each value, and the underlying bytes.
+
+    A null has length 0.
+    """
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None or len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), _NOTHING
@@ -158,7 +164,7 @@ def _text(name: bytes) -> str | None:
 
 
 def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
-    """Write the numbers of `rows` at the positions `chosen`; True marks rows with impossible metrics."""
+    """Write the numbers of `rows` at the positions `chosen`; return True for impossible metrics."""
     out.broker[chosen] = rows["broker"]
     out.time_ms[chosen] = rows["time_ms"]
     out.partition[chosen] = rows["partition"]

@@ -1,4 +1,4 @@
-"""Samples from two successive measurements of a cluster: true rates per partition. Pure.
+"""Computes samples from two successive measurements of a cluster: true rates per partition. Pure.
 
 Message rates come from end offsets, byte rates from the size of the leader's log; both are exact for each
 partition, so nothing is estimated. If a log shrank between two measurements (retention, compaction) or its
@@ -33,7 +33,7 @@ class LogSnapshot:
 
 @dataclass(frozen=True)
 class SampledRound:
-    """Samples of one round, and the state for the next round."""
+    """Samples of one measurement, and the state for the next measurement."""
 
     samples: tuple[Sample, ...]
     bytes_per_message: Mapping[TopicPartition, float] = field(default_factory=dict)
@@ -44,8 +44,8 @@ def sample(
 ) -> SampledRound:
     """Return one sample for each partition that is in both measurements.
 
-    Skips a partition once if its end offset went back (topic recreated, unclean election), or if messages
-    arrived but neither its log growth nor earlier messages give their size.
+    A partition is skipped once if its end offset went back (topic recreated, unclean election). A partition
+    is also skipped if messages arrived but neither its log growth nor earlier messages give their size.
     """
     samples: list[Sample] = []
     sizes: dict[TopicPartition, float] = {}
@@ -84,7 +84,10 @@ def sample(
 
 
 def _growth(before: LogSnapshot, now: LogSnapshot, partition: TopicPartition) -> int | None:
-    """Return the growth of the leader's log in bytes; None if it does not show how much was written."""
+    """Return the growth of the leader's log in bytes, or None if it is unknown.
+
+    A log that shrank does not show how much was written.
+    """
     if before.leaders.get(partition) != now.leaders[partition] or partition not in before.size_bytes:
         return None
     grown = now.size_bytes[partition] - before.size_bytes[partition]

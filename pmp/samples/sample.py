@@ -3,9 +3,8 @@
 The format is that of `PartitionMetricSample` in linkedin/cruise-control, unchanged from 2.0.83 to 3.0.4:
 big-endian, a version byte, the leader's broker id, float64 metrics, time, partition, and the topic name up to
 the end of the value. Version 0 has 4 metrics, version 1 has 9. Inside a sample, byte rates are KiB/s and
-sizes MiB; everywhere else in Headrace they are bytes/s and bytes. The layout has a fixed place for every
-metric, so none can be omitted. An unmeasured metric is NaN, which Cruise Control itself returns for a metric
-that a sample lacks.
+sizes MiB; everywhere else in Headrace they are bytes/s and bytes. The layout has a fixed position for every
+metric, so none can be omitted. An unmeasured metric is NaN, as in Cruise Control.
 
 `decoder.py` reads whole columns of samples; this module writes single samples.
 """
@@ -43,7 +42,7 @@ METRICS: Final[Mapping[int, tuple[str, ...]]] = {
 }
 """Metrics of each version, in byte order."""
 NEEDED: Final = frozenset({"size", "bytes_in"})
-"""Metrics that a sample must contain; other metrics may be unknown."""
+"""Metrics that a sample must contain; the others may be unknown."""
 
 HEADER_BYTES: Final[Mapping[int, int]] = {
     version: 1 + 4 + 8 * len(metrics) + 8 + 4 for version, metrics in METRICS.items()
@@ -54,8 +53,10 @@ FASTEST: Final = 1e11
 """Upper limit of a valid rate in bytes per second: more than the network bandwidth of any broker."""
 
 MOST_BYTES: Final = 1024
-"""Maximum number of bytes of a value that are read, and kept as a dead letter. A sample has at most 338
-bytes, but a record may have megabytes."""
+"""Maximum number of bytes of a value that are read, and kept as a dead letter.
+
+A sample has at most 338 bytes, but a record may have megabytes.
+"""
 
 _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, metrics in METRICS.items()}
 
@@ -107,11 +108,11 @@ class Sample:
 
 
 def encode(sample: Sample, *, version: int = 1) -> bytes:
-    """Serialize a sample. Metrics that version 0 does not have are omitted. Unknown metrics are written as
-    NaN.
+    """Serialize a sample.
 
-    Requests per second are always unknown: nothing in Headrace measures them. Raises KeyError for another
-    version and struct.error for numbers out of range.
+    Metrics that version 0 does not have are omitted. Unknown metrics are written as NaN. Requests per second
+    are always unknown: nothing in Headrace measures them. Raises KeyError for another version and
+    struct.error for numbers out of range.
     """
     metrics = [
         _or_nan(sample.cpu),

@@ -169,7 +169,7 @@ class Reaper:
                 raise
 
     def _kill_leftovers(self) -> None:
-        """Kill orphans of the command, which are children of this process, the nearest subreaper."""
+        """Kill processes that the command left behind; the kernel has made them children of this process."""
         while left := _children_of(os.getpid()):
             for pid in left:
                 os.kill(pid, signal.SIGKILL)

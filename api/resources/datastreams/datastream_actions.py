@@ -39,7 +39,10 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 @dataclass(frozen=True)
 class DatastreamCall:
-    """Parameters of the request. `tags`: versions to which the change may apply; None means any version."""
+    """Parameters of the request.
+
+    `tags`: versions to which the change may apply; None means any version.
+    """
 
     name: DatastreamName
     services: Services
@@ -91,9 +94,12 @@ async def delete(
         str, Query(description="requester, stored until the removal and in the event")
     ] = "",
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Delete a datastream. The datastream disappears once its lanes are released; the operation at `Location`
-    reports this. A damaged datastream disappears immediately, without an operation. Without `requested_by`,
-    the caller's address and the `X-Request-ID` are recorded."""
+    """Delete a datastream.
+
+    The datastream disappears once its lanes are released; the operation at `Location` reports this. A damaged
+    datastream disappears immediately, without an operation. Without `requested_by`, the caller's address and
+    the `X-Request-ID` are recorded.
+    """
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     def command() -> ChangeStatus:
@@ -112,7 +118,10 @@ async def delete(
 async def pause_partitions(
     call: CallDep, body: PausesBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Pause partitions until they are resumed or the pause expires. Other partitions are not affected."""
+    """Pause partitions until they are resumed or the pause expires.
+
+    Other partitions are not affected.
+    """
     return await _change_pauses(call, body, is_pause=True, dry_run=dry_run)
 
 
@@ -144,10 +153,13 @@ async def _change_pauses(
 async def restart_from(
     call: CallDep, slow_calls: SlowCallsDep, body: RestartBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Discard all progress and copy again from a start position, for a destination that was rebuilt. The
-    request is rejected if destination topics contain records, unless duplicates are allowed. The clusters
-    that are now found at the addresses of the source and the destination are accepted, even if their cluster
-    ids have changed, for all datastreams with these addresses."""
+    """Discard all progress and copy again from a start position.
+
+    Use this after the destination was rebuilt. The request is rejected if destination topics contain records,
+    unless duplicates are allowed. The clusters that are now found at the addresses of the source and the
+    destination are accepted, even if their cluster ids have changed, for all datastreams with these
+    addresses.
+    """
     services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
 
     def command() -> UpdateDatastream:
@@ -202,8 +214,11 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRunFlag = False) -> Mo
 async def pause(
     call: CallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Pause a datastream until it is resumed or the pause expires. The tasks of a paused datastream stay on
-    their instances. If the datastream is already paused, the new expiry time replaces the previous one."""
+    """Pause a datastream until it is resumed or the pause expires.
+
+    The tasks of a paused datastream stay on their instances. If the datastream is already paused, the new
+    expiry time replaces the previous one.
+    """
     return await _change_status(call, "pause", body, dry_run=dry_run)
 
 
@@ -240,7 +255,10 @@ async def _change_status(
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
-    """Return the response, with a Location header for the operation if the action is a stop or a deletion."""
+    """Return the response to an action.
+
+    After a stop or a deletion, it has a Location header for the operation.
+    """
     if (operation := halting(stored.datastream)) is not None:
         located(operation, call.response)
     return written_answer(stored, call.reads, call.response)

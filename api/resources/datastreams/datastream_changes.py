@@ -64,11 +64,14 @@ class RestartBody(StrictModel):
 
 
 _OWN: Final = frozenset({"name", "source", "destination", "start"})
-"""Fields that an update and the response to a GET request have in different forms."""
+"""Fields that have different forms in an update and in the response to a GET request."""
 
 
 def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
-    """Add the other fields of a response to a model, and accept any value for them."""
+    """Add the other fields of a response to a model.
+
+    These fields accept any value.
+    """
     fields: dict[str, Any] = {
         name: (Any, None)
         for name in DatastreamAnswer.model_fields
@@ -83,9 +86,11 @@ class _ReturnedBody(ChoicesBody):
 
 
 class UpdateBody(_ReturnedBody):
-    """New definition of a datastream. Fields that cannot change may be omitted. The response to a GET request
-    can be sent back: its status and pauses must equal the stored values; its problem and planning are
-    ignored."""
+    """New definition of a datastream.
+
+    Fields that cannot change may be omitted. The response to a GET request can be sent back: its status and
+    pauses must equal the stored values; its problem and planning are ignored.
+    """
 
     name: str = ""
     source: ChangedSourceBody
@@ -145,9 +150,11 @@ class UpdateBody(_ReturnedBody):
 def patched(
     present: Datastream, patch: object, cluster_of_address: Callable[[str], ClusterRef]
 ) -> Datastream:
-    """Apply a merge patch (RFC 7386) to the current definition in the form that GET returns. If the patch
-    sets a metadata key that has a typed field, the metadata key takes precedence. Raises InvalidRequest,
-    RefusedFields."""
+    """Apply a merge patch (RFC 7386) to the current definition in the form that GET returns.
+
+    If the patch sets a metadata key that has a typed field, the metadata key takes precedence. Raises
+    InvalidRequest, RefusedFields.
+    """
     known = DatastreamAnswer.from_datastream(present).model_dump(mode="json")
     document = merged(known, patch)
     problems = FieldProblems()
@@ -189,10 +196,13 @@ class FieldChange(BaseModel):
 
 
 class LaneEffectAnswer(BaseModel):
-    """Lane that a change starts, stops, moves or restarts. Tasks and instances are null if the lane does not
-    run. `bytes_per_second`: rate at which records arrive at the source; null if unknown. `backlog_records`:
-    for a lane that starts, number of records waiting at the source, counted by offsets; null if the lane does
-    not start, or if the number is unknown, for example because the lane starts at a timestamp."""
+    """Lane that a change starts, stops, moves or restarts.
+
+    Tasks and instances are null if the lane does not run. `bytes_per_second`: rate at which records arrive at
+    the source; null if unknown. `backlog_records`: for a lane that starts, number of records waiting at the
+    source, counted by offsets; null if the lane does not start, or if the number is unknown, for example
+    because the lane starts at a timestamp.
+    """
 
     partition: str
     from_task: str | None
@@ -247,14 +257,17 @@ def _paused_numbers(datastream: Datastream) -> dict[str, list[int] | str]:
 
 
 class UpdatePlanAnswer(BaseModel):
-    """Effects of a change, from a dry run. `starts`, `stops`, `moves`, `restarts`: affected lanes; all other
-    lanes continue without interruption. `reasons`: explanation of the number of tasks.
-    `started_bytes_per_second`: rate at which records arrive for the lanes that start.
-    `interrupted_bytes_per_second`: rate at which records arrive for the lanes that move or restart; these
-    lanes stop briefly and then catch up. `started_backlog_records`: number of records waiting for the lanes
-    that start. Each sum is null if the value of a lane is unknown. `loads_from`: `leader` if the leader
-    computed the effects with its loads; `stored` if the leader did not respond, and the last loads that it
-    stored for its successor were used. `task_changes`: tasks that would be added or removed."""
+    """Effects of a change, from a dry run.
+
+    `starts`, `stops`, `moves`, `restarts`: affected lanes; all other lanes continue without interruption.
+    `reasons`: explanation of the number of tasks. `started_bytes_per_second`: rate at which records arrive
+    for the lanes that start. `interrupted_bytes_per_second`: rate at which records arrive for the lanes that
+    move or restart; these lanes stop briefly and then catch up. `started_backlog_records`: number of records
+    waiting for the lanes that start. Each sum is null if the value of a lane is unknown. `loads_from`:
+    `leader` if the leader computed the effects with its loads; `stored` if the leader did not respond, and
+    the last loads that it stored for its successor were used. `task_changes`: tasks that would be added or
+    removed.
+    """
 
     name: str
     changes: list[FieldChange]
@@ -276,8 +289,11 @@ class UpdatePlanAnswer(BaseModel):
     def from_preview(
         cls, preview: UpdatePreview, backlogs: Mapping[LaneKey, int], remarks: Sequence[str] = ()
     ) -> UpdatePlanAnswer:
-        """Return the JSON form, without name and changes, which the leader does not need. `backlogs`: number
-        of records waiting for each lane that starts, if known. `remarks`: further notes for the operator."""
+        """Return the JSON form, without name and changes, which the leader does not need.
+
+        `backlogs`: number of records waiting for each lane that starts, if known. `remarks`: further notes
+        for the operator.
+        """
         carried, decision = preview.carried, preview.decision
         found = [
             (effect, LaneEffectAnswer.from_effect(effect, carried.get(effect.key), backlogs.get(effect.key)))
@@ -314,9 +330,11 @@ class UpdatePlanAnswer(BaseModel):
     def about(
         self, changes: Sequence[tuple[Datastream | None, Datastream]], group: GroupName | None = None
     ) -> UpdatePlanAnswer:
-        """Return a copy with the changes of one datastream, or of all datastreams of a group. A change
-        consists of the definition before (None for a creation) and after. For a group, JSON pointers start
-        with the name of the datastream."""
+        """Return a copy with the changes of one datastream, or of all datastreams of a group.
+
+        A change consists of the definition before (None for a creation) and after. For a group, JSON pointers
+        start with the name of the datastream.
+        """
         found = [
             FieldChange(
                 field=difference.pointer if group is None else pointer_to([after.name]) + difference.pointer,

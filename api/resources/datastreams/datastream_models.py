@@ -172,7 +172,7 @@ class QuotaBody(StrictModel):
 
 @with_options("groups")
 class GroupsBody(StrictModel):
-    """Consumer groups whose positions follow to the destination."""
+    """Consumer groups whose committed offsets are translated to the destination."""
 
 
 @with_options("limits")
@@ -205,9 +205,11 @@ class ServiceObjectiveBody(StrictModel):
 
 @with_options("placement")
 class PlacementBody(StrictModel):
-    """Planning of the datastream's tasks; null: default from the settings. If datastreams share tasks, the
-    strictest value applies; datastreams that choose a strategy or a load provider must choose the same
-    one."""
+    """Planning of the datastream's tasks; null: default from the settings.
+
+    If datastreams share tasks, the strictest value applies; datastreams that choose a strategy or a load
+    provider must choose the same one.
+    """
 
 
 @with_options(*_UNGROUPED)
@@ -253,7 +255,7 @@ class ChoicesBody(OptionFields):
     def joined(
         self, present: Mapping[str, str], problems: FieldProblems
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the metadata to store, and the pointer to the body field of each key."""
+        """Return the metadata to store, and the JSON pointer of the body field for each key."""
         document = self.model_dump(mode="json", exclude_unset=True)
         if "objectives" in document:
             document["objectives"] = [objective.model_dump() for objective in self.objectives]
@@ -299,8 +301,11 @@ class DatastreamBody(ChoicesBody):
     def to_datastream(
         self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
     ) -> Datastream:
-        """Return the datastream, with the alias of each cluster that has one. Raises InvalidRequest, which
-        names every invalid field, and RefusedFields if fields contradict each other."""
+        """Return the datastream, with the alias of each cluster that has one.
+
+        Raises InvalidRequest, which names every invalid field, and RefusedFields if fields contradict each
+        other.
+        """
         problems = FieldProblems()
         attempt = problems.attempt
         place, objective = self.destination or DestinationBody(cluster=default_destination), self.objective
@@ -344,8 +349,10 @@ class DatastreamBody(ChoicesBody):
 
 
 class ProblemAnswer(BaseModel):
-    """Reason why a datastream is excluded from planning, and since when (epoch ms). If `sets_aside` is false,
-    the problem is only a warning, and the datastream is not excluded."""
+    """Reason why a datastream is excluded from planning, and since when (epoch ms).
+
+    If `sets_aside` is false, the problem is only a warning, and the datastream is not excluded.
+    """
 
     reason: str
     since_ms: int

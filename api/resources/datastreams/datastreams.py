@@ -50,8 +50,10 @@ Listed = StoredDatastream | DamagedDefinition
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Filters and page of a list request; None: no filter. `given`: the query parameters without the
-    cursor."""
+    """Filters and page of a list request; None: no filter.
+
+    `given`: the query parameters without the cursor.
+    """
 
     given: Mapping[str, Sequence[str]]
     statuses: frozenset[str]
@@ -62,8 +64,10 @@ class Listing:
     after: str | None
 
     def page_of(self, found: Definitions, named: Mapping[str, ClusterRef]) -> tuple[Sequence[Listed], str]:
-        """Return one page by name, and the URL of the next one; empty if there is none. `named`: clusters by
-        the names used in the request."""
+        """Return one page of datastreams by name, and the URL of the next page.
+
+        The URL is empty if there is no next page. `named`: clusters by the names used in the request.
+        """
         everything: list[Listed] = [*found.readable, *found.damaged]
         left = sorted((datastream for datastream in everything if self._has(datastream, named)), key=name_of)
         page = left[: self.limit]
@@ -152,7 +156,10 @@ class _Rendition(NamedTuple):
 
 
 class Renditions:
-    """Cache of rendered definitions. Thread-safe; concurrent calls may render the same definition twice."""
+    """Cache of definitions in JSON.
+
+    Thread-safe; concurrent calls may render the same definition twice.
+    """
 
     def __init__(self) -> None:
         self._known: dict[DatastreamName, _Rendition] = {}
@@ -182,8 +189,10 @@ def rendered(answer: DatastreamAnswer) -> bytes:
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the definition with its problem and the result of its latest planning run; the ETag header
-    contains its version."""
+    """Return the definition with its problem and the result of its latest planning run.
+
+    The ETag header contains its version.
+    """
     response.headers["ETag"] = etag_of(stored)
     datastream = stored.datastream
     return DatastreamAnswer.from_datastream(
@@ -264,10 +273,13 @@ async def create(
     response: Response,
     terms: CreationTermsDep,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Create a datastream. The leader then sets the status of the datastream to READY and plans its tasks. If
-    the response is lost, repeat the request with the same `Idempotency-Key`: the datastream is created only
-    once, as long as it exists. The event contains the requester or, without `requested_by`, the caller's
-    address and the `X-Request-ID`."""
+    """Create a datastream.
+
+    The leader then sets the status of the datastream to READY and plans its tasks. If the response is lost,
+    repeat the request with the same `Idempotency-Key`: the datastream is created only once, as long as it
+    exists. The event contains the requester or, without `requested_by`, the caller's address and the
+    `X-Request-ID`.
+    """
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
@@ -299,8 +311,10 @@ def list_all(
     renditions: RenditionsDep,
     response: Response,
 ) -> Response:
-    """List all datastreams, or those that match the filters, sorted by name. The list includes damaged
-    datastreams. With `limit`, the header `Link` contains the next page."""
+    """List all datastreams, or those that match the filters, sorted by name.
+
+    The list includes damaged datastreams. With `limit`, the header `Link` contains the next page.
+    """
     named = {cluster: services.cluster_of_address(cluster) for cluster in listing.clusters}
     page, further = listing.page_of(reads.definitions(), named)
     if further:
@@ -322,8 +336,10 @@ def list_all(
 
 @router.get("/{name}", responses=problems(404))
 def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Response) -> DatastreamAnswer:
-    """Return one datastream. The header ETag contains the version of the definition, for If-Match of a
-    change."""
+    """Return one datastream.
+
+    The header ETag contains the version of the definition, for If-Match of a change.
+    """
     found = reads.look(DatastreamName(name))
     if isinstance(found, DamagedDefinition):
         return damaged_answer(found, reads.problem(found.name), services)

@@ -52,8 +52,11 @@ _NOTHING: Final = StoredLanes({}, {})
 
 
 def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, int]:
-    """Return the number of waiting records by lane. Omits lanes whose source or stored progress is
-    unavailable, because a dry run must not fail if they are."""
+    """Return the number of waiting records by lane.
+
+    Lanes whose source or stored progress is unavailable are omitted, because a dry run must not fail if they
+    are.
+    """
     stored: dict[tuple[ClusterRef, GroupName], StoredLanes | None] = {}
     found = {}
     for key, position in preview.positions.items():
@@ -89,7 +92,7 @@ _NAMES_SHOWN: Final = 10
 
 
 def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
-    """Yield remarks on partitions of the request whose lanes do not move."""
+    """Yield remarks on requested partitions whose lanes do not move."""
     before, after = (_homes(state.plan, request.group) for state in (preview.before, preview.after))
     missing = request.partitions - after.keys()
     settled = {
@@ -135,8 +138,10 @@ class Reply(Generic[_Answer]):
 
 
 class Basis(NamedTuple):
-    """Loads for a dry run. `gap`: reason why these loads are not the leader's; empty if they are the
-    leader's."""
+    """Loads for a dry run.
+
+    `gap`: reason why these loads are not the leader's; empty if they are the leader's.
+    """
 
     view: WorldView
     gap: str = ""
@@ -159,8 +164,11 @@ class DryRun(Generic[_Answer]):
         return {"kind": self.name, "request": requests.to_document(requested)}
 
     def read(self, value: Any) -> Reply[_Answer] | None:
-        """Parse the response of the queried instance; None if that instance is no longer the leader. Unknown
-        fields are dropped, because the leader may run a newer version. Raises ValueError, InvalidRequest."""
+        """Parse the response of the queried instance; None if it is no longer the leader.
+
+        Unknown fields are dropped, because the leader may run a newer version. Raises ValueError,
+        InvalidRequest.
+        """
         if value is None:
             return None
         found = bounds.mapping("the response", value)
@@ -175,8 +183,11 @@ class DryRun(Generic[_Answer]):
 
 
 def told_dry_run(services: Services, requested: Any) -> Any:
-    """Return the result of a dry run, as JSON, for another instance, which has checked the permissions of the
-    caller. None unless this instance is the leader. Raises InvalidRequest."""
+    """Return the result of a dry run as JSON for another instance.
+
+    The other instance has checked the permissions of the caller. None unless this instance is the leader.
+    Raises InvalidRequest.
+    """
     document = bounds.mapping("the query", requested)
     kind = _KINDS.get(bounds.text("the kind", bounds.field(document, "kind"), bounds.LONGEST_NAME))
     if kind is None:
@@ -250,9 +261,12 @@ Change = tuple[Datastream | None, Datastream]
 
 @dataclass(frozen=True)
 class DryRuns:
-    """Dry runs for one request. If the leader does not respond, this instance computes the result with the
-    loads that a new leader would start with, and the result says so. The functions that callers pass in check
-    the request; dry runs raise the errors of these functions, and Unreachable."""
+    """Dry runs for one request.
+
+    If the leader does not respond, this instance computes the result with the loads that a new leader would
+    start with, and the result says so. The functions that callers pass in check the request; dry runs raise
+    the errors of these functions, and Unreachable.
+    """
 
     services: Services
     fleet: Fleet
@@ -263,7 +277,7 @@ class DryRuns:
         return await self._computed(REBALANCE, await run_in_threadpool(request))
 
     async def plan(self, request: Callable[[], RebalanceRequest]) -> ProposalAnswer:
-        """Return the changes that a rebalance would make, and store them for an hour as a proposal."""
+        """Return the changes that a rebalance would make, and store them as a proposal for an hour."""
         return await self._computed(PLAN, await run_in_threadpool(request))
 
     async def move(self, command: Callable[[], MovePartitions]) -> UpdatePlanAnswer:

@@ -50,7 +50,10 @@ PrefixPath = Annotated[
 
 @dataclass(frozen=True)
 class GroupCall:
-    """Parameters of the request. `tags`: versions to which the change may apply; None means any version."""
+    """Parameters of the request.
+
+    `tags`: versions to which the change may apply; None means any version.
+    """
 
     group: GroupName
     services: Services
@@ -85,7 +88,10 @@ class GroupCall:
 def answer_of_group(
     group: GroupName, members: Sequence[StoredDatastream], reads: Reads, response: Response
 ) -> GroupMembersAnswer:
-    """Return the definitions with their problems; the ETag header contains the version of the whole group."""
+    """Return the definitions with their problems.
+
+    The ETag header contains the version of the whole group.
+    """
     response.headers["ETag"] = etag_of_group(members)
     known, planning = reads.problems(), reads.assessments().get(group)
     found = [
@@ -111,8 +117,11 @@ GroupCallDep = Annotated[GroupCall, Depends(_group_call)]
 
 @router.get("/{prefix}", responses=problems(404))
 def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupMembersAnswer:
-    """Return all datastreams that share tasks. The header ETag contains the version of the whole group, which
-    changes if a datastream of the group changes, is added or is removed."""
+    """Return all datastreams that share tasks.
+
+    The header ETag contains the version of the whole group, which changes if a datastream of the group
+    changes, is added or is removed.
+    """
     group = GroupName(prefix)
     members = [
         stored
@@ -128,11 +137,14 @@ def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupM
 async def pause_group(
     call: GroupCallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    """Pause all datastreams that share tasks, in one transaction, until they are resumed or the pause
-    expires. A datastream that is already paused stays paused until the later of the two expiry times; a
-    stopped datastream stays stopped. The response is 409 if a datastream cannot be paused, or if all are
-    already paused. With If-Match, the request is rejected if a datastream of the group has changed since the
-    tag was returned. A datastream that is created concurrently is not paused."""
+    """Pause all datastreams that share tasks, in one transaction.
+
+    The pause lasts until they are resumed or it expires. A datastream that is already paused stays paused
+    until the later of the two expiry times; a stopped datastream stays stopped. The response is 409 if a
+    datastream cannot be paused, or if all are already paused. With If-Match, the request is rejected if a
+    datastream of the group has changed since the tag was returned. A datastream that is created concurrently
+    is not paused.
+    """
     return await _change(call, "pause", body, dry_run=dry_run)
 
 
@@ -140,8 +152,11 @@ async def pause_group(
 async def resume_group(
     call: GroupCallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    """Resume all paused datastreams that share tasks from their positions, in one transaction. Stopped
-    datastreams stay stopped. The response is 409 if no datastream is paused."""
+    """Resume all paused datastreams that share tasks, in one transaction.
+
+    The datastreams continue from their checkpoints. Stopped datastreams stay stopped. The response is 409 if
+    no datastream is paused.
+    """
     return await _change(call, "resume", body, dry_run=dry_run)
 
 

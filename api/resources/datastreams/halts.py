@@ -22,8 +22,10 @@ class _EndingBody(StrictModel):
     """Duration after which the pause expires, instead of `until`."""
 
     def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
-        """Return the time at which the pause expires (epoch ms); None if the request contains no time. Raises
-        RefusedFields for an invalid time, and for any time if the request is not a pause."""
+        """Return the time at which the pause expires (epoch ms); None if the request contains no time.
+
+        Raises RefusedFields for an invalid time, and for any time if the request is not a pause.
+        """
         problems = FieldProblems()
         for field in ("until", "for_seconds"):
             if not is_pause and getattr(self, field) is not None:

@@ -1,4 +1,4 @@
-"""/v1/lost-datastreams: definitions lost by the coordination store but still in the memory of instances."""
+"""/v1/lost-datastreams: definitions that are missing in the coordination store but cached by instances."""
 
 from __future__ import annotations
 
@@ -64,17 +64,21 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 
 @router.get("")
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
-    """List datastreams that are missing although they were not deleted, for example because the coordination
-    store has lost its data or was restored from older data. Each definition is the last version that an
-    instance has read."""
+    """List datastreams that are missing although they were not deleted.
+
+    Datastreams are missing if the coordination store has lost its data or was restored from older data. Each
+    definition is the last version that an instance has read.
+    """
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(lost.datastream) for lost in found]
 
 
 @router.get("/{name}", responses=problems(404, 409))
 def get_lost(call: LostCallDep, response: Response) -> DatastreamAnswer:
-    """Return one lost datastream. Send the ETag of the response as If-Match to restore or forget exactly this
-    version."""
+    """Return one lost datastream.
+
+    Send the ETag of the response as If-Match to restore or forget exactly this version.
+    """
     found = call.lost.get(call.name)
     response.headers["ETag"] = etag_of(found)
     return DatastreamAnswer.from_datastream(found.datastream)
@@ -90,9 +94,11 @@ async def restore_lost(
     response: Response,
     dry_run: DryRunFlag = False,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Restore a lost datastream with its pauses; its lanes continue from their checkpoints. The definition is
-    checked like any creation, and rejected if a datastream with the same name was created in the meantime.
-    Requires permission for the datastreams of every owner."""
+    """Restore a lost datastream with its pauses; its lanes continue from their checkpoints.
+
+    The definition is checked like any creation, and rejected if a datastream with the same name was created
+    in the meantime. Requires permission for the datastreams of every owner.
+    """
     why = HaltBody(reason=body.reason, requested_by=caller_of(request, body.requested_by))
 
     def command() -> CreateDatastream:
@@ -115,8 +121,10 @@ def forget_lost(
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> DatastreamAnswer:
-    """Forget a lost datastream permanently; destination topics and checkpoints are kept. Requires permission
-    for the datastreams of every owner."""
+    """Forget a lost datastream permanently.
+
+    Destination topics and checkpoints are kept. Requires permission for the datastreams of every owner.
+    """
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     if dry_run:

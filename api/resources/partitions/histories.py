@@ -46,8 +46,11 @@ def last_hours(now_ms: int, hours: int) -> TimeRange:
 
 
 def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> list[TopicPartition]:
-    """Parse names of partitions (`orders.created-0`) and drop duplicates. Raises InvalidRequest for a name
-    that is invalid or not part of the datastream, and if the partitions have too many points in total."""
+    """Parse names of partitions (`orders.created-0`) and drop duplicates.
+
+    Raises InvalidRequest for a name that is invalid or not part of the datastream, and if the partitions have
+    too many points in total.
+    """
     if len(names) * hours > MOST_LOAD_POINTS:
         raise InvalidRequest(
             f"too many loads requested: {counted(len(names), 'partition')} in {counted(hours, 'hour')} have "
@@ -67,8 +70,10 @@ def _place(datastream: Datastream, name: str) -> TopicPartition:
 
 
 class LoadSeriesAnswer(AnswerModel):
-    """Load of one partition, or of the whole datastream, in bytes per second; one value for each hour of
-    `hours_ms`."""
+    """Load of one partition, or of the whole datastream, in bytes per second.
+
+    Each list has one value for each hour of `hours_ms`.
+    """
 
     partition: str | None
     """Partition; null for the sum of all partitions."""
@@ -140,7 +145,10 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return a total divided by the length of its step in ms; the last step may be incomplete."""
+    """Return a total divided by the length of its step in ms.
+
+    The last step may be incomplete.
+    """
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 
@@ -150,7 +158,10 @@ def _rounded(value: float | None) -> float | None:
 
 
 class LatencyHistoryAnswer(AnswerModel):
-    """Latency of a datastream's records; one value for each step of `times_ms`."""
+    """Latency of a datastream's records.
+
+    Each list has one value for each step of `times_ms`.
+    """
 
     name: str
     step_ms: int
@@ -228,10 +239,12 @@ async def load_history(
     ] = [],  # noqa: B006 - FastAPI copies it
     hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length of the history in hours")] = 48,
 ) -> LoadHistoryAnswer:
-    """Return the load at the source by hour, from Pinot's rollups; for requested partitions, also return the
-    time since which each partition is hot, and the last two hours from the samples. Without `partition`,
-    return the sum over the topics in the current plan. The response is 503 if Pinot does not respond or is
-    not configured."""
+    """Return the load at the source by hour, from Pinot's rollups.
+
+    For requested partitions, also return the time since which each partition is hot, and the last two hours
+    from the samples. Without `partition`, return the sum over the topics in the current plan. The response is
+    503 if Pinot does not respond or is not configured.
+    """
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     places = places_named(datastream, partition, hours)
     plan = await run_in_threadpool(reads.plan)
@@ -257,9 +270,11 @@ async def latency_history(
     ] = 6,
     points: Annotated[int, Query(ge=2, le=MOST_LATENCY_POINTS, description="maximum number of points")] = 240,
 ) -> LatencyHistoryAnswer:
-    """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks, the
-    result covers only topics that the current plan assigns to this datastream. The response is 503 if Pinot
-    does not respond or is not configured."""
+    """Return the latency of records from the measurements in Pinot.
+
+    If other datastreams share the tasks, the result covers only topics that the current plan assigns to this
+    datastream. The response is 503 if Pinot does not respond or is not configured.
+    """
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     definitions = await run_in_threadpool(reads.definitions)
     topics = None

@@ -155,8 +155,10 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[_Entry], Any]]] = {
 
 
 class PartitionGaps(StoredPartition):
-    """Records of one partition that are missing at the destination and will not be copied unless an operator
-    acts, according to the last stored progress."""
+    """Records of one partition that are missing at the destination, according to the last stored progress.
+
+    Missing records are not copied unless an operator acts.
+    """
 
     offsets: dict[str, int]
     """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""
@@ -370,9 +372,11 @@ def _entry(
 
 @router.get("/{name}/gaps")
 async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
-    """Return the records that are missing at the destination and will not be copied unless an operator acts:
-    lost, filtered, dead-lettered, rejected, truncated or paused, according to the last stored progress.
-    Partitions without gaps are omitted."""
+    """Return the records that are missing at the destination, according to the last stored progress.
+
+    The records were lost, filtered, dead-lettered, rejected, truncated or paused, and are not copied unless
+    an operator acts. Partitions without gaps are omitted.
+    """
 
     def read() -> DatastreamGaps:
         datastream = services.control.get(DatastreamName(name))

@@ -26,16 +26,20 @@ _MEASURED: Final = (
 
 @dataclass(frozen=True)
 class LeadersLoads:
-    """The leader's known loads of one source. `standing`: state of the provider; None if there is no
-    provider, or if the provider was not queried yet."""
+    """The loads of one source that the leader knows.
+
+    `standing`: state of the provider; None if there is no provider, or if the provider was not queried yet.
+    """
 
     known: ClusterLoads
     standing: LoadStatus | None
     now_ms: int
 
     def of(self, place: TopicPartition) -> PartitionLoad | None:
-        """Return the load of a partition: the last measured load if the provider measures nothing now, None
-        if nothing was measured in the last day."""
+        """Return the load of a partition; None if it was not measured in the last day.
+
+        If the provider measures nothing now, return the last measured load.
+        """
         return self.known.of(place, self.now_ms)
 
     def is_held(self, load: PartitionLoad) -> bool:
@@ -85,8 +89,11 @@ class PartitionLoadAnswer(AnswerModel):
         assessment: Assessment | None,
         usable: int | None = None,
     ) -> PartitionLoadAnswer:
-        """Return the JSON form. `loads`: None if the leader did not respond. `usable`: usable capacity of a
-        task in bytes per second; None if placement is not by load."""
+        """Return the JSON form.
+
+        `loads`: None if the leader did not respond. `usable`: usable capacity of a task in bytes per second;
+        None if placement is not by load.
+        """
         load = loads.of(place) if loads is not None else None
         return cls(
             topic=place.topic,
@@ -120,8 +127,10 @@ def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool 
 
 
 class DatastreamLoads(AnswerModel):
-    """Partition loads of a datastream as known to the leader, from its latest planning run or the provider's
-    latest response. Unknown values are null."""
+    """Partition loads of a datastream as known to the leader; unknown values are null.
+
+    Loads come from the datastream's latest planning run or the provider's latest response.
+    """
 
     name: str
     cluster: str

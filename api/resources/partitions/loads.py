@@ -1,5 +1,7 @@
-"""/v1/loads and /v1/datastreams/{name}/loads: the loads that the leader knows; without a leader, the
-partitions without loads."""
+"""/v1/loads and /v1/datastreams/{name}/loads: the loads that the leader knows.
+
+Without a leader, the response contains the partitions without loads.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +93,10 @@ def own_loads(
 def unheard_loads(
     datastream: Datastream, plan: Plan, assessments: Mapping[GroupName, Assessment], limit: int
 ) -> DatastreamLoads:
-    """Return the response if the leader did not respond: the partitions of tasks, and the stored result of
-    the latest planning run."""
+    """Return the response if the leader did not respond.
+
+    The response contains the partitions of tasks, and the stored result of the latest planning run.
+    """
     owners, assessment = owners_of(datastream, plan), assessments.get(datastream.group)
     places = heaviest_first(owners, None)
     rows = [PartitionLoadAnswer.from_load(place, owners[place], None, assessment) for place in places[:limit]]
@@ -144,8 +148,10 @@ def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
 
 
 def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:
-    """Return the loads as JSON for another instance, which names the datastream and the maximum number of
-    partitions."""
+    """Return the loads as JSON for another instance.
+
+    The request contains the datastream and the maximum number of partitions.
+    """
     try:
         name, limit = DatastreamName(parameters["datastream"]), int(parameters["limit"])
     except (KeyError, ValueError) as error:
@@ -162,8 +168,10 @@ def cluster_loads_document(services: Services) -> Any:
 
 
 def loads_read(value: Any) -> DatastreamLoads | None:
-    """Parse the loads reported by another instance; None if that instance does not lead. Ignores unknown
-    fields, which a newer version may send. Raises ValueError, InvalidRequest."""
+    """Parse the loads reported by another instance; None if it does not lead.
+
+    Unknown fields, which a newer version may send, are ignored. Raises ValueError, InvalidRequest.
+    """
     if value is None:
         return None
     known = known_fields(DatastreamLoads, value)
@@ -191,8 +199,11 @@ async def loads(
         int, Query(ge=1, le=MOST_SHOWN, description="maximum number of partitions, heaviest first")
     ] = 10_000,
 ) -> DatastreamLoads:
-    """Return the load of each partition at the source, according to the leader. Any instance responds. If the
-    leader does not respond, `no_answer` contains the reason, and the numbers are null."""
+    """Return the load of each partition at the source, according to the leader.
+
+    Any instance responds. If the leader does not respond, `no_answer` contains the reason, and the numbers
+    are null.
+    """
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     assessments = await run_in_threadpool(reads.assessments)
@@ -212,9 +223,11 @@ async def loads(
 
 @router.get("/loads", tags=["status"], responses=problems(409))
 async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> LoadsAnswer:
-    """Return the state of the loads of each source cluster, according to the leader. Any instance responds.
-    If the leader does not respond, `no_answer` contains the reason, and all fields except the cluster names
-    are null."""
+    """Return the state of the loads of each source cluster, according to the leader.
+
+    Any instance responds. If the leader does not respond, `no_answer` contains the reason, and all fields
+    except the cluster names are null.
+    """
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     reply = await ask_leader(
         *(services, fleet, live, FleetQuery(CLUSTER_LOADS)),

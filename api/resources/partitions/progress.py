@@ -24,8 +24,10 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 
 class NotCopied(AnswerModel):
-    """State of the uncopied offsets after a checkpoint. Unknown numbers are null; only the leader knows the
-    numbers."""
+    """State of the uncopied offsets after a checkpoint.
+
+    Unknown numbers are null; only the leader knows the numbers.
+    """
 
     state: str
     """State of the partition: paused, unplaced or left out."""
@@ -132,8 +134,10 @@ class LaneProgressAnswer(StoredPartition):
 def progress_of(
     datastream: Datastream, stored: StoredLanes, services: Services, *, with_map: bool
 ) -> list[LaneProgressAnswer]:
-    """Return one answer for each partition copied to the datastream's destination topics, and for each
-    uncopied partition known to this instance."""
+    """Return the progress of each partition that is copied to the datastream's destination topics.
+
+    The list also contains each uncopied partition known to this instance.
+    """
     found: dict[TopicPartition, LaneProgressAnswer] = {}
     for key, progress in lanes_of(datastream, stored).lanes.items():
         answer = LaneProgressAnswer.from_progress(key, progress, with_map=with_map)
@@ -149,8 +153,11 @@ def progress_of(
 
 
 def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
-    """Return the lanes that copy the datastream's selection to its destination topics, without lanes of other
-    datastreams that share its tasks or of a former datastream with the same name."""
+    """Return the lanes that copy the datastream's selection to its destination topics.
+
+    Lanes of other datastreams that share its tasks, or of a former datastream with the same name, are
+    excluded.
+    """
     naming, selection = datastream.naming, datastream.selection
     lanes = {
         key: progress
@@ -164,8 +171,11 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
 def _uncopied(
     datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
 ) -> dict[TopicPartition, UncopiedLane]:
-    """Return the uncopied partitions. The leader knows all uncopied partitions; other instances know only the
-    partitions that are uncopied according to the definition and the plan."""
+    """Return the uncopied partitions.
+
+    The leader knows all uncopied partitions; other instances know only the partitions that are uncopied
+    according to the definition and the plan.
+    """
     if services.status.is_leading:
         mine = (lane for lane in services.status.uncopied if lane.what.datastream == datastream.name)
         return {lane.what.partition: lane for lane in mine}
@@ -188,9 +198,11 @@ async def progress(
     slow_calls: SlowCallsDep,
     offset_map: Annotated[bool, Query(description="include all runs of the offset maps")] = False,
 ) -> list[LaneProgressAnswer]:
-    """Return the last stored checkpoints, offset classes and offset maps of all partitions of the
-    datastream's group that are copied to the datastream's destination. Copies by a former datastream with the
-    same name to other topics are not shown."""
+    """Return the last stored checkpoints, offset classes and offset maps.
+
+    The response covers all partitions of the datastream's group that are copied to the datastream's
+    destination. Copies by a former datastream with the same name to other topics are not shown.
+    """
 
     def read() -> list[LaneProgressAnswer]:
         datastream = reads.stored(DatastreamName(name)).datastream

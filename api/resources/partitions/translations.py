@@ -1,5 +1,5 @@
-"""/v1/datastreams/{name}/translation and /consumer-groups: translated offsets, and groups that follow to the
-destination."""
+"""/v1/datastreams/{name}/translation and /consumer-groups: translated offsets, and groups whose offsets are
+copied."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ class _TranslationModel(AnswerModel):
 
 
 class OffsetTranslation(_TranslationModel):
-    """Position on the other cluster for a consumer whose next record is `offset`, according to the last
-    stored offset map."""
+    """Offset on the other cluster for a consumer whose next record is `offset`.
+
+    The translation comes from the last stored offset map.
+    """
 
     to_topic: str
     to_partition: int
@@ -69,7 +71,7 @@ class OffsetTranslation(_TranslationModel):
 
 
 class GroupPosition(OffsetTranslation):
-    """Committed position of a consumer group, and the corresponding position on the other cluster."""
+    """Committed offset of a consumer group, and the corresponding offset on the other cluster."""
 
     present: int | None
     """Offset that the group has already committed on the other cluster; null if it has committed none."""
@@ -112,8 +114,10 @@ class UntranslatedPosition(_TranslationModel):
 
 
 class GroupTranslation(AnswerModel):
-    """All committed positions of a consumer group on one cluster, translated to the other. The request
-    commits nothing; `headrace translate` commits the translated positions."""
+    """All committed offsets of a consumer group on one cluster, translated to the other cluster.
+
+    The request commits nothing; `headrace translate` commits the translated offsets.
+    """
 
     name: str
     group: str
@@ -136,7 +140,7 @@ class GroupTranslation(AnswerModel):
 
 
 class FollowedPositionAnswer(_TranslationModel):
-    """Position of a group in a source partition, as of the last synchronisation."""
+    """Offset of a consumer group in a source partition, at the last synchronisation."""
 
     to_topic: str
     to_offset: int | None
@@ -149,7 +153,7 @@ class FollowedPositionAnswer(_TranslationModel):
 
 
 class FollowedGroupAnswer(AnswerModel):
-    """Consumer group of a datastream, as of the last synchronisation."""
+    """Consumer group of a datastream, at the last synchronisation."""
 
     group: str
     kind: str
@@ -196,9 +200,11 @@ class FollowedGroupAnswer(AnswerModel):
 
 
 class FollowedGroups(AnswerModel):
-    """Consumer groups of a datastream that are selected to follow, by name. `round_ms`: last time at which
-    all groups were synchronised; null: never. `age_ms`: time since `round_ms`. `unreadable`: number of
-    damaged records."""
+    """Consumer groups whose offsets are translated to the destination, by name.
+
+    `round_ms`: last time at which all groups were synchronised; null: never. `age_ms`: time since `round_ms`.
+    `unreadable`: number of damaged records.
+    """
 
     name: str
     round_ms: int | None
@@ -233,13 +239,12 @@ class _StreamTranslation:
         return self.reads.stored(DatastreamName(self.name)).datastream
 
     def hidden(self, group: str, datastream: Datastream) -> str:
-        """Return why the caller may not read the positions of the group; empty if allowed."""
+        """Return why the caller may not read the offsets of the group; empty if allowed."""
         hidden = self.services.control.hides_group(group, datastream)
         return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
 
     def followed(self, datastream: Datastream) -> StoredGroups:
-        """Return the stored state of the groups that follow, without groups that are hidden from the
-        caller."""
+        """Return the stored state of the consumer groups, without groups hidden from the caller."""
         keys = GroupKeys(datastream.group, datastream.name)
         found = self.services.followed_groups(datastream.destination, keys)
         groups = {
@@ -280,8 +285,10 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Return the translated positions with corrected reasons: a partition with a task but without stored
-        progress is mirrored, although nothing is stored yet."""
+        """Return the translated offsets with corrected reasons.
+
+        A partition with a task but without stored progress is mirrored, although nothing is stored yet.
+        """
         is_any_unknown = any(move.skipped == NOT_MIRRORED for move in moves)
         planned = self._planned(datastream) if is_any_unknown else frozenset()
         return [
@@ -292,7 +299,7 @@ class _StreamTranslation:
         ]
 
     def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
-        """Return the partitions that have a task, with topic names of the queried cluster."""
+        """Return the partitions with a task; topic names are those on the queried cluster."""
         plan = self.reads.plan()
         mine = (
             partition
@@ -333,9 +340,11 @@ async def translation(
     offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read")],
     translations: TranslationDep,
 ) -> OffsetTranslation:
-    """Translate one offset to the other cluster, with the last stored progress of its partition. The response
-    is 404 if the datastream does not mirror the partition, and 409 if the partition has no stored progress
-    yet or the destination topic was deleted since."""
+    """Translate one offset to the other cluster, with the last stored progress of its partition.
+
+    The response is 404 if the datastream does not mirror the partition, and 409 if the partition has no
+    stored progress yet or the destination topic was deleted since.
+    """
     place = TopicPartition(topic, partition)
 
     def translate() -> OffsetTranslation:
@@ -361,9 +370,12 @@ async def group_translation(
     ],
     translations: TranslationDep,
 ) -> GroupTranslation:
-    """Translate all committed positions of a consumer group on topics of the datastream to the other cluster.
-    The request commits nothing on either cluster. The response is 403 for a group that is not in `groups` of
-    a cluster, unless the caller is an operator, and 404 if the group has committed nothing."""
+    """Translate all committed offsets of a consumer group to the other cluster.
+
+    Only topics of the datastream are included. The request commits nothing on either cluster. The response is
+    403 for a group that is not in `groups` of a cluster, unless the caller is an operator, and 404 if the
+    group has committed nothing.
+    """
 
     def translate() -> GroupTranslation:
         datastream = translations.datastream()
@@ -378,9 +390,11 @@ async def group_translation(
 
 @router.get("/{name}/consumer-groups")
 async def followed_groups(translations: TranslationDep) -> FollowedGroups:
-    """Show the consumer groups whose positions are kept up to date at the destination, and for each group
-    that is not, the reason. The response has the state stored at the destination, so the source is not
-    needed."""
+    """Show the consumer groups whose offsets are kept up to date at the destination.
+
+    For each group that is not, the response contains the reason. The response has the state stored at the
+    destination, so the source is not needed.
+    """
 
     def read() -> FollowedGroups:
         datastream = translations.datastream()
@@ -404,9 +418,12 @@ async def followed_group(
     group: Annotated[str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group")],
     translations: TranslationDep,
 ) -> FollowedGroupAnswer:
-    """Explain whether a consumer group follows to the destination. 403 for a group missing from `groups` of a
-    cluster, unless the caller is an operator; 404 if a selected group has no stored state: it has no
-    positions in topics of the datastream, or no synchronisation has ended yet."""
+    """Explain whether the offsets of a consumer group are translated to the destination.
+
+    403 for a group missing from `groups` of a cluster, unless the caller is an operator; 404 if a selected
+    group has no stored state: it has no offsets in topics of the datastream, or no synchronisation has ended
+    yet.
+    """
 
     def read() -> FollowedGroupAnswer:
         datastream = translations.datastream()

@@ -134,8 +134,10 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
 
 
 def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -> None:
-    """Create missing topics, because Pinot would create a missing topic with the broker's default number of
-    partitions."""
+    """Create missing topics.
+
+    Pinot would create them with the broker's default number of partitions.
+    """
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.model.topics import TopicDescription
 

@@ -120,7 +120,9 @@ def plan(
 def _refuse_contradictions(
     given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
 ) -> None:
-    """Reject contradicting options. `given`: whether --input, --history and --since are set.
+    """Reject contradicting options.
+
+    `given`: whether --input, --history and --since are set.
 
     Raises InvalidRequest with the name of the option.
     """
@@ -135,8 +137,10 @@ def _refuse_contradictions(
 
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
-    """Return the capacity in the latest plan of a datastream; empty if `name` is empty. Raises InvalidRequest
-    if the service has not planned the datastream yet."""
+    """Return the capacity in the latest plan of a datastream.
+
+    Empty if `name` is empty. Raises InvalidRequest if the service has not planned the datastream yet.
+    """
     if not name:
         return {}
     from headrace.commands.calls import connect
@@ -189,9 +193,11 @@ def _read(path: Path) -> dict[str, Any]:
 def _merged(
     document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
 ) -> dict[str, Any]:
-    """Merge the options into the document. Options take precedence over the document. Invalid parts of the
-    document are kept, so that validation reports them. Missing values of a capacity come from the
-    settings."""
+    """Merge the options into the document. Options take precedence.
+
+    Invalid parts of the document are kept, so that validation reports them. Missing values of a capacity come
+    from the settings.
+    """
     merged = {**document}
     for key, value in changes.items():
         if not isinstance(value, dict):
@@ -248,8 +254,10 @@ def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """Recorded loads and options of a replay. `changes`: values set by options. `notes`: descriptions of gaps
-    in the recorded loads."""
+    """Recorded loads and options of a replay.
+
+    `changes`: values set by options. `notes`: messages about gaps in the recorded loads.
+    """
 
     hours: Hourly
     growth: float

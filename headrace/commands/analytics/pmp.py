@@ -243,7 +243,7 @@ def _cluster(settings: HeadraceSettings, alias: str) -> KafkaCluster:
 
 
 def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Event:
-    """Install handlers of SIGTERM and SIGINT that set an event, and return the event."""
+    """Install handlers of SIGTERM and SIGINT that set an event. Return the event."""
     event = stopping or threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: event.set())

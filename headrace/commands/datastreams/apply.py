@@ -22,7 +22,7 @@ _WOULD: Final = {"change": "would change", "create": "would be created", "delete
 
 @dataclass(frozen=True)
 class _DeletionWait(WaitOptions):
-    """Whether and how long to wait for deletions."""
+    """True if and how long to wait for deletions."""
 
     wait: Annotated[
         bool,

@@ -81,7 +81,7 @@ def explain(
 
 
 def _remarks(group: dict[str, Any]) -> list[str]:
-    """Return the error message of a group, and what its state does not show."""
+    """Return the error message of a group, and other remarks."""
     remarks = [group["detail"]] if group["detail"] else []
     if group["may_redeliver"] and group["follows"]:
         remarks.append("may receive records after its position again")

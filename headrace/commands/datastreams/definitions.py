@@ -72,9 +72,7 @@ def update(
 
 
 def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
-    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest if there is no terminal
-    to confirm on.
-    """
+    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest without a terminal."""
     if not plan["stops"]:
         return
     if as_json or not sys.stdin.isatty():
@@ -136,7 +134,7 @@ def list_all(
 
 
 def _pauses(datastream: dict[str, Any]) -> str:
-    """Format the pauses of a datastream: scope, requester, end and reason."""
+    """Format the pauses of a datastream: paused partitions, requester, end and reason."""
     from mirror.model.datastreams.pauses import moment_text
 
     found = [("", datastream["halt"])] if datastream.get("halt") else []
@@ -152,7 +150,7 @@ def _pauses(datastream: dict[str, Any]) -> str:
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
-    """Join the fields with slashes; return an empty string if `part` is missing in a damaged definition."""
+    """Join the fields with slashes. Empty if a damaged definition lacks `part`."""
     return "/".join(part[field] for field in fields) if part else ""
 
 

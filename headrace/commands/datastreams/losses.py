@@ -1,5 +1,4 @@
-"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions the coordination store
-has lost."""
+"""`headrace datastream lost`, `restore` and `forget`: datastreams that the coordination store has lost."""
 
 from __future__ import annotations
 
@@ -85,8 +84,11 @@ def forget(
 def _each(
     client: RestClient, name: str, act: Callable[[str], Any], *, everything: bool, as_json: bool
 ) -> None:
-    """Call `act` for one or all lost datastreams. With --all, the remaining datastreams are processed after a
-    failure. Raises InvalidRequest unless exactly one of the name and --all is given."""
+    """Call `act` for one or all lost datastreams.
+
+    With --all, a failure does not stop the command. Raises InvalidRequest unless exactly one of the name and
+    --all is given.
+    """
     from headrace.errors import EXIT_FAILED
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 

@@ -47,8 +47,10 @@ def _known(partition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _movement(partition: dict[str, Any]) -> dict[str, Any]:
-    """Return the cells of a table row that describe the movement state. The reason of the lane's own state
-    takes precedence over the reason of the movement state."""
+    """Return the table cells for the movement state of a partition.
+
+    The reason of the lane takes precedence over that of the movement state.
+    """
     found = partition.get("movement") or {
         "state": "?",
         "eta_seconds": None,

@@ -215,8 +215,10 @@ def _by_topic(partitions: list[str]) -> dict[str, str]:
 
 
 def _act(call: CallOptions, name: str, action: str, body: dict[str, Any], *, dry_run: bool) -> None:
-    """Perform an action on a datastream or its partitions. Print the updated datastream, or the changes of a
-    dry run."""
+    """Perform an action on a datastream or its partitions, and print the result.
+
+    For a dry run, prints the changes.
+    """
     answer = call.connect().post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
     show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
 
@@ -224,7 +226,7 @@ def _act(call: CallOptions, name: str, action: str, body: dict[str, Any], *, dry
 def _act_on_group(
     call: CallOptions, prefix: str, action: str, body: dict[str, Any], *, dry_run: bool
 ) -> None:
-    """Perform an action on a group. Print the updated datastreams, or the changes of a dry run."""
+    """Perform an action on a group, and print the result. For a dry run, print the changes."""
     answer = call.connect().post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
     if dry_run or call.as_json:
         show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
@@ -242,8 +244,10 @@ def _conclude(
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Wait for the operation, or print the updated datastream. There is no operation to wait for if a damaged
-    definition was removed."""
+    """Wait for the operation, or print the updated datastream.
+
+    If a damaged definition was removed, there is no operation to wait for.
+    """
     if seconds is not None and location:
         await_end(client, location, seconds, as_json=as_json)
     else:

@@ -23,7 +23,7 @@ _USUAL: Final = "60s"
 
 @dataclass(frozen=True)
 class WaitOptions(OptionGroup):
-    """Whether and how long to wait for the end of an operation."""
+    """True if and how long to wait for the end of an operation."""
 
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")
@@ -31,10 +31,10 @@ class WaitOptions(OptionGroup):
     timeout: TimeoutOption = ""
 
     def seconds(self, *, is_done: bool, how: str) -> float | None:
-        """Return the time to wait in seconds; None without --wait.
+        """Return the seconds to wait, or None without --wait.
 
         `is_done`: whether the command starts an operation. `how`: options that prevent the operation, for the
-        error. Raises InvalidRequest for contradicting options.
+        error message. Raises InvalidRequest for contradicting options.
         """
         from headrace.console.durations import duration_seconds
         from mirror.errors import InvalidRequest

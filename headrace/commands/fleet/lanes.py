@@ -61,7 +61,7 @@ def lanes(
 
 
 def state_of(lane: Mapping[str, Any]) -> str:
-    """Return the movement state of a lane; `?` if it is unknown."""
+    """Return the movement state of a lane, or `?` if unknown."""
     return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
 
 

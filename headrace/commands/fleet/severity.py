@@ -22,7 +22,7 @@ class StatusSeverity(IntEnum):
     LATE = 2
     STUCK = 3
     INCIDENT = 4
-    """The incident of a datastream is still open, but the datastream meets its objective."""
+    """An incident is open, but the datastream meets its objective again."""
     BEHIND = 5
     REMARK = 6
     HALTED = 7
@@ -30,13 +30,12 @@ class StatusSeverity(IntEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Return whether `headrace status` must exit with an error."""
+        """True if `headrace status` must exit with an error."""
         return self <= StatusSeverity.STUCK
 
 
 def severity_of_state(state: str) -> StatusSeverity:
-    """Return the severity of a movement state; BEHIND for all states that the function does not list,
-    including unknown states."""
+    """Return the severity of a movement state. Unlisted and unknown states are BEHIND."""
     if state in _STUCK:
         return StatusSeverity.STUCK
     return {"OK": StatusSeverity.WELL, _BY_WISH: StatusSeverity.HALTED}.get(state, StatusSeverity.BEHIND)
@@ -49,8 +48,10 @@ def severity_of(
     *,
     has_recovered: bool,
 ) -> StatusSeverity:
-    """Return the worst severity of a datastream, derived from the resources of /v1. `has_recovered`: whether
-    the datastream meets its objective again while its incident is still open."""
+    """Return the worst severity of a datastream, from the resources of /v1.
+
+    `has_recovered`: the datastream meets its objective again while its incident is still open.
+    """
     return min(_found(datastream, movement, incident, has_recovered), default=StatusSeverity.WELL)
 
 

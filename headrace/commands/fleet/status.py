@@ -51,8 +51,10 @@ def status(call: CallOptions = CallOptions()) -> None:
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Fetch all parts. Return the fetched parts, and the errors of the other parts. Raises HeadraceError if
-    no part can be fetched."""
+    """Fetch all parts of the overview. Return the fetched parts, and the errors of the others.
+
+    Raises HeadraceError if no part can be fetched.
+    """
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -124,8 +126,7 @@ def _row(
 
 
 def _objective(datastream: Mapping[str, Any]) -> list[str]:
-    """Format the objectives of a datastream or, if there are none, its single objective without an error
-    budget."""
+    """Format the objectives of a datastream."""
     found = datastream["objectives"] or ([datastream["objective"]] if datastream["objective"] else [])
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
@@ -163,7 +164,7 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
-    """Return the time (epoch ms) since which the objective of an open incident is met again; None if it is
+    """Return the time from which the objective of an open incident is met again (epoch ms). None if it is
     still missed."""
     turns = [
         entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")

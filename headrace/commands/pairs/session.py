@@ -36,7 +36,10 @@ def open_session(
 def show_plan(
     session: PairSession, state: PairState, *, as_json: bool, facts: Mapping[str, Any] | None = None
 ) -> None:
-    """Show the remaining steps of an operation. `facts`: further values to include with --json."""
+    """Show the remaining steps of an operation.
+
+    `facts`: additional values for --json.
+    """
     from headrace.dr.acts import plan_of
     from mirror.jobs.dr.operation import operation_of
 

@@ -1,4 +1,4 @@
-"""`headrace dr tail`: records that only the lost cluster has, because they were written after the fork."""
+"""`headrace dr tail`: records of the lost cluster that were not copied."""
 
 from __future__ import annotations
 
@@ -110,7 +110,10 @@ def skip(
 def _decide(
     session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Carry out a decision about the tail, or show its steps. `action`: value of the `Kind` of the action."""
+    """Perform a decision about the tail, or show its steps.
+
+    `action`: a value of `Kind`.
+    """
     from mirror.jobs.dr.operation import Kind
 
     seconds = duration_seconds(deadline)

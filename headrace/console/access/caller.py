@@ -12,8 +12,10 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import server_addresses
 
 TOKEN_VARIABLE: Final = "HEADRACE_TOKEN"  # noqa: S105 - only the name
-"""Environment variable with the token. A token file is safer. There is no option for the token, because it
-would be visible in process lists."""
+"""Environment variable with the token.
+
+A token file is safer. There is no option for the token, because it would be visible in process lists.
+"""
 
 LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
 
@@ -35,7 +37,7 @@ class ClientCredentials(Protocol):
 
 @dataclass(frozen=True)
 class CallerSettings:
-    """Credentials read without validation. `ClientSettings` contains the validated settings."""
+    """Credentials that are read without validation. `ClientSettings` contains the validated settings."""
 
     token_file: str = ""
     ca_file: str = ""
@@ -44,7 +46,7 @@ class CallerSettings:
     largest_answer_bytes: int = LARGEST_ANSWER_BYTES
 
     def token(self) -> str:
-        """Return the token; empty if there is none. Raises ConfigError without the token in its message."""
+        """Return the token, empty if there is none. Raises ConfigError without the token in its message."""
         return token_of(self.token_file)
 
 
@@ -57,8 +59,10 @@ class ServiceAccess:
 
 
 def token_of(token_file: str) -> str:
-    """Return the token from the environment variable or, if it is not set, from the file; empty if there is
-    neither. Raises ConfigError without the token in its message."""
+    """Return the token from the environment variable, else from the file. Empty if there is neither.
+
+    Raises ConfigError without the token in its message.
+    """
     place, found = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "").strip()
     if not found and token_file:
         place = token_file
@@ -72,8 +76,10 @@ def token_of(token_file: str) -> str:
 
 
 def service_at(option: str, address: str, scheme: str = "") -> str:
-    """Return the REST address of an instance. An address without a scheme gets `scheme`. Raises
-    InvalidRequest with the name of `option` if the address is invalid."""
+    """Return the REST address of an instance. Raises InvalidRequest.
+
+    `option`: name of the option, for errors. `scheme`: added to an address without a scheme.
+    """
     given, _, place = address.rpartition("://")
     if given not in ("", "http", "https"):
         raise InvalidRequest(
@@ -85,8 +91,10 @@ def service_at(option: str, address: str, scheme: str = "") -> str:
 
 
 def services_at(given: str, *, is_tls: bool) -> str:
-    """Return the addresses of a comma-separated list. Addresses without a scheme get the scheme of the first
-    address or, if it has none, `https://` if the service uses TLS. Raises InvalidRequest for an invalid
-    address."""
+    """Return the addresses of a comma-separated list. Raises InvalidRequest.
+
+    An address without a scheme gets the scheme of the first address. If that has none, it gets `https://` if
+    the service uses TLS.
+    """
     scheme = given.partition(",")[0].rpartition("://")[0] or ("https" if is_tls else "")
     return ",".join(service_at("--at", address.strip(), scheme) for address in given.split(","))

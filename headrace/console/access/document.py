@@ -23,8 +23,10 @@ NOT_SETTINGS: Final = frozenset(
 
 
 def config_file(path: Path | None = None) -> Path | None:
-    """Return the path of the settings file: `path`, the value of `HEADRACE_CONFIG`, or `./headrace.toml` if
-    it exists."""
+    """Return the path of the settings file, or None.
+
+    The path is `path`, the value of `HEADRACE_CONFIG`, or `./headrace.toml` if it exists.
+    """
     if path is not None:
         return path
     named = os.environ.get(CONFIG_VARIABLE)
@@ -34,8 +36,7 @@ def config_file(path: Path | None = None) -> Path | None:
 
 
 def read_document(path: Path | None) -> dict[str, Any]:
-    """Parse the settings file without validation; return an empty document if there is no file. Raises
-    ConfigError."""
+    """Parse the settings file without validation. Empty if there is no file. Raises ConfigError."""
     file = config_file(path)
     if file is None:
         return {}

@@ -1,4 +1,4 @@
-"""Settings needed to call a service, read without importing the settings of all packages."""
+"""Reads the settings that a call of a service needs, without importing the settings of all packages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _HIGHEST_PORT: Final = 65_535
 
 
 def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
-    """Return the addresses of the service and the credentials. Return None if the full settings must be
-    loaded, because environment variables set keys, or because the sections `api` and `commands` contain
-    invalid or unusual values. Other sections are ignored. Raises ConfigError for an unreadable file,
-    InvalidRequest for an invalid address."""
+    """Return addresses and credentials, or None if the full settings must be loaded.
+
+    The full settings are required if environment variables set keys, or if the sections `api` and `commands`
+    have invalid or unusual values. Raises ConfigError for an unreadable file; InvalidRequest for an invalid
+    address.
+    """
     if any(variable.startswith(PREFIX) and variable not in NOT_SETTINGS for variable in os.environ):
         return None
     document = read_document(config)
@@ -47,6 +49,6 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Return a section of the settings; empty if it is missing, None if it is not a table."""
+    """Return a section of the settings: empty if it is missing, None if it is not a table."""
     found = document.get(name, {})
     return found if isinstance(found, dict) else None

@@ -23,7 +23,7 @@ _COSTS: Final = (
 
 
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return one row per change. For a new definition, return one row per field that is set."""
+    """Return one row per change, or per field of a new definition."""
     rows: list[Mapping[str, Any]] = []
     for change in changes:
         is_new = change["before"] is None and isinstance(change["after"], Mapping)
@@ -38,7 +38,10 @@ def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
 
 
 def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
-    """Print the changes and effects of a dry run. `would`: verb for the title, such as "would change"."""
+    """Print the changes and effects of a dry run.
+
+    `would`: verb for the title, such as "would change".
+    """
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return
@@ -95,8 +98,7 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
 
 
 def print_tasks(answer: Mapping[str, Any]) -> None:
-    """Print the tasks that a plan adds or removes. Instances of earlier versions do not report these
-    tasks."""
+    """Print the tasks that a plan adds or removes. Older instances do not report them."""
     if answer.get("task_changes"):
         print_table("tasks", ["task", "change", "reason"], answer["task_changes"])
 

@@ -26,10 +26,10 @@ def wait_until(
     most_lag: int = 0,
     sleep: Callable[[float], None] | None = None,
 ) -> None:
-    """Poll a datastream until the condition is met. If no instance is reachable, polling continues.
+    """Poll a datastream until a condition is met. Polling continues while no instance is reachable.
 
-    Raises TimedOut with the unmet requirement, and NotFound if the datastream does not exist and the
-    condition is not its deletion.
+    Raises TimedOut with the unmet requirement. Raises NotFound if the datastream does not exist, unless the
+    condition is its deletion.
     """
     lacking = unmet_at_deadline(
         lambda: unmet_condition(client, path, condition, most_lag), timeout_seconds, sleep
@@ -39,8 +39,10 @@ def wait_until(
 
 
 def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
-    """Wait until all datastreams are deleted, with one common timeout. For each datastream that remains,
-    return the reason by name."""
+    """Wait until all datastreams are deleted. Return the reason for each that remains.
+
+    `timeout_seconds`: for all datastreams together.
+    """
     end, found = time.monotonic() + timeout_seconds, {}
     for name in names:
         left = max(0.0, end - time.monotonic())
@@ -52,8 +54,7 @@ def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seco
 
 
 def unmet_condition(client: RestClient, path: str, condition: WaitCondition, most_lag: int) -> str:
-    """Return the unmet requirement as text; empty if the condition is met. Raises the errors of
-    `RestClient.get`."""
+    """Return the unmet requirement, empty if the condition is met. Raises the errors of `RestClient.get`."""
     if condition is WaitCondition.DELETED:
         try:
             return f"it is {client.get(path)['status']}"
@@ -75,8 +76,10 @@ def unmet_condition(client: RestClient, path: str, condition: WaitCondition, mos
 
 
 def _lagging_partitions(found: Mapping[str, Any], most_lag: int | None) -> str:
-    """Return the reason why partitions do not meet the condition; empty if all do. `most_lag`: maximum lag in
-    records; None if the lag does not matter."""
+    """Return why partitions do not meet the condition, empty if all do.
+
+    `most_lag`: maximum lag in records; None if the lag does not matter.
+    """
     if not found["is_complete"]:
         return f"no response from {', '.join(found['silent_instances']) or 'a leader'}"
     partitions = found["partitions"]

@@ -1,8 +1,7 @@
-"""Computation and application of the differences between definition files and a service, for `headrace
-apply`.
+"""Computes and applies the differences between definition files and a service, for `headrace apply`.
 
-Each step sends the ETag of the compared version, so that the service rejects the step if the datastream has
-changed since then.
+Each step sends the ETag of the compared version. The service rejects the step if the datastream has changed
+since then.
 """
 
 from __future__ import annotations
@@ -31,8 +30,10 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class PruneScope:
-    """Selection of the datastreams to delete if no file defines them: by owner, by metadata labels, or both.
-    Damaged datastreams and datastreams that are already being deleted are never selected."""
+    """Selection of datastreams to delete if no file defines them: by owner, by labels, or both.
+
+    Damaged datastreams, and those that are being deleted, are never selected.
+    """
 
     owner: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -47,8 +48,11 @@ class PruneScope:
 
 @dataclass(frozen=True)
 class DatastreamChange:
-    """A change of one datastream. `version`: ETag of the compared version. `definition`: definition in the
-    file or, for a deletion, the current definition. `plan`: result of the dry run."""
+    """A change of one datastream.
+
+    `version`: ETag of the compared version. `definition`: definition in the file, or the current definition
+    for a deletion. `plan`: result of the dry run.
+    """
 
     kind: StepKind
     name: str
@@ -59,8 +63,8 @@ class DatastreamChange:
 
 @dataclass(frozen=True)
 class DatastreamDifference:
-    """Changes in the order of execution, names of unchanged datastreams, and the reason for each rejected
-    datastream by name."""
+    """Changes in the order of execution, names of unchanged datastreams, and reasons of rejected
+    datastreams."""
 
     steps: tuple[DatastreamChange, ...]
     unchanged: tuple[str, ...]
@@ -74,7 +78,9 @@ class DatastreamDifference:
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
 ) -> DatastreamDifference:
-    """Do a dry run of each definition, and return the changes. `scope`: None to delete nothing.
+    """Do a dry run of each definition, and return the changes.
+
+    `scope`: datastreams that may be deleted, or None.
 
     Raises Unreachable; other errors are returned in `refused`.
     """
@@ -99,8 +105,8 @@ def find_difference(
 
 
 def _step_of(client: RestClient, wanted: Manifest) -> DatastreamChange | None:
-    """Return the change that a definition requires; None if it requires none. Raises HeadraceError if the
-    service rejects the definition."""
+    """Return the change that a definition requires, or None. Raises HeadraceError if the service
+    rejects it."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
         tries -= 1

@@ -170,7 +170,7 @@ _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     **{field.flag: field.place for field in FIELDS if field.may_change and not field.required},
     "objective-ms": ("objective",),
 }
-"""Options whose fields can be unset, with their paths. Any other name to unset is a metadata key."""
+"""Options whose fields can be unset, with their paths. Any other name is a metadata key."""
 _FORMER: Final = frozenset(field.flag for field in FIELDS if field.is_former)
 
 
@@ -180,7 +180,7 @@ def unset_names() -> str:
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:
-    """Return a decorator that replaces `**options` of a command with one option for each settable field."""
+    """Return a decorator that replaces `**options` of a command with one option per field."""
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
@@ -205,9 +205,10 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
 
 def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the given options and metadata as a partial definition. `options`: values by name; None if an
-    option is not given. `pairs`: metadata as `KEY=VALUE`. Raises InvalidRequest for an invalid pair or
-    value."""
+    """Return options and metadata as a partial definition. Raises InvalidRequest.
+
+    `options`: values by name, None if not given. `pairs`: metadata as `KEY=VALUE`.
+    """
     found: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None and value != []:
@@ -227,8 +228,10 @@ def _nested(place: Sequence[str], value: object) -> dict[str, Any]:
 
 
 def patch_of(options: Mapping[str, Any], pairs: Sequence[str], unset: Sequence[str]) -> dict[str, Any]:
-    """Return a merge patch that sets the given options and metadata (see `document_of`) and removes the
-    fields in `unset`. Raises InvalidRequest if the patch is empty or a pair is invalid."""
+    """Return a merge patch that sets options and metadata, and removes the fields in `unset`.
+
+    Raises InvalidRequest if the patch is empty or a pair is invalid.
+    """
     patch = document_of(options, pairs)
     for place in sorted((_UNSET.get(name, ("metadata", name)) for name in unset), key=len, reverse=True):
         *parents, field = place

@@ -15,13 +15,15 @@ STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _STATE: Final = ("status", "problem", "pauses", "halt", "planning")
-"""Fields of a GET response that are not part of the definition and are therefore ignored."""
+"""Fields of a GET response that are ignored, because they are not part of the definition."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A definition in a file, without the state fields that GET responses contain. `where`: file and document
-    number."""
+    """A definition in a file, without the fields that only GET responses contain.
+
+    `where`: file and document number.
+    """
 
     name: str
     where: str
@@ -29,8 +31,10 @@ class Manifest:
 
 
 def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
-    """Read the definitions in order from files, from the files in folders, and from stdin (`-`). Raises
-    InvalidRequest with all problems, and OSError."""
+    """Read the definitions from files, folders and stdin (`-`), in order.
+
+    Raises InvalidRequest with all problems, and OSError.
+    """
     found: dict[str, Manifest] = {}
     wrong: list[str] = []
     for path in paths:
@@ -51,8 +55,10 @@ def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
 
 
 def documents_of(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the location and content of each document in a file, in the files of a folder, or in stdin (`-`).
-    Raises InvalidRequest, OSError."""
+    """Yield the location and content of each document in a file, a folder, or stdin (`-`).
+
+    Raises InvalidRequest, OSError.
+    """
     for file in _files(path):
         text = read_stdin() if str(file) == STDIN else _text(file)
         documents = read_documents(text, str(file), is_json=file.suffix == ".json")

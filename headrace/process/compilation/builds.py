@@ -1,6 +1,6 @@
 """Builds of the data plane, one for each version of the sources.
 
-If several processes build at the same time, one process compiles and the others wait.
+If several processes build at the same time, one of them compiles and the others wait.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from headrace.process.machine_code import HOME, build_folder, is_built
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
-"""Exit codes of `build` and `check`. `check` exits with FAILED if the build is missing although it is
-possible on this machine."""
+"""Exit codes of `build` and `check`.
+
+`check` returns FAILED if the build is missing although this machine can create it.
+"""
 
 
 def check(home: Path = HOME) -> int:
-    """Return DONE if the build exists, NO_COMPILER if there is no compiler to create it, and otherwise
-    FAILED."""
+    """Return DONE if the build exists, NO_COMPILER if it cannot be created, and FAILED otherwise."""
     if is_built(home):
         return DONE
     compiler = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
@@ -37,8 +38,10 @@ def check(home: Path = HOME) -> int:
 
 
 def build(home: Path = HOME) -> int:
-    """Compile the data plane unless the build exists, and return an exit code. Errors are printed on
-    stderr."""
+    """Compile the data plane unless the build exists. Return an exit code.
+
+    Errors are printed on stderr.
+    """
     if check(home) != FAILED:
         return check(home)
     with _one_at_a_time(build_folder(home).parent):
@@ -70,8 +73,10 @@ def _build(home: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the compiler process. The PYTHONPATH in the environment lets Python find this
-    package before it is installed."""
+    """Return the environment of the compiler process.
+
+    The variable PYTHONPATH lets Python find this package before it is installed.
+    """
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 

@@ -24,8 +24,10 @@ from mypyc.build import mypycify
 from headrace.process.machine_code import MODULES, PER_RECORD
 
 _UNITS: Final = 3
-"""Number of units for the modules that run once per batch. There is one further unit for the modules that run
-once per record, and one for all entry points."""
+"""Number of units for the modules that run once per batch.
+
+There is one more unit for the modules that run once per record, and one for all entry points.
+"""
 _PER_RECORD: Final = "-O1"
 _PER_BATCH: Final = "-Og"
 _FLAGS: Final = ("-w", "-fPIC", "-fwrapv", "-DNDEBUG")
@@ -61,8 +63,10 @@ def make_extensions(settings: Path, made: Path) -> None:
 
 
 def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
-    """Write each unit, and yield its file and optimization level: the largest unit first, the unit of the
-    entry points last."""
+    """Write each unit, and yield its file and optimization level.
+
+    The largest unit comes first, the unit of the entry points last.
+    """
     names = {_c_file(module) for module in PER_RECORD}
     generated = sorted(library.sources, key=os.path.getsize, reverse=True)
     per_batch = [source for source in generated if "__native_" in source and Path(source).name not in names]
@@ -78,8 +82,11 @@ def _c_file(module: str) -> str:
 
 
 def _unit(name: str, sources: Iterable[str]) -> Path:
-    """Write a C file that includes `sources`. Each entry point file of mypyc also defines an entry point for
-    its package, under the same name in every file; the unit therefore renames it."""
+    """Write a C file that includes `sources`.
+
+    Each entry point file of mypyc defines an entry point for its package under the same name, so the unit
+    renames it.
+    """
     unit = Path(f"{name}.c")
     lines = [
         f'#define PyInit___init__ package_{index}\n#include "{source}"\n#undef PyInit___init__\n'
@@ -105,8 +112,10 @@ def _link(made: Path, extension: Extension, objects: Sequence[Path]) -> None:
 
 
 def _run(tool: str, arguments: Sequence[str]) -> None:
-    """Run a build tool: the command in the environment variable `tool` or, if it is not set, the command with
-    which Python was built."""
+    """Run a build tool.
+
+    The command is the environment variable `tool`, by default the command with which Python was built.
+    """
     command = os.environ.get(tool) or str(sysconfig.get_config_var(tool))
     subprocess.run([*shlex.split(command), *arguments], check=True)
 

@@ -1,2 +1,4 @@
-"""Authentication with tokens of an OpenID Connect provider. The package `oidc` is imported only if a provider
-is configured."""
+"""Authentication with tokens of an OpenID Connect provider.
+
+This package is imported only if a provider is configured.
+"""

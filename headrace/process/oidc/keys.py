@@ -1,7 +1,7 @@
 """Public keys of a token issuer (RFC 7517), from a file or a URL.
 
-REST requests never wait for the issuer. Keys are refreshed in a separate thread with a minimum interval, and
-known keys remain in use until they are too old.
+REST requests never wait for the issuer. A separate thread refreshes the keys. Known keys remain in use until
+they are too old.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _ALGORITHMS: Final = {("RSA", None): "RS256", ("EC", "P-256"): "ES256"}
-"""Algorithm by key type and curve. Other key types, including symmetric keys, are not accepted."""
+"""Algorithm by key type and curve. Other key types, including symmetric keys, are rejected."""
 _LEAST_RSA_BITS: Final = 2_048
 _LARGEST: Final = 1_000_000
 _KID_SHOWN: Final = 100
 AGAIN_SECONDS: Final = 30.0
-"""Minimum time between requests to the issuer, so that tokens with unknown key ids cannot cause many
-requests."""
+"""Minimum seconds between requests to the issuer.
+
+Without this limit, tokens with unknown key ids could cause many requests.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,11 @@ class PublicKey:
 
 
 class IssuerKeys:
-    """Cached keys of the issuer. Thread-safe. `read`: returns the key set; raises HeadraceError or OSError.
-    `most_seconds`: maximum age of the keys; they are refreshed after a tenth of this time."""
+    """Cached keys of the issuer. Thread-safe.
+
+    `read`: returns the key set; raises HeadraceError or OSError. `most_seconds`: maximum age of the keys,
+    which are refreshed after a tenth of this time.
+    """
 
     def __init__(self, read: Callable[[], bytes], clock: Clock, most_seconds: float) -> None:
         self._read = read
@@ -66,9 +71,11 @@ class IssuerKeys:
                 self._is_reading = False
 
     def key(self, name: str) -> PublicKey | None:
-        """Return the key with the id `name`; None if the issuer has no such key. Raises Unreachable if no
-        keys have been read, if the keys are too old, or if the key is unknown and a refresh is in
-        progress."""
+        """Return the key with this id, or None if the issuer has no such key.
+
+        Raises Unreachable if no keys have been read, if the keys are too old, or if the key is unknown and a
+        refresh is in progress.
+        """
         now = self._clock.monotonic()
         with self._lock:
             age = now - self._read_at if self._read_at is not None else None
@@ -119,7 +126,7 @@ def public_keys(document: bytes) -> dict[str, PublicKey]:
 
 
 def _algorithm_of(document: Any) -> str:
-    """Return the algorithm of a key; empty if it is not a public signing key with a supported algorithm."""
+    """Return the algorithm of a key, empty if it is not a public signing key with a supported algorithm."""
     if not isinstance(document, dict) or not isinstance(document.get("kid"), str) or "d" in document:
         return ""
     kind, curve = document.get("kty"), document.get("crv")

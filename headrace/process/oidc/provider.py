@@ -23,8 +23,10 @@ _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
-    """Build the issuer and read its keys, which takes at most `deadline_seconds`. If the keys cannot be read,
-    later requests trigger another attempt. Raises ConfigError."""
+    """Build the issuer and read its keys within `deadline_seconds`. Raises ConfigError.
+
+    If the keys cannot be read, later requests trigger another attempt.
+    """
     read = Path(oidc.keys_file).read_bytes if oidc.keys_file else _reader(oidc)
     keys = IssuerKeys(read, clock, oidc.keys_seconds)
     keys.refresh()
@@ -50,7 +52,7 @@ def _reader(oidc: OidcSettings) -> Callable[[], bytes]:
 
 
 async def _fetched(url: str, seconds: float, context: ssl.SSLContext) -> bytes:
-    """Fetch the content of the URL, without following redirects. Raises Unreachable."""
+    """Fetch the content of a URL, without following redirects. Raises Unreachable."""
     try:
         async with asyncio.timeout(seconds):
             return await _body(url, context)

@@ -1,8 +1,8 @@
-"""Validation of JSON Web Tokens that an OpenID Connect provider has signed.
+"""Validates JSON Web Tokens of an OpenID Connect provider.
 
-A token is valid if its issuer and audience match the settings, its signature was made with a key of the
-issuer and the algorithm of that key, it has not expired, and its validity has begun. The settings assign
-roles to the groups that a token contains.
+A token must have the issuer and audience in the settings, and a signature with a key of the issuer and the
+algorithm of this key. A token must not be expired, and its validity must have begun. The settings assign
+roles to the groups in a token.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from mirror.ports import Clock
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
-"""Maximum of time claims, because floats lose precision above it. NaN and infinities fail the comparison
-too."""
+"""Maximum of time claims, because floats lose precision above it."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "invalid token: not issued by the configured issuer for this service"
@@ -31,8 +30,11 @@ _REFUSED: Final = "invalid token: not issued by the configured issuer for this s
 
 @dataclass(frozen=True, slots=True)
 class TokenRequirements:
-    """Requirements on tokens. `roles`: principal by group. `prefix`: prefix of the names of principals, which
-    distinguishes them from principals with tokens of the service."""
+    """Requirements on tokens.
+
+    `roles`: principal by group. `prefix`: prefix of the names of principals, which distinguishes them from
+    principals with tokens of the service.
+    """
 
     issuer: str
     audience: str
@@ -44,7 +46,7 @@ class TokenRequirements:
 
 
 class Issuer:
-    """A trusted issuer. Thread-safe. Satisfies `api.access.gate.TokenIssuer`."""
+    """A trusted issuer. Thread-safe. Implements `api.access.gate.TokenIssuer`."""
 
     def __init__(self, trust: TokenRequirements, keys: IssuerKeys, clock: Clock) -> None:
         self._trust = trust
@@ -63,8 +65,7 @@ class Issuer:
 
 
 def _name_of_key(token: str) -> str:
-    """Return the key id from the header of the token. The header is not verified yet. Raises
-    NotAuthenticated."""
+    """Return the key id in the unverified header of a token. Raises NotAuthenticated."""
     try:
         header = jwt.get_unverified_header(token[: _LONGEST + 1])
     except (jwt.PyJWTError, ValueError, RecursionError) as error:
@@ -77,8 +78,10 @@ def _name_of_key(token: str) -> str:
 
 
 def _claims(token: str, key: PublicKey, trust: TokenRequirements) -> dict[str, Any]:
-    """Verify the signature, issuer and audience of a token and return its claims. Times are checked
-    separately, because PyJWT does not use the clock of the service. Raises NotAuthenticated."""
+    """Verify the signature, issuer and audience of a token, and return its claims. Raises NotAuthenticated.
+
+    Times are checked separately, because PyJWT does not use the clock of the service.
+    """
     try:
         found: dict[str, Any] = jwt.decode(
             token,
@@ -99,8 +102,10 @@ def _claims(token: str, key: PublicKey, trust: TokenRequirements) -> dict[str, A
 
 
 def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
-    """Check that the token has not expired and is already valid. `now`: seconds since the epoch; `leeway`:
-    tolerance in seconds. Raises NotAuthenticated."""
+    """Check that a token has not expired and is already valid. Raises NotAuthenticated.
+
+    `now`: seconds since the epoch. `leeway`: tolerance in seconds.
+    """
     for claim in ("exp", "nbf", "iat"):
         value = claims.get(claim)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -113,8 +118,10 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
 
 
 def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Principal:
-    """Return the principal. The principal gets the highest role of its groups, and the owners of all groups
-    with that role. Raises NotAuthenticated. Pure."""
+    """Return the principal of a token. Raises NotAuthenticated. Pure.
+
+    The principal gets the highest role of its groups, and the owners of all groups with this role.
+    """
     try:
         name = bounds.line("the name", claims.get(trust.name_claim))
         given = claims.get(trust.groups_claim, [])

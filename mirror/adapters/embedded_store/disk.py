@@ -1,5 +1,4 @@
-"""File operations of the embedded store. Tests replace these operations to simulate crashes and disk errors
-after any byte."""
+"""File operations of the embedded store. Tests replace them to simulate crashes and disk errors."""
 
 from __future__ import annotations
 
@@ -14,8 +13,10 @@ class Disk:
     """Operations on real files; all raise OSError."""
 
     def create(self, path: Path) -> int:
-        """Create an empty file that only the current user can access; replace an existing file. Return the
-        file descriptor."""
+        """Create an empty file that only the current user can access, and return its file descriptor.
+
+        An existing file is replaced.
+        """
         with suppress(FileNotFoundError):
             path.unlink()
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OF_OWNER)
@@ -44,6 +45,6 @@ class Disk:
         os.ftruncate(descriptor, size)
 
     def replace(self, draft: Path, path: Path) -> None:
-        """Rename a file, replacing the file at the new path, and make the rename durable."""
+        """Rename a file durably, replacing the file at the new path."""
         os.replace(draft, path)
         sync_folder(path.parent)

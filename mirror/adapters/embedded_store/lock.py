@@ -13,8 +13,10 @@ from mirror.files import OF_OWNER
 
 
 class LockHolder(NamedTuple):
-    """Process that uses the folder, according to the lock file. An empty name or process id 0 means
-    unknown."""
+    """Process that uses the folder, according to the lock file.
+
+    An empty name, or process id 0, means unknown.
+    """
 
     instance: str
     process_id: int

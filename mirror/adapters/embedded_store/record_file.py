@@ -3,10 +3,10 @@
     file    = mark, u32 format, u32 crc32 of both, frame…
     frame   = mark, u64 index, u32 length, u32 crc32 of these three, u32 crc32 of the payload, payload
 
-A new file is written under a temporary name and then renamed, so that its first frames are always complete.
+A new file is written under a temporary name and then renamed, so its first frames are always complete.
 Appended frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged,
-and is removed. If an intact frame follows a damaged frame, the damage does not come from an interrupted write
-but from a faulty disk or a manual change, and the file is rejected.
+and is removed. If an intact frame follows a damaged frame, the cause is a faulty disk or a manual change, and
+the file is rejected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RecordFile:
         self.size = size
         """Length of the acknowledged part of the file in bytes."""
         self.is_certain = True
-        """Return False after a failed flush, because the kernel may have dropped any unflushed bytes."""
+        """False after a failed flush, because the kernel may have dropped unflushed bytes."""
 
     @classmethod
     def create(cls, disk: Disk, path: Path, payloads: Iterable[bytes]) -> RecordFile:
@@ -71,8 +71,10 @@ class RecordFile:
 
     @classmethod
     def open(cls, disk: Disk, path: Path) -> tuple[RecordFile, Frames]:
-        """Open a file, cut off an incomplete frame at its end, and return the contents. Raises OSError,
-        DamagedStore and NewerFormat."""
+        """Open a file, and remove an incomplete frame at its end.
+
+        Raises OSError, DamagedStore, NewerFormat.
+        """
         frames = read_frames(path)
         descriptor = disk.open(path)
         try:
@@ -85,8 +87,11 @@ class RecordFile:
         return cls(disk, descriptor, len(frames.payloads), frames.size), frames
 
     def append(self, payload: bytes) -> None:
-        """Append a frame; it is durable on return. After an OSError, the file may contain all or part of the
-        frame: call `take_back`, or replace the file, before the next append."""
+        """Append a frame durably.
+
+        After an OSError, the file may contain a part of the frame. Call `take_back`, or replace the file,
+        before the next append.
+        """
         before = self.size, self._index
         try:
             self._write(payload)
@@ -98,7 +103,7 @@ class RecordFile:
             raise
 
     def take_back(self) -> None:
-        """Truncate the file to remove the remains of a failed `append`. Raises OSError."""
+        """Remove the remains of a failed `append`. Raises OSError."""
         self._disk.truncate(self._descriptor, self.size)
         self._disk.sync(self._descriptor)
 
@@ -154,7 +159,7 @@ def _check_head(path: Path, data: bytes) -> None:
 
 
 def _frame_at(data: bytes, at: int, index: int, *, or_later: bool = False) -> bytes | None:
-    """Return the payload of the frame at an offset, or None if there is no intact frame."""
+    """Return the payload of the frame at an offset, or None if the frame is not intact."""
     head = data[at : at + _FRAME_HEAD.size]
     sums = data[at + _FRAME_HEAD.size : at + _FRAME_HEAD_SIZE]
     if len(sums) < 2 * _SUM.size or sums[: _SUM.size] != _sum_of(head):

@@ -20,13 +20,14 @@ from mirror.model.nodes import SessionState
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 20.0
-"""Session timeout, which limits how long a worker continues to copy after its control process has frozen. No
-other instance depends on this timeout."""
+"""Session timeout, which limits how long a worker copies after its control process has frozen."""
 
 
 class EmbeddedSession(StoreSession):
-    """Satisfies `ports.NodeStore` and the sessions of `Instance` and `Lease`. The session cannot be lost
-    while the process runs, because the store is part of the process."""
+    """Session with the embedded store. Implements `ports.NodeStore`.
+
+    The session cannot be lost while the process runs, because the store is part of the process.
+    """
 
     def __init__(
         self, store: EmbeddedStore, on_state: Callable[[SessionState], None] = lambda _: None
@@ -74,7 +75,7 @@ class EmbeddedSession(StoreSession):
 
 
 class _CopiedLog:
-    """An in-memory copy of the state that accepts changes. Satisfies `CommandLog`; used by one thread."""
+    """In-memory copy of the state that accepts changes. Implements `CommandLog`. Not thread-safe."""
 
     def __init__(self, state: State) -> None:
         self.replica = StateReplica(state)
@@ -90,9 +91,11 @@ class _CopiedLog:
 
 
 def session_on_copy(folder: Path) -> StoreSession:
-    """Return a session on an in-memory copy of the state in a folder. Another process may have the folder in
-    use. Changes through this session are not stored. Raises DamagedStore, NewerFormat; ConfigError if the
-    folder cannot be read."""
+    """Return a session on an in-memory copy of the state in a folder.
+
+    Changes are not stored, so another process may have the folder in use. Raises DamagedStore, NewerFormat;
+    ConfigError if the folder cannot be read.
+    """
     try:
         state = read_state(folder)
     except FileNotFoundError:

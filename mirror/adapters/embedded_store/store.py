@@ -1,8 +1,9 @@
-"""The embedded store: the state machine, and a file with its commands in a folder that only one process uses.
+"""The embedded store: a state machine, and a file with its commands in a locked folder.
 
-The file starts with a snapshot. Frames of commands follow; each frame contains the commands of one write. A
-command is applied to a copy of the state, written and flushed. Readers see the new state only after the
-flush. When the commands take more space than the snapshot, a new file with a new snapshot replaces the file.
+The file starts with a snapshot, which frames of commands follow. Each frame contains the commands of one
+write. A command is applied to a copy of the state, written and flushed. Readers see the new state only after
+the flush. When the commands use more space than the snapshot, the file is replaced by a new file with a new
+snapshot.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ OnCondition = Callable[[bool, str], None]
 
 @dataclass
 class _Waiting:
-    """A command that waits to be written. After the write, the object contains a result or an error."""
+    """A command that waits to be written. Afterwards, it contains a result or an error."""
 
     command: Command
     result: Result | None = None
@@ -53,21 +54,25 @@ class _Waiting:
 
 @dataclass
 class _Compaction:
-    """Decides when to write the next snapshot. `least_growth`: see `_LEAST_GROWTH`; tests use a small
-    value."""
+    """Decides when to write the next snapshot.
+
+    `least_growth`: see `_LEAST_GROWTH`.
+    """
 
     least_growth: int = _LEAST_GROWTH
     due_at: int = field(default=0)
 
     def after(self, size: int) -> None:
-        """Set the size from which further growth is measured. Called after a new file was written or could
-        not be written."""
+        """Set the size from which growth is measured. Call this after an attempt to write a new file."""
         self.due_at = size + max(size, self.least_growth)
 
 
 class EmbeddedStore:
-    """Satisfies `CommandLog`. `holder`: name of this instance, shown in the error of other processes that try
-    to open the store. `on_condition`: called when writes begin to fail or succeed again."""
+    """The embedded store. Implements `CommandLog`.
+
+    `holder`: name of this instance, for the error in other processes that try to open the store.
+    `on_condition`: callback when writes begin to fail or succeed again.
+    """
 
     def __init__(
         self,
@@ -94,7 +99,7 @@ class EmbeddedStore:
 
     @property
     def replica(self) -> StateReplica:
-        """The state after all durable commands."""
+        """State after all durable commands."""
         return self._replica
 
     @property
@@ -136,8 +141,10 @@ class EmbeddedStore:
 
     def submit(self, command: Command) -> Result:
         """Write a command, together with waiting commands of other threads. Raises Unreachable if the disk
-        fails. After this error, the command has no effect, except that it may take effect if the process ends
-        before the disk recovers."""
+        fails.
+
+        A failed command has no effect, unless the process ends before the disk recovers.
+        """
         waiting = _Waiting(command)
         with self._queue_lock:
             self._queue.append(waiting)
@@ -169,8 +176,10 @@ class EmbeddedStore:
         self._compaction.after(frames.size)
 
     def _write(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Write and publish commands; return the watches to call. On return, and also after an unexpected
-        exception, each command has a result or an error."""
+        """Write and publish commands, and return the watches to call.
+
+        Afterwards, each command has a result or an error, even after an unexpected exception.
+        """
         try:
             return self._write_all(group)
         except OSError as error:
@@ -183,8 +192,10 @@ class EmbeddedStore:
                     waiting.error = Unreachable("the coordination store was interrupted")
 
     def _write_all(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Apply and write commands, then publish the state. Rejected commands are not written. Raises
-        OSError."""
+        """Apply and write commands, and publish the state. Raises OSError.
+
+        Rejected commands are not written.
+        """
         state, written, changes = self._replica.state, list[bytes](), list[Changes]()
         for waiting in group:
             following, waiting.result = apply(state, waiting.command)
@@ -200,8 +211,10 @@ class EmbeddedStore:
         return self._replica.publish(state, changes)
 
     def _append(self, payload: bytes, following: State) -> None:
-        """Write a frame. Raises OSError. After an error, the incomplete frame is cut off, or the next frame
-        is written to a new file."""
+        """Write a frame. Raises OSError.
+
+        After an error, the incomplete frame is removed, or the next frame is written to a new file.
+        """
         if self._file is None:
             raise SessionLost("the coordination store is closed")
         if self._needs_new_file:
@@ -238,8 +251,10 @@ class EmbeddedStore:
         self._compaction.after(file.size)
 
     def _is_in_place(self) -> bool:
-        """Return whether the path still refers to the open file. The path refers to another file if an error
-        occurred after a new file was renamed to this path."""
+        """Return whether the path still refers to the open file.
+
+        The path refers to another file if an error occurred after a new file was renamed to this path.
+        """
         try:
             return self._file is not None and self._file.is_at(self._path)
         except OSError:
@@ -261,8 +276,10 @@ class EmbeddedStore:
 
 
 def read_state(folder: Path) -> State:
-    """Read the state in a folder without changing it. Raises OSError, DamagedStore, NewerFormat, and
-    FileNotFoundError if the folder contains no store."""
+    """Read the state in a folder without changing it.
+
+    Raises OSError, DamagedStore, NewerFormat; FileNotFoundError without a store.
+    """
     path = folder / FILE_NAME
     return _state_of(path, read_frames(path).payloads)
 

@@ -9,8 +9,10 @@ from mirror.client.access import ClusterAccess, access_from
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
-    """Return a cluster's settings as plain values, with secrets in plain text. Send the returned values only
-    through a pipe, and never log these values."""
+    """Return the settings of a cluster with secrets in plain text.
+
+    Send them only through a pipe, and never log them.
+    """
     document = cluster.model_dump()
     security = document["security"]
     for name in ("password", "key_password"):
@@ -25,8 +27,9 @@ def access_of(cluster: KafkaCluster) -> ClusterAccess:
 
 
 def usable_access(cluster: KafkaCluster) -> ClusterAccess:
-    """Check the token file of a cluster, and return the connection parameters. Raises ConfigError, and
-    NotAuthorized for an unreadable token file, both before any connection is opened.
+    """Return the connection parameters of a cluster after a check of its token file.
+
+    Raises ConfigError; NotAuthorized for an unreadable token file.
     """
     access = access_of(cluster)
     if access.sasl is not None and access.sasl.token is not None:

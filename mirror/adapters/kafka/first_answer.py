@@ -1,4 +1,4 @@
-"""Finds the first broker of a cluster that responds, without waiting for unresponsive brokers."""
+"""Finds the first broker that responds, without waiting for unresponsive ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, TimedOut, Unreachable
 
 _HEAD_START_SECONDS: Final = 0.25
-"""Time before the next address is tried concurrently."""
+"""Seconds before the next address is tried concurrently."""
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
 
 
 async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
-    """Wait until a broker has responded on a new connection. The cluster keeps this connection open.
+    """Wait until a broker has responded on a new connection, which remains open.
 
     Raises Unreachable if no address accepts a connection, TimedOut if no broker responds in time, and
     NotAuthorized if a broker rejects the credentials.
@@ -33,7 +33,7 @@ async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
 
 
 class _Race:
-    """Connection attempts that start one after another; a slow attempt continues while the next starts."""
+    """Concurrent connection attempts. A slow attempt continues while the next one starts."""
 
     def __init__(self, loop: Loop, cluster: Cluster) -> None:
         self.first = Promise[None]()
@@ -85,8 +85,7 @@ class _Race:
 
 
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
-    """Combine the errors into one error. The result is a permanent error if any of the errors is
-    permanent."""
+    """Combine several errors into one, which is permanent if any of them is permanent."""
     if not failures:
         return Unreachable(f"{name} has no addresses")
     worst = next((failure for failure in failures if not failure.retriable), failures[-1])

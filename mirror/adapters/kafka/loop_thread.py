@@ -1,4 +1,4 @@
-"""An event loop on its own thread, for callers on other threads that block for the result."""
+"""Event loop on its own thread, for callers on other threads that wait for results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 Job = Callable[[Loop], object]
 _MOMENT_SECONDS: Final = 0.5
 _LONGEST_WAIT: Final = 3600.0
-"""Maximum duration of an idle iteration of the loop; a new job interrupts it."""
+"""Maximum seconds of an idle iteration of the loop. A new job interrupts it."""
 
 
 class LoopThread:
@@ -50,8 +50,9 @@ class LoopThread:
         question: Callable[[Loop], Coroutine[Any, Any, _T]],
         while_waiting: Callable[[], None] | None = None,
     ) -> _T:
-        """Run a coroutine on the loop and return its result. `while_waiting`: called periodically until the
-        coroutine has ended.
+        """Run a coroutine on the loop, and return its result.
+
+        `while_waiting`: called periodically until the coroutine has ended.
 
         Raises the errors of the coroutine, and TimedOut after `seconds`. After a timeout, the coroutine
         continues, and its result is discarded.

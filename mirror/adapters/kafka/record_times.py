@@ -1,9 +1,9 @@
-"""Finds the write time of a record by offset lookups by time, without reading records.
+"""Finds the write time of a record with offset lookups by timestamp, without reading records.
 
-A broker returns the first record at or after a given time. The search repeats the lookup with later times
-until the returned record is after the position. The search converges on the newest timestamp up to the
-position. Retention depends on the same timestamp: brokers delete segments only from the start of a log, so a
-recent record prevents the deletion of all records that follow it.
+A broker returns the first record with a timestamp at or after a given time. The search repeats the lookup
+with other times, and converges on the newest timestamp up to the position. Retention depends on the same
+timestamp: brokers delete segments only from the start of a log, so a recent record prevents the deletion of
+all later records.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""Maximum age of a record, more than thirty years. A record with an older timestamp counts as a record
-without a usable timestamp."""
+"""Minimum usable timestamp. An older timestamp counts as unknown."""
 MOST_QUESTIONS: Final = 12
-"""Maximum number of lookups. Number of lookups. Each lookup reduces the ratio of the maximum to the minimum
-possible age to its square root; after 12 lookups, these ages differ by less than 0.7 %."""
+"""Maximum number of lookups.
+
+Each lookup reduces the ratio of the maximum to the minimum possible age to its square root. After 12 lookups,
+they differ by less than 0.7 %.
+"""
 
 
 class TimeSearch:
-    """Search for the write time of the record at one offset. Pure.
+    """Search for the write time of one record. Pure.
 
-    `moment`: time of the next lookup (epoch ms). `found_ms`: newest timestamp found up to the record; None if
-    no timestamp was found yet.
+    `moment`: time of the next lookup (epoch ms). `found_ms`: newest timestamp found up to the record, or
+    None.
     """
 
     def __init__(self, offset: int, now_ms: int) -> None:
@@ -42,8 +44,10 @@ class TimeSearch:
 
     @property
     def moment(self) -> int:
-        """Timestamp to look up next, in epoch ms. Its age is the geometric mean of the lowest and the highest
-        possible age."""
+        """Timestamp of the next lookup (epoch ms).
+
+        The age is the geometric mean of the minimum and the maximum possible age.
+        """
         return self._now_ms - int(sqrt(self._young * self._old))
 
     def take(self, answer: OffsetAnswer) -> None:
@@ -60,9 +64,11 @@ class TimeSearch:
 async def record_times(
     cluster: Cluster, places: Mapping[TopicPartition, int], now_ms: int
 ) -> Mapping[TopicPartition, int | None]:
-    """Return, for each partition, the newest timestamp (epoch ms) up to the first record at or after an
-    offset, or None if the timestamp cannot be determined. Omit partitions without a leader. Sends at most
-    `MOST_QUESTIONS` requests to each leader. Raises Unreachable, Refused.
+    """Return the newest timestamp up to the first record at or after each offset (epoch ms), or None if
+    unknown.
+
+    Omits partitions without a leader. Sends at most `MOST_QUESTIONS` requests to each leader. Raises
+    Unreachable, Refused.
     """
     searches = {place: TimeSearch(offset, now_ms) for place, offset in places.items()}
     pending = dict(searches)

@@ -1,5 +1,7 @@
-"""Writes records to one topic from a bounded queue. A record that cannot be written within the time limit is
-dropped."""
+"""Writes records to one topic from a bounded queue.
+
+A record that cannot be written in time is dropped.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,18 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _LINGER_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.25
-"""Time between two attempts to write."""
+"""Seconds between two attempts to write."""
 _LOOK_AGAIN_SECONDS: Final = 300.0
-"""Interval for refreshing the partition count, which may increase."""
+"""Seconds between refreshes of the partition count, which may increase."""
 _BATCH_BYTES: Final = 512 * 1024
 QUEUE_BYTES: Final = 8 * 1024 * 1024
 _RECORD_BYTES: Final = 200
-"""Memory that a queued record uses in addition to its key and value, in bytes."""
+"""Additional memory of a queued record, in bytes."""
 
 
 @dataclass(frozen=True)
 class DeliveryCalls:
-    """Callbacks, called on the loop's thread.
+    """Callbacks of a writer, called on the thread of the event loop.
 
     `delivered`: called after all replicas have stored a batch. `dropped`: called with the number of dropped
     records and the reason.
@@ -56,7 +58,7 @@ class _PendingRecord:
 
 
 class RecordWriter:
-    """Thread-safe writer. The partition of a record is chosen by the CRC-32 of its key, as in librdkafka."""
+    """Thread-safe writer. The CRC-32 of the key determines the partition of a record, as in librdkafka."""
 
     def __init__(
         self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, calls: DeliveryCalls
@@ -94,7 +96,7 @@ class RecordWriter:
         return True
 
     def close(self, deadline_seconds: float) -> int:
-        """Wait for queued records, up to the deadline. Returns the number of records not written."""
+        """Wait for queued records until the deadline. Return the number of records that were not written."""
         with self._is_empty:
             self._is_empty.wait_for(lambda: not self._count, deadline_seconds)
             left, self._is_closed = self._count, True
@@ -173,7 +175,7 @@ class RecordWriter:
     async def _pause(
         self, loop: Loop, entries: deque[_PendingRecord], error: HeadraceError, refused: int | None = None
     ) -> None:
-        """Drop records that have expired or were rejected, then pause.
+        """Drop expired and rejected records, then pause.
 
         `refused`: number of rejected records at the front; None means all.
         """

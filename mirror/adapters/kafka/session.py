@@ -1,4 +1,4 @@
-"""Connections to one cluster that are open only while requests are made."""
+"""Connections to one cluster that are open only while they are needed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from mirror.lane.memory import BufferPool, ByteBudget
 
 _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0
-"""Timeout of one request, and of all attempts of one call."""
+"""Timeout of one request, and of all attempts of one call, in seconds."""
 _REACH_SECONDS: Final = 5.0
-"""Time limit for the first response of a broker on a new connection."""
+"""Maximum seconds for the first response of a broker on a new connection."""
 _IDLE_SECONDS: Final = 60.0
 _MOMENT_SECONDS: Final = 1.0
-"""Maximum time that a call waits for the first connection attempt of another call, and minimum pause after a
-failed attempt. A healthy cluster responds much sooner."""
+"""Maximum seconds to wait for another call's connection attempt, and minimum pause after a failed attempt."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
-"""Memory for the responses of one cluster, in bytes. Responses are processed immediately. Each cluster has
-its own memory, because a cluster that stalls in the middle of a response keeps the memory occupied."""
+"""Memory for the responses of one cluster, in bytes.
+
+Each cluster has its own memory, because a cluster that stalls within a response keeps the memory occupied.
+"""
 
 
 class ClusterSession:
-    """Session with one cluster, used only on the loop's thread. The session opens with the first call, and
-    closes after a minute without calls.
+    """Session with one cluster. The session opens with the first call, and closes after a minute without
+    calls.
 
-    `access` is called each time the session opens. `request_seconds`: see REQUEST_SECONDS.
+    Use it only on the thread of the event loop. `access`: called each time the session opens.
+    `request_seconds`: see `REQUEST_SECONDS`.
     """
 
     def __init__(
@@ -66,8 +68,9 @@ class ClusterSession:
         return self._cluster is not None
 
     async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a call, and retry until success, a permanent error, or the timeout of one request. Raises the
-        errors of the call. Raises without retry if no broker is reachable.
+        """Run a call, and retry until it succeeds, fails permanently, or times out.
+
+        Raises the errors of the call. Raises at once if no broker is reachable.
         """
         until, pause = loop.now() + self._request_seconds, _FIRST_BACKOFF
         self._under_way += 1

@@ -1,4 +1,4 @@
-"""Survey of one cluster: brokers, authorized operations, settings, quotas, disk space."""
+"""Inspects a cluster: brokers, authorized operations, settings, quotas, disk space."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ _USER, _CLIENT_ID = "user", "client-id"
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """Facts about a broker. `problem`: reason why the broker is unreachable; in this case, the other fields
-    are unknown."""
+    """Facts about a broker.
+
+    `problem`: reason why the broker is unreachable. The other fields are unknown if the broker is
+    unreachable.
+    """
 
     broker: int
     address: str
@@ -50,7 +53,10 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Facts about a topic. `rights` and `settings` are None if the broker does not report them."""
+    """Facts about a topic.
+
+    `rights`, `settings`: None if the broker does not report them.
+    """
 
     name: str
     error: int
@@ -64,8 +70,10 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Facts about a cluster. `rights` and `quotas` are None if the cluster does not report them; `why`
-    contains the reasons."""
+    """Facts about a cluster.
+
+    `rights`, `quotas`: None if the cluster does not report them. `why`: reasons for missing facts.
+    """
 
     identity: str
     brokers: tuple[BrokerFacts, ...]
@@ -76,7 +84,10 @@ class ClusterFacts:
 
 
 class ClusterSurvey:
-    """Inspects one cluster with the credentials in its settings. `seconds`: timeout of a survey."""
+    """Inspects one cluster with the credentials in its settings.
+
+    `seconds`: timeout of an inspection.
+    """
 
     def __init__(self, settings: KafkaCluster, client_id: str, loop: LoopThread, seconds: float) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Reads and writes one topic with Headrace's own Kafka client, for callers on other threads."""
+"""Reads and writes one topic, for callers on other threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mirror.protocol.control.offsets import LATEST
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LONGEST_SECONDS: Final = 300.0
-"""Maximum duration of a call. Each request has a shorter timeout, so only a large topic takes this long."""
+"""Maximum seconds of a call. Each request has a shorter timeout, so only a large topic takes this long."""
 MISSING: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
@@ -36,7 +36,7 @@ def _shared_loop() -> LoopThread:
 
 
 class TopicClient:
-    """Client of one topic. The client connects with the first call, and disconnects after a minute without
+    """Client for one topic. The client connects with the first call, and disconnects after a minute without
     calls.
 
     `request_seconds`: timeout of a request, and of all retries of a call. Thread-safe.
@@ -61,9 +61,11 @@ class TopicClient:
         question: Callable[[Cluster], Coroutine[Any, Any, _T]],
         seconds: float = _LONGEST_SECONDS,
     ) -> _T:
-        """Run a call, and run it again after transient errors. Raises the errors of the call, Unreachable,
-        NotAuthorized, and TimedOut after `seconds`. After a timeout, the call continues, and its result is
-        discarded."""
+        """Run a call, and retry after transient errors.
+
+        Raises the errors of the call; Unreachable; NotAuthorized; TimedOut after `seconds`. After a timeout,
+        the call continues, and its result is discarded.
+        """
         return self._loop.ask(
             f"{operation} {self.topic}", seconds, lambda loop: self._session.ask(loop, question)
         )
@@ -129,7 +131,7 @@ class TopicClient:
 async def partition_offsets(
     cluster: Cluster, places: Collection[TopicPartition], when: int
 ) -> Mapping[TopicPartition, int]:
-    """Return the offset of each partition at a time, as in `list_offsets`, among committed records.
+    """Return the offset of each partition at a timestamp (see `list_offsets`). Only committed records count.
 
     Raises Unreachable, NotAuthorized, Refused.
     """
@@ -142,8 +144,7 @@ async def partition_offsets(
 
 
 async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
-    """Create a topic unless it exists. Raises Unreachable until the cluster has created the topic,
-    NotAuthorized, Refused."""
+    """Create a topic unless it exists. Raises NotAuthorized, Refused; Unreachable until it is created."""
     topic = wanted.name
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)

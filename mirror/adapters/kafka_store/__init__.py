@@ -1,5 +1,5 @@
-"""Coordination through two topics of a Kafka cluster, for several instances without ZooKeeper.
+"""Coordination store in two topics of a Kafka cluster.
 
-The order of the log topic decides every conflict; the state machine is `mirror/coordination/store`. Read
-`store.py`, then `session.py`, which makes the store available to other threads.
+Conflicts are resolved by the order of the log topic. The state machine is in `mirror/coordination/store`.
+Start with `store.py`, then read `session.py`, which makes the store available to other threads.
 """

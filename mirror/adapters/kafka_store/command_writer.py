@@ -1,8 +1,8 @@
-"""Writes the commands of one process to the log, in order, with its own idempotent producer.
+"""Writes the commands of one process to the log in order, with an idempotent producer.
 
 At most one batch is in flight. If it is unknown whether a batch was written, its commands fail, and the next
-batch has a higher producer epoch. The broker then rejects the earlier batch, however late it arrives. A
-failed command therefore never takes effect after a later command of the same process.
+batch has a higher producer epoch. The broker then rejects the earlier batch, even if it arrives late.
+Therefore, a failed command never takes effect after a later command of the same process.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _ProducerState:
 
 @dataclass(slots=True)
 class _Commands:
-    """Queue of commands to write, and promises of all commands whose result is still unknown."""
+    """Queue of commands to write, and promises of all commands without a result."""
 
     waiting: deque[_QueuedCommand] = field(default_factory=deque)
     results: dict[int, Promise[Result]] = field(default_factory=dict)
@@ -71,8 +71,10 @@ class _Commands:
 
 
 class CommandWriter:
-    """Writer of one process. Used on the loop's thread only. `largest_bytes`: maximum size of the records in
-    a batch."""
+    """Writer of one process. Use it only on the thread of the event loop.
+
+    `largest_bytes`: maximum size of the records in a batch.
+    """
 
     def __init__(self, cluster: Cluster, place: TopicPartition, largest_bytes: int) -> None:
         self._cluster = cluster
@@ -85,8 +87,11 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command. The promise resolves to the result when the command is read back from the log, and
-        fails with Unreachable if it is unknown whether the command was written."""
+        """Queue a command. Return a promise of its result.
+
+        The promise resolves when the command is read back from the log. The command fails with Unreachable if
+        it is unknown whether the command was written.
+        """
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
@@ -106,14 +111,14 @@ class CommandWriter:
             await rest
 
     def applied(self, command: AppliedCommand) -> None:
-        """Resolve the promise of a command that was read back from the log."""
+        """Resolve the promise of a command that was read back."""
         if command.writer == self._name:
             promise = self._queue.results.pop(command.number, None)
             if promise is not None:
                 promise.resolve(command.result)
 
     def fail_all(self, error: HeadraceError) -> None:
-        """Fail every command whose result is unknown, and discard the queue."""
+        """Fail every command without a result, and discard the queue."""
         results, self._queue.results = self._queue.results, {}
         self._queue.waiting.clear()
         for promise in results.values():
@@ -133,7 +138,7 @@ class CommandWriter:
             self._is_writing = False
 
     def _next_group(self) -> list[_QueuedCommand]:
-        """Take the next commands from the queue: as many as fit into one batch, but at least one."""
+        """Take as many commands from the queue as fit into one batch, but at least one."""
         waiting, group, size = self._queue.waiting, list[_QueuedCommand](), 0
         while waiting:
             needed = len(waiting[0].encoded) + PART_OVERHEAD + _RECORD_OVERHEAD
@@ -144,8 +149,10 @@ class CommandWriter:
         return group
 
     async def _write_group(self, group: Sequence[_QueuedCommand]) -> None:
-        """Write all parts of a group of commands. Split the parts further if the broker accepts only smaller
-        batches."""
+        """Write all parts of several commands.
+
+        The parts are split further if the broker accepts only smaller batches.
+        """
         while True:
             try:
                 for values in batches_of(self._parts_of(group), self._largest):
@@ -196,8 +203,10 @@ class CommandWriter:
         return ProducerStamp(found.producer_id, found.epoch)
 
     def _next_epoch(self) -> None:
-        """Increase the producer epoch, so that the broker rejects earlier batches of this process once it has
-        stored the next batch."""
+        """Increase the producer epoch.
+
+        After the next batch, the broker rejects earlier batches of this process.
+        """
         if self._identity is None:
             return
         former = self._identity.stamp

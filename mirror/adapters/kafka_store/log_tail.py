@@ -21,7 +21,10 @@ _WAIT: Final = FetchWait(500, "tail")
 
 
 class LogRecord(NamedTuple):
-    """A record of the partition. `value` is empty if the record has a format that this store never writes."""
+    """A record of the log.
+
+    `value`: empty if the record has a format that this store never writes.
+    """
 
     offset: int
     value: bytes | None
@@ -35,12 +38,14 @@ class ReadRecords(NamedTuple):
 
 
 class LogDiscontinued(Exception):
-    """The partition no longer continues the records read so far. The caller must load a snapshot, and then
-    read the log after the snapshot."""
+    """The partition does not continue the records that were read.
+
+    The caller must load a snapshot, and then read the log after it.
+    """
 
 
 class LogTail:
-    """Reader of one partition, positioned at the next offset. Used on the loop's thread only."""
+    """Reader of one partition. Use it only on the thread of the event loop."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
         self._cluster = cluster
@@ -50,9 +55,9 @@ class LogTail:
         self._position = offset
 
     async def read(self) -> ReadRecords:
-        """Return the next records. The result is empty if no record arrives within the fetch wait time.
+        """Return the next records. Empty if no record arrives within the fetch wait time.
 
-        Raises LogDiscontinued, Unreachable, and the error that corresponds to the broker's error code.
+        Raises LogDiscontinued, Unreachable, and the errors for error codes of the broker.
         """
         position = FetchPosition(-1, self._position, self._epoch, _STEP_BYTES)
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
@@ -108,7 +113,7 @@ async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
 
 
 def batches_of(values: list[bytes], largest: int) -> Iterator[list[bytes]]:
-    """Split values into groups of at most `largest` bytes. A larger value forms a group of its own."""
+    """Split values into groups of at most `largest` bytes. A larger value is a group by itself."""
     group: list[bytes] = []
     size = 0
     for value in values:

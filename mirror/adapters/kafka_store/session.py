@@ -28,8 +28,7 @@ from mirror.model.nodes import SessionState
 _log = logging.getLogger(__name__)
 _CLIENT_ID: Final = "headrace-coordination"
 _REQUEST_SHARE: Final = 2 / 3
-"""Timeout of one request, as a share of the session timeout. The remaining time suffices to find another
-leader."""
+"""Timeout of one request as a share of the session timeout. The rest is enough to find another leader."""
 _BUFFER_BYTES: Final = 8 * 1024 * 1024
 _MOMENT_SECONDS: Final = 2.0
 _FAREWELL_SECONDS: Final = 5.0
@@ -47,7 +46,7 @@ def coordination_cluster(
 
 
 class ThreadedLog:
-    """Access to the store from threads other than the thread of its event loop. Satisfies `CommandLog`."""
+    """Access to the store from threads other than the thread of its event loop. Implements `CommandLog`."""
 
     def __init__(self, thread: LoopThread, seconds: float, while_waiting: Callable[[], None]) -> None:
         self._thread = thread
@@ -57,7 +56,7 @@ class ThreadedLog:
 
     @property
     def replica(self) -> StateReplica:
-        """The replica. Raises SessionLost before `start` and after `stop`."""
+        """Replica of the state. Raises SessionLost before `start` and after `stop`."""
         return self.opened().replica
 
     def opened(self) -> KafkaStore:
@@ -83,7 +82,7 @@ class ThreadedLog:
 
 
 class KafkaSession(StoreSession):
-    """Satisfies `ports.NodeStore` and the sessions of `Instance` and `Lease`.
+    """Session with the store on Kafka. Implements `ports.NodeStore`.
 
     `events`: see `StoreEvents`. `while_waiting`: called periodically in every thread that waits for a result.
     """
@@ -106,8 +105,7 @@ class KafkaSession(StoreSession):
 
     @property
     def identity(self) -> SessionIdentity:
-        """The current session. Raises Unreachable while the session is suspended, and SessionLost if it was
-        lost."""
+        """Current session. Raises Unreachable while it is suspended, and SessionLost if it was lost."""
         store = self._threaded.opened()
         identity, state = store.identity, store.state
         if state is SessionState.LOST:
@@ -161,8 +159,7 @@ class KafkaSession(StoreSession):
         self.stop()
 
     def wait_for_silent_sessions(self) -> None:
-        """Wait until every other session has either sent a heartbeat or been ended after its timeout. Raises
-        TimedOut otherwise."""
+        """Wait until every other session has sent a heartbeat or has been ended. Raises TimedOut."""
         store = self._threaded.opened()
         seconds = store.longest_timeout * _JUDGED_TIMEOUTS
         self._thread.ask("waiting for silent sessions", seconds, lambda _: store.others_judged())
@@ -180,8 +177,10 @@ class KafkaSession(StoreSession):
         return self._settings.session_timeout_seconds
 
     def answer_seconds(self) -> float:
-        """Return the time between sending the last heartbeat and reading it back. If the next heartbeat has
-        waited longer than that, return its waiting time."""
+        """Return the round-trip time of the last heartbeat in seconds.
+
+        If the next heartbeat has waited longer, its waiting time is returned.
+        """
         store = self._threaded.store
         contact = store.contact if store is not None else None
         if contact is None:
@@ -189,7 +188,7 @@ class KafkaSession(StoreSession):
         return max(contact.answer_seconds, contact.waited_seconds(time.monotonic()))
 
     def is_answering(self) -> bool:
-        """Return whether a prompt response is likely."""
+        """Return whether a prompt response can be expected."""
         store = self._threaded.store
         is_connected = store is not None and store.state is SessionState.CONNECTED
         return is_connected and self.answer_seconds() < _MOMENT_SECONDS

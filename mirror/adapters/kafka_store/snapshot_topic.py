@@ -1,5 +1,7 @@
-"""Snapshots in a compacted topic. After a new snapshot, the store trims the log and deletes older
-snapshots."""
+"""Snapshots in a compacted topic.
+
+After a new snapshot, the store trims the log and deletes older snapshots.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +38,17 @@ _LARGEST_PART: Final = 512 * 1024
 
 
 class SnapshotTopic:
-    """Snapshots of one log. Used on the loop's thread only."""
+    """Snapshots of one log. Use only on the thread of the event loop."""
 
     def __init__(self, cluster: Cluster, topics: StoreTopics) -> None:
         self._cluster = cluster
         self._topics = topics
 
     async def newest_state(self) -> LogState:
-        """Return the state of the newest intact snapshot that the log continues, or an empty state if there
-        is no snapshot.
+        """Return the state of the newest usable snapshot, or an empty state if there is none.
 
-        Raises Unreachable, Refused; DamagedStore if the log was trimmed and no snapshot covers its start.
+        A snapshot is usable if it is intact and the log continues it. Raises Unreachable, Refused;
+        DamagedStore if the log was trimmed and no snapshot covers its start.
         """
         shelf = await self._shelf()
         start, end = await log_range(self._cluster, self._topics.log)
@@ -71,7 +73,7 @@ class SnapshotTopic:
         return SnapshotNote(state.next_offset, stream.size)
 
     async def clean(self) -> None:
-        """Trim the log and delete superseded snapshots, provided that two intact snapshots remain.
+        """Trim the log, and delete superseded snapshots if two intact snapshots remain.
 
         The snapshots are read back first, because the log is the only other copy of the state. Raises
         Unreachable, Refused.
@@ -86,8 +88,10 @@ class SnapshotTopic:
             await self._put([(key, None) for key in some])
 
     async def _trim(self, before: int) -> None:
-        """Delete the records of the log before an offset. A rejection by the broker is only logged, because
-        its only consequence is a longer log."""
+        """Delete the records of the log before an offset.
+
+        A rejection by the broker is only logged, because the log only becomes longer.
+        """
         place = self._topics.log
 
         async def attempt() -> None:

@@ -1,8 +1,7 @@
 """The store on Kafka: a replica that follows the log, and the session of this process.
 
-All code of this module runs on one event loop. A command is written to the log. The result of a command is
-known when the replica reads the command back. Other threads read the replica directly, and submit commands
-through `session.py`.
+All code of this module runs on one event loop. A command is written to the log, and its result is known when
+the replica reads it back. Other threads read the replica directly, and submit commands through `session.py`.
 """
 
 from __future__ import annotations
@@ -35,17 +34,21 @@ _ID_BYTES: Final = 8
 _STEPS: Final = 12
 """Number of session checks per session timeout."""
 _TOGETHER_SECONDS: Final = 0.05
-"""Delay that lets changes of other instances accumulate before they are read. All instances together write
-dozens of heartbeats per second. Reading each heartbeat separately would use several per cent of a core on
-every instance."""
+"""Seconds in which changes of other instances accumulate before they are read.
+
+All instances together write dozens of heartbeats per second. Reading each of them separately would use
+several per cent of a core on every instance.
+"""
 _PAUSE_SECONDS: Final = 0.25
 _LONG_PAUSE_SECONDS: Final = 5.0
-"""Pause in seconds after an error that is not retriable."""
+"""Seconds to wait after an error that is not retriable."""
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum growth of the log, in bytes, before a new snapshot is written."""
 _RANK_SHARE: Final = 0.5
-"""Each instance with an earlier session raises the log growth at which this instance writes a snapshot by
-this share. Normally only the instance with the earliest session writes the snapshot."""
+"""Share by which each earlier session increases the log growth at which this instance writes a snapshot.
+
+Normally, only the instance with the earliest session writes snapshots.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,11 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class StoreEvents:
-    """Callbacks, called on the loop's thread; they must only enqueue. `on_trouble`: called with an error that
-    prevents the use of the log (temporarily, if the error is retriable), and with None when the log is usable
-    again."""
+    """Callbacks, called on the thread of the event loop. They must only enqueue.
+
+    `on_trouble`: called with an error that prevents the use of the log (temporarily, if it is retriable), and
+    with None when the log is usable again.
+    """
 
     on_state: Callable[[SessionState], None] = lambda _: None
     on_trouble: Callable[[HeadraceError | None], None] = lambda _: None
@@ -70,7 +75,10 @@ class StoreEvents:
 
 @dataclass(slots=True)
 class _Followed:
-    """The log since it was last loaded. `growth`: bytes since the latest snapshot."""
+    """State of the log since it was last loaded.
+
+    `growth`: bytes since the latest snapshot.
+    """
 
     topics: StoreTopics
     state: LogState
@@ -106,7 +114,8 @@ class LogTrouble:
 
 
 class KafkaStore:
-    """One replica and one session. Used on the loop's thread only, except `replica`, `identity` and `state`.
+    """A replica and a session. Use it only on the thread of the event loop, except `replica`, `identity` and
+    `state`.
 
     After a session is lost, a new session is opened as soon as the log is usable again.
     """
@@ -137,12 +146,12 @@ class KafkaStore:
 
     @property
     def contact(self) -> SessionContact | None:
-        """Contact times of the current session; None if there is no session."""
+        """Contact times of the current session, or None without a session."""
         return self._contact
 
     @property
     def log_state(self) -> LogState | None:
-        """State of the log as last read; None before it was loaded."""
+        """State of the log as last read, or None before it was loaded."""
         return self._followed.state if self._followed is not None else None
 
     def start(self) -> None:
@@ -151,22 +160,27 @@ class KafkaStore:
         self._step()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Write a command. The promise resolves to the result of the command, or fails with Unreachable.
-        Raises Unreachable while the log is not loaded."""
+        """Write a command, and return a promise of its result. Raises Unreachable while the log is not
+        loaded.
+
+        The promise may fail with Unreachable.
+        """
         if self._followed is None or self._is_closed:
             raise self._unusable()
         return self._followed.writer.submit(command)
 
     async def sync(self) -> None:
-        """Wait until the replica contains all commands written before this call, and until failed commands of
-        this process can no longer take effect. Raises Unreachable, SessionLost."""
+        """Wait until the replica contains all commands that were written before this call.
+
+        Failed commands of this process can then no longer take effect. Raises Unreachable, SessionLost.
+        """
         contact = self._contact
         if contact is None:
             raise SessionLost("the session with the coordination store has ended")
         await self.submit(Heartbeat(self.identity.name, contact.send(self.loop.now())))
 
     async def end_session(self) -> None:
-        """End the session, and do not open another session. Raises Unreachable."""
+        """End the session without opening another one. Raises Unreachable."""
         self._is_leaving = True
         if self._contact is not None:
             self._contact, self.state = None, SessionState.LOST
@@ -180,7 +194,7 @@ class KafkaStore:
         self._cluster.close()
 
     async def others_judged(self) -> None:
-        """Wait until every session in the loaded log has sent another heartbeat or has been ended."""
+        """Wait until every other session has sent another heartbeat or has been ended."""
         while self._followed is None or self._observer.unheard:
             await self.loop.sleep(self._options.session_timeout_seconds / _STEPS)
 
@@ -191,7 +205,7 @@ class KafkaStore:
 
     @property
     def trouble(self) -> HeadraceError | None:
-        """Error that currently prevents the use of the log; None if there is none."""
+        """Error that prevents the use of the log, or None."""
         return self._trouble.error
 
     def _unusable(self) -> Unreachable:
@@ -249,8 +263,7 @@ class KafkaStore:
         self._judge_session()
 
     def _discontinue(self, reason: str) -> None:
-        """Stop using the log, and fail commands in flight. Whether the failed commands took effect is
-        unknown."""
+        """Stop using the log, and fail all commands in flight, whose effect is unknown."""
         followed, self._followed = self._followed, None
         if followed is not None:
             followed.writer.fail_all(Unreachable(f"the coordination log was interrupted: {reason}"))
@@ -269,8 +282,7 @@ class KafkaStore:
                 await followed.writer.rest(_TOGETHER_SECONDS)
 
     def _apply(self, followed: _Followed, found: ReadRecords) -> None:
-        """Apply records, publish the new state, and only then resolve the promises of waiting callers. Raises
-        NewerFormat."""
+        """Apply records, publish the new state, then resolve the promises. Raises NewerFormat."""
         log, applied, changes = followed.state, list[AppliedCommand](), list[Changes]()
         for record in found.records:
             try:
@@ -313,8 +325,10 @@ class KafkaStore:
     # Session
 
     def _step(self) -> None:
-        """Send a heartbeat if one is due, end silent sessions, and update the state of our own session.
-        Schedule the next call."""
+        """Send a heartbeat if one is due, end silent sessions, and update the state of the session.
+
+        Schedules the next call.
+        """
         if self._is_closed:
             return
         self.loop.call_later(self._options.session_timeout_seconds / _STEPS, self._step)
@@ -382,8 +396,10 @@ class KafkaStore:
             call_watches(self.replica.forget(self.identity.name))
 
     def _end_silent_sessions(self, now: float) -> None:
-        """End sessions that sent no heartbeat for their timeout. Do nothing unless our own session is
-        certainly alive."""
+        """End sessions without a heartbeat for their timeout.
+
+        Does nothing unless the session of this process is certainly alive.
+        """
         if self.state is not SessionState.CONNECTED:
             return
         self._ending = {name: promise for name, promise in self._ending.items() if not promise.is_done}

@@ -15,8 +15,10 @@ from mirror.client.event_loop import Loop
 
 
 class SharedStoreFacts(NamedTuple):
-    """Offsets of the log, and the lower replication factor of the two topics. `missing`: topics that the
-    first instance will create; the other fields are then 0."""
+    """Offsets of the log, and the lower replication factor of the two topics.
+
+    `missing`: topics that the first instance will create. If there are any, the other fields are 0.
+    """
 
     missing: tuple[str, ...] = ()
     start: int = 0

@@ -1,7 +1,7 @@
-"""The two topics of the store: created on first use, and checked whenever an instance starts to read.
+"""Creates the two topics of the store on first use, and checks them when an instance starts.
 
 Acknowledged commands must survive the loss of a broker. Retention must not delete commands; only
-`DeleteRecords` requests do.
+`DeleteRecords` requests may.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SNAPSHOTS: Final = {
 }
 _BEING_CREATED: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE)
 _BATCH_MARGIN: Final = 4 * 1024
-"""Overhead of a batch in addition to its records, in bytes."""
+"""Size of a batch without its records, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ async def _create(cluster: Cluster, name: str, settings: Mapping[str, str], repl
 
 
 def _check_metadata(cluster: Cluster, name: str) -> None:
-    """Raise an error unless the topic has exactly one partition, with a leader."""
+    """Raise an error unless the topic has exactly one partition with a leader."""
     topic = cluster.topics[name]
     if topic.error in _BEING_CREATED:
         raise Unreachable(f"topic {name} of {cluster.name} is being created")

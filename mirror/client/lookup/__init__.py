@@ -1,1 +1,1 @@
-"""Lookups at the leaders of partitions. Imports only the event loop and `mirror.protocol`."""
+"""Finds coordinators, and offsets at partition leaders. Imports only the event loop and `mirror.protocol`."""

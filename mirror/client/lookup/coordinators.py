@@ -1,4 +1,4 @@
-"""Coordinators of groups and transactional ids."""
+"""Finds and caches coordinators of groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Brokers(Protocol):
 
 
 class Coordinators:
-    """Cache of coordinators, by the kind of the key (group or transactional id) and the key."""
+    """Cache of coordinators.
+
+    The keys consist of a kind (group or transactional id) and a name.
+    """
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
@@ -89,7 +92,10 @@ class Coordinators:
         return answer
 
     async def find(self, kind: int, key: str) -> int:
-        """Return the broker id of the coordinator. Combines lookups. Raises Unreachable, NotAuthorized."""
+        """Return the broker id of a coordinator. Raises Unreachable, NotAuthorized.
+
+        Concurrent lookups are combined.
+        """
         known = self._known.get((kind, key))
         if known is not None:
             return known

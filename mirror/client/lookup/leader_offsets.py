@@ -32,7 +32,7 @@ class Leaders(Protocol):
         ...
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return (broker, leader epoch)."""
+        """Return the broker id of the leader and the leader epoch."""
         ...
 
     async def ask(self, call: Call[T], broker: int | None = None) -> T:
@@ -48,7 +48,7 @@ def by_time(*, committed: bool) -> OffsetCall:
 async def ask_leaders(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
-    """Send one request to every leader, concurrently; return the error codes for which a retry may help."""
+    """Send one request to every leader, concurrently. Return the error codes for which a retry may help."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

@@ -24,27 +24,30 @@ _FIRST_STATUSES: Final = frozenset(
 
 
 class RouteCheck(Protocol):
-    """Checks a new datastream against existing datastreams, and identifies clusters."""
+    """Compares a new datastream with existing datastreams, and identifies their clusters."""
 
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may denote the cluster: all aliases except those of clusters known to be
+        """Return the aliases that may refer to a cluster, except those of clusters that are known to be
         different.
 
-        `identity`: id that the cluster will have.
+        `identity`: future id of the cluster.
         """
         ...
 
     def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
-        """Return, for each datastream, the partition counts of its selected topics; empty if its source does
-        not respond.
+        """Return the selected topics and their partition counts for each datastream.
+
+        Empty for a datastream whose source does not respond.
         """
         ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Raise InvalidRequest if the datastream must not be copied. `former`: the definition before a
-        change."""
+        """Raise InvalidRequest if the datastream must not be copied.
+
+        `former`: the definition before a change.
+        """
         ...
 
 
@@ -52,7 +55,7 @@ class RouteCheck(Protocol):
 class DefinitionChecks:
     """Validation of definitions.
 
-    `admission`: rules for single definitions. `routes`: check against the other datastreams.
+    `admission`: rules for a single definition. `routes`: rules for the combination of datastreams.
     """
 
     admission: Admission
@@ -60,12 +63,12 @@ class DefinitionChecks:
     clock: Clock
 
     def quota_owner(self, datastream: Datastream) -> str | None:
-        """Return the owner whose quota applies to a datastream, or None if no quota applies."""
+        """Return the owner whose quota applies to a datastream, or None without a quota."""
         owner = datastream.metadata.get(OWNER, "")
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
-        """Return the names of guards that detect concurrent changes related to the given datastreams."""
+        """Return the names of the guards that detect concurrent changes of related datastreams."""
         owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
         return frozenset(
             {f"group {datastream.group}" for datastream in datastreams}
@@ -73,7 +76,9 @@ class DefinitionChecks:
         )
 
     def created(self, command: CreateDatastream, others: Sequence[Datastream], principal: str) -> Datastream:
-        """Return the definition that a creation stores. `principal`: as in `Admission.check`.
+        """Check a new datastream, and return the definition to store.
+
+        `principal`: as in `Admission.check`.
 
         Raises InvalidRequest and KeyReused.
         """
@@ -117,7 +122,7 @@ class DefinitionChecks:
     ) -> None:
         """Check a change. Raises IllegalTransition, InvalidRequest, QuotaExceeded.
 
-        `there`: all stored datastreams. `after`: definitions after all changes of the same call, by name.
+        `there`: all stored datastreams. `after`: definitions by name, after all changes of the same call.
         """
         before, new = command.before.datastream, command.after
         if before.status is DatastreamStatus.DELETING:
@@ -140,8 +145,10 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Raise InvalidRequest if the principal lacks rights on the clusters with the given ids. Raise
-        IllegalTransition if a datastream of another owner uses the same address."""
+        """Check the rights of the principal on clusters with the given ids. Raises InvalidRequest.
+
+        Raises IllegalTransition if a datastream of another owner uses the same address.
+        """
         addresses = {cluster: identity for cluster, identity in identities.items() if is_address(cluster)}
 
         def same_as(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:

@@ -13,7 +13,7 @@ from mirror.wording import counted
 
 
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
-    """Check routes and limits within a group. Raises InvalidRequest.
+    """Check the clusters and task limits of the members of a group. Raises InvalidRequest.
 
     All members must have the same source, because lanes are identified by group and partition.
     """
@@ -34,7 +34,10 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
 
 
 def check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
-    """Check the consumer group of a datastream, which cannot be changed later. Raises InvalidRequest."""
+    """Check the consumer group of a new member. Raises InvalidRequest.
+
+    The consumer group cannot be changed later.
+    """
     for other in others:
         theirs = other_consumer_group(new, other) if other.group == new.group else ""
         if theirs:

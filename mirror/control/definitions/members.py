@@ -1,4 +1,4 @@
-"""Atomic changes of all datastreams that share tasks."""
+"""Atomic changes of a group of datastreams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class Groups:
-    """The use cases of whole groups, for one caller. `known`: definition cache of `Control`."""
+    """Operations on whole groups, for one caller.
+
+    `known`: definition cache of `Control`.
+    """
 
     definitions: DefinitionStore
     known: DefinitionCache
@@ -32,7 +35,7 @@ class Groups:
     clock: Clock
 
     def members(self, group: GroupName) -> tuple[StoredDatastream, ...]:
-        """Return the current members of a group that are not being deleted, by name.
+        """Return the members of a group by name, except members that are being deleted.
 
         Includes all writes that other instances have completed. Raises NotFound if the group has no members,
         DamagedState if a member is unreadable.
@@ -70,8 +73,8 @@ class Groups:
         raise VersionConflict(f"datastreams of {command.group} were modified concurrently", advice=READ_AGAIN)
 
     def expected(self, command: ChangeGroup) -> tuple[tuple[StoredDatastream, Datastream], ...]:
-        """Return the members of the group with their definitions after the command, for a dry run. Raises the
-        errors of `change`."""
+        """Return each member with its definition after the command, for a dry run. Raises the errors of
+        `change`."""
         stored = self.members(command.group)
         for stored_definition in stored:
             self.caller.check(

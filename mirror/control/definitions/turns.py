@@ -1,5 +1,4 @@
-"""Locks that serialize creations by the same owner in this process, so that few creations need a second
-check."""
+"""Serialises concurrent creations by the same owner, so that few of them must be checked again."""
 
 from __future__ import annotations
 
@@ -17,7 +16,10 @@ class OwnerLocks:
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def of(self, owner: str | None) -> AbstractContextManager[object]:
-        """Return the lock of an owner. Without an owner, return a context manager that never waits."""
+        """Return the lock of an owner.
+
+        If `owner` is None, returns a context manager that never waits.
+        """
         if owner is None:
             return contextlib.nullcontext()
         with self._mutex:

@@ -1,8 +1,7 @@
-"""Partitions that existed when a datastream was first planned.
+"""Partitions that existed when a datastream was first planned. Pure.
 
-Only the first partitions may start at the end of their log. All records of partitions that are added later
-were written after the datastream was created, so these partitions are copied from the start of their log.
-Pure.
+Only these partitions may start at the end of their log. A partition that is added later contains only records
+written after the datastream was created, so it is copied from the start of its log.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ from mirror.model.topics import TopicPartition, TopicSelection
 
 @dataclass(frozen=True)
 class FirstPartitions:
-    """Partition counts by topic. `since_ms`: creation time of the datastream, 0 if unknown. `selection`:
-    topic selection of the datastream at that time."""
+    """Initial partition counts by topic.
+
+    `since_ms`: creation time of the datastream, 0 if unknown. `selection`: topic selection of the datastream
+    at that time.
+    """
 
     since_ms: int
     selection: TopicSelection
     counts: Mapping[str, int]
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether the partition existed when the datastream was first planned."""
+        """Return whether the partition is an initial partition."""
         return partition.partition < self.counts.get(partition.topic, 0)
 
 
@@ -43,11 +45,12 @@ def begins_at_end(datastream: Datastream) -> bool:
 def first_partitions(
     datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
 ) -> FirstPartitions:
-    """Return the record to store. `topics`: partition counts of all source topics. `known`: the stored
-    record, None if there is none.
+    """Return the initial partitions to store.
 
-    A datastream that is created again with the same name gets a new record. If an update selects further
-    topics, these are added to the record.
+    `topics`: partition counts of all source topics. `known`: stored initial partitions, or None.
+
+    A recreated datastream with the same name gets new initial partitions. Topics that an update selects are
+    added.
     """
     selection = datastream.selection
     selected = {topic: count for topic, count in topics.items() if selection.matches(topic)}
@@ -60,8 +63,11 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane with the start position for its partition. `first`: the recorded partitions. At the
-    first start, `first` is None or belongs to an earlier datastream with the same name."""
+    """Return the lane with the start position of its partition.
+
+    `first`: stored initial partitions. At the first start, `first` is None or belongs to an earlier
+    datastream with the same name.
+    """
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

@@ -27,21 +27,28 @@ _DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError
 
 
 class FirstPartitionsStore:
-    """Stored partitions of each datastream that starts at the end of the log: one record per datastream.
-    Thread-safe; only the leader writes."""
+    """Initial partitions of each datastream that starts at `latest`, in the coordination store.
+
+    Thread-safe; only the leader writes.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._recorded: dict[DatastreamName, tuple[int, TopicSelection]] = {}
 
     def of(self, datastream: Datastream) -> FirstPartitions | None:
-        """Return the record of a datastream; None if no record is stored or needed. An unreadable record
-        counts as empty, because copying too many records is better than skipping some."""
+        """Return the initial partitions of a datastream, or None if none are stored or needed.
+
+        An unreadable node counts as empty, because copying too many records is better than skipping some.
+        """
         return self._read(datastream)[0] if begins_at_end(datastream) else None
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
-        """Record the partitions of a source before the datastream is planned, unless they are already
-        recorded. Raises VersionConflict, and InvalidRequest if the record is too large for a node."""
+        """Store the initial partitions of a datastream before it is planned.
+
+        Does nothing if they are already stored. Raises VersionConflict; InvalidRequest if they do not fit
+        into a node.
+        """
         state = since_of(datastream), datastream.selection
         if self._recorded.get(datastream.name) == state:
             return
@@ -66,7 +73,7 @@ class FirstPartitionsStore:
         znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
 
     def forget(self, name: DatastreamName) -> None:
-        """Remove the record of a deleted datastream."""
+        """Remove the initial partitions of a deleted datastream."""
         self._recorded.pop(name, None)
         with suppress(NotFound):
             self._nodes.delete(_path(name))

@@ -24,15 +24,20 @@ _log = structlog.get_logger(__name__)
 
 
 class LostStore:
-    """Lost definitions in the store, by name. Thread-safe; every instance may publish and remove."""
+    """Lost definitions in the coordination store, by name. Thread-safe.
+
+    Every instance may publish and remove definitions.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._deletions = Deletions(nodes)
 
     def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
-        """Return all lost definitions, sorted by name. Damaged definitions are omitted and logged. The watch
-        fires when a definition is added or removed."""
+        """Return all lost definitions, sorted by name. Damaged definitions are logged and omitted.
+
+        `watch`: fires when a definition is added or removed.
+        """
         children = self._nodes.children(znodes.LOST, watch)
         present = (
             self._nodes.read_present([f"{znodes.LOST}/{child}" for child in children]) if children else {}
@@ -57,11 +62,10 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions, except definitions that were deleted; return False if the call must be
-        repeated.
+        """Store lost definitions, unless they were deleted. Return False if the call must be repeated.
 
-        If two definitions have the same name, the definition that was created later is kept. A definition
-        that another instance drops at the same time is not stored.
+        Of two definitions with the same name, the one that was created later is kept. A definition that
+        another instance drops at the same time is not stored.
         """
         return sum(self._publish(datastream) for datastream in datastreams) == len(datastreams)
 
@@ -85,8 +89,10 @@ class LostStore:
             self._nodes.delete(_path(name))
 
     def forget(self, lost: StoredDatastream) -> None:
-        """Drop a lost definition permanently. Instances that still have the definition in memory then
-        consider it deleted. Raises NotFound, VersionConflict."""
+        """Drop a lost definition permanently. Raises NotFound, VersionConflict.
+
+        Instances that still have the definition in memory then treat it as deleted.
+        """
         datastream = lost.datastream
         for attempt in range(_ATTEMPTS):
             deletion = self._deletions.changes(datastream.name, created_ms_of(datastream))

@@ -1,5 +1,4 @@
-"""Recreates the records that a restored datastream needs, and that the store lost together with its
-definition."""
+"""Recreates the nodes of a restored datastream that the store lost together with its definition."""
 
 from __future__ import annotations
 
@@ -18,22 +17,27 @@ _ATTEMPTS: Final = 5
 
 
 class RestoredRecords:
-    """Writes the records of a restored datastream."""
+    """Writes the nodes that a restored datastream needs."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._beginnings = FirstPartitionsStore(nodes)
         self._made, self._adopted = MadeTopics(nodes), MadeTopics(nodes, znodes.ADOPTED)
 
     def begin(self, datastream: Datastream) -> None:
-        """Make partitions without a checkpoint start at their earliest record, even if the datastream started
-        at `latest`. The initial partitions of the datastream are unknown, and copying too many records is
-        better than skipping some."""
+        """Make all partitions without a checkpoint start at their earliest record.
+
+        This also applies to a datastream that started at `latest`. The initial partitions are unknown, and
+        copying too many records is better than skipping some.
+        """
         if begins_at_end(datastream):
             self._beginnings.record(datastream, {})
 
     def claim(self, datastream: Datastream, topics: Collection[str]) -> None:
-        """Record the destination topics that the group of a datastream has written. These topics count as
-        created by Headrace, unless the datastream adopts topics. Raises VersionConflict, InvalidRequest."""
+        """Record destination topics as written by the group of a datastream.
+
+        The topics count as created by Headrace, unless the datastream adopts topics. Raises VersionConflict,
+        InvalidRequest.
+        """
         record = self._made if datastream.adopts is False else self._adopted
         for attempt in range(_ATTEMPTS):
             try:

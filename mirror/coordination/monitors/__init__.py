@@ -1,6 +1,5 @@
-"""Rebalances by monitors: the lease of the active monitor, past rebalances, and the switch with which
-operators permit rebalances.
+"""Rebalances by monitors: lease of the active monitor, past rebalances, and permission by operators.
 
-One node contains the state of the monitors. One transaction can therefore request a rebalance and check that
-the monitor still owns the lease. May import the stores. Read `state.py`, then `store.py`.
+All this state is in one node, so one transaction can check the lease and request a rebalance. May import the
+stores. Start with `state.py`, then read `store.py`.
 """

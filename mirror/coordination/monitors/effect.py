@@ -1,4 +1,4 @@
-"""Effect of a dry run on task loads and on the number of moved partitions. Pure."""
+"""Effect of a plan on task loads, and number of moved partitions, for dry runs. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from mirror.model.identifiers import TaskName
 
 @dataclass(frozen=True, slots=True)
 class PlacementEffect:
-    """Effect of a plan. Loads are in bytes per second, None if unknown. `fullest_before`, `fullest_after`:
-    highest load of any task before and after the plan. `overloaded_after`: number of tasks that still exceed
-    their limit."""
+    """Effect of a plan. Loads are in bytes per second, None if unknown.
+
+    `fullest_before`, `fullest_after`: highest load of any task before and after the plan. `overloaded_after`:
+    number of tasks above their limit after the plan.
+    """
 
     partitions: int
     moved: float | None = None
@@ -23,8 +25,11 @@ class PlacementEffect:
 
 
 def effect_of(decision: Decision) -> PlacementEffect:
-    """Return the effect of the moves of all planned groups. The load of a task before the plan is its load
-    after the plan, minus the loads of arriving partitions, plus the loads of departing partitions."""
+    """Return the effect of a plan for all planned groups.
+
+    The former load of a task is its new load, minus the loads of arriving partitions, plus the loads of
+    departing partitions.
+    """
     moves = decision.moves
     loads = {
         (group, partition): load.bytes_per_second

@@ -1,8 +1,8 @@
 """Stored state of monitors, and its transitions. Pure.
 
 A lease expires if it is not renewed for `LEASE_SECONDS`. Each instance measures the age of the lease with its
-own monotonic clock, so clocks of different machines are never compared. The lease of a monitor inside an
-instance also ends with the instance.
+own monotonic clock, so the clocks of different machines are never compared. If the monitor runs inside an
+instance, its lease also ends when the instance leaves.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from mirror.model.identifiers import DatastreamName, GroupName
 LEASE_SECONDS: Final = 30.0
 KEPT_MS: Final = 24 * 3_600_000
 MOST_ACTS: Final = 1_000
-"""Maximum number of recorded rebalances per day; the oldest are dropped first."""
+"""Maximum number of recorded rebalances per day. Older ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Switch with which an operator permits monitors to rebalance. `changed_ms`: time of the last change, 0
-    if never set."""
+    """Permission for monitors to rebalance, set by an operator.
+
+    `changed_ms`: time of the last change, 0 if never set.
+    """
 
     is_on: bool = True
     reason: str = ""
@@ -35,9 +37,11 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class MonitorLease:
-    """Lease of the active monitor. `identity`: unique to each acquisition; `holder`: unique to a process;
-    `instance`: sequence number of the instance that runs the monitor, None for a monitor in a separate
-    process."""
+    """Lease of the active monitor.
+
+    `identity`: unique to each acquisition. `holder`: unique to a process. `instance`: sequence number of the
+    instance that runs the monitor; None for a monitor in a separate process.
+    """
 
     identity: str
     holder: str
@@ -56,32 +60,39 @@ class MonitorAct:
 
 @dataclass(frozen=True, slots=True)
 class ActingState:
-    """Complete stored state. `acts`: oldest first."""
+    """Stored state of monitors.
+
+    `acts`: past rebalances, oldest first.
+    """
 
     switch: Switch = field(default_factory=Switch)
     lease: MonitorLease | None = None
     acts: tuple[MonitorAct, ...] = ()
 
     def acted(self, act: MonitorAct) -> ActingState:
-        """Return the state with a rebalance added, and without rebalances older than a day."""
+        """Add a rebalance, and drop rebalances older than a day. Return the new state."""
         kept = [earlier for earlier in self.acts if act.time_ms - earlier.time_ms < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:
-        """Return the datastream of a recorded rebalance that is still pending; None if there is none.
-        `requests`: pending requests."""
+        """Return the datastream whose rebalance is still pending, or None.
+
+        `requests`: pending requests.
+        """
         requested = {(request.group, request.requested_ms) for request in requests}
         return next((act.datastream for act in self.acts if (act.group, act.time_ms) in requested), None)
 
 
 def document_of(state: ActingState) -> dict[str, Any]:
-    """Return the state as JSON-ready values."""
+    """Return the state as a JSON object."""
     return asdict(state)
 
 
 def state_of(document: Mapping[str, Any]) -> ActingState:
-    """Parse a state. Unknown fields, which a newer version may have written, are ignored. Raises
-    InvalidRequest."""
+    """Parse the stored state. Raises InvalidRequest.
+
+    Unknown fields, which a newer version may have written, are ignored.
+    """
     switch = bounds.mapping("switch", bounds.field(document, "switch"))
     lease = bounds.field(document, "lease")
     acts = bounds.sequence("acts", bounds.field(document, "acts"), MOST_ACTS)

@@ -1,4 +1,4 @@
-"""Lease, switch and rebalances of monitors in the coordination store. Thread-safe."""
+"""Lease, permission and rebalances of monitors in the coordination store. Thread-safe."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ _ADVICE: Final = "a monitor may act only on evaluations made under its current l
 
 
 class ActingStore:
-    """Shared state of monitors. All instances see the same state. Each instance measures the expiry of the
-    lease itself, from the time at which it first read the latest renewal."""
+    """Shared state of monitors.
+
+    Each instance determines the expiry of the lease itself, from the time at which it first read the latest
+    renewal.
+    """
 
     def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
         self._nodes = nodes
@@ -56,14 +59,16 @@ class ActingStore:
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream of a rebalance requested by a monitor but not planned yet."""
+        """Return the datastream whose rebalance by a monitor is not planned yet, or None."""
         waiting = [request for request in self._requests.waiting() if isinstance(request, RebalanceRequest)]
         return state.waiting(waiting)
 
     def hold(self, holder: str, instance: int | None, live: Callable[[], Collection[int]]) -> ActingState:
-        """Renew the lease of this monitor, or acquire the lease if it is free. The returned state may contain
-        the lease of another monitor. `live`: returns the sequence numbers of live instances. Raises
-        Unreachable."""
+        """Renew the lease of this monitor, or acquire the lease if it is free. Raises Unreachable.
+
+        The returned state may contain the lease of another monitor. `live`: callback that returns the
+        sequence numbers of live instances.
+        """
 
         def held(state: ActingState) -> ActingState:
             found = state.lease
@@ -90,9 +95,11 @@ class ActingStore:
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
-        """Request a rebalance for the monitor that owns the lease, and return the id of the request. Raises
-        IllegalTransition if the monitor does not have the lease, if rebalances are switched off, or if
-        another rebalance is pending; Unreachable."""
+        """Request a rebalance for the monitor that holds the lease, and return the id of the request.
+
+        Raises IllegalTransition if the monitor does not hold the lease, if rebalances by monitors are
+        forbidden, or if another rebalance is pending; Unreachable.
+        """
         act = MonitorAct(name, request.group, request.requested_ms)
         for _ in range(_ATTEMPTS):
             state, version = self._read()
@@ -141,8 +148,10 @@ class ActingStore:
         raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _read(self) -> tuple[ActingState, int | None]:
-        """Return the state and its version; the version is None if no state is stored yet. If the state is
-        unreadable, rebalances are forbidden until an operator permits them again."""
+        """Return the state and its version, which is None if no state is stored yet.
+
+        If the stored state is unreadable, rebalances are forbidden until an operator permits them again.
+        """
         try:
             node = self._nodes.read(znodes.ACTING)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Plans that are computed for review. A reviewed plan can only be applied unchanged.
+"""Plans for review. A reviewed plan is applied exactly as shown, or not at all.
 
 Imports coordination's stores and model. Read `proposal.py`.
 """

@@ -1,4 +1,4 @@
-"""Applies a reviewed plan, as one step of the leader. Pure."""
+"""Applies a reviewed plan, as a step of the leader. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from mirror.model.plan import Plan, moves_between
 
 @dataclass(frozen=True)
 class Application:
-    """Result of a request to apply a plan. `decision`: decision to publish; None if there is nothing to
-    publish. `failure`: error; None if the request succeeds."""
+    """Result of a request to apply a plan.
+
+    `decision`: decision to publish, or None. `failure`: error, None if the request succeeds.
+    """
 
     request: ApplyRequest
     decision: Decision | None = None
@@ -25,15 +27,14 @@ class Application:
 
     @property
     def sentence(self) -> str:
-        """Description of the result after the decision is published."""
+        """Description of the result, after the decision is published."""
         if self.decision is not None:
             return self.decision.sentence
         return f"plan {self.request.proposal} is in force"
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
-    """Return the result of the first request to apply a plan; None if no request to apply a plan is
-    queued."""
+    """Return the result of the first queued request to apply a plan, or None if there is no such request."""
     request = next((request for request in world.requests if isinstance(request, ApplyRequest)), None)
     if request is None:
         return None
@@ -43,8 +44,10 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
-    """Return the result of a request to apply a plan. The plan may already be in effect if an earlier leader
-    failed after publishing it."""
+    """Return the result of a request to apply a plan.
+
+    The plan may already be in effect, if an earlier leader failed after publishing it.
+    """
     if _is_in_force(proposal, world.plan):
         return Application(request)
     found = applied(world, proposal, request, now_ms)

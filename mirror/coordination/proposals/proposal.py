@@ -1,4 +1,4 @@
-"""A proposed plan: its changes to the current plan, and the inputs for which it is valid. Pure."""
+"""A proposed plan: its changes to the current plan, and the inputs that it depends on. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ _LONGEST: Final = 1_000
 
 @dataclass(frozen=True)
 class Proposal:
-    """The next plan after epoch `epoch`, for one group. `placed`: new or changed tasks. `gone`: removed
-    tasks. `definitions`, `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`: principal
-    who applied the proposal; None if it is not applied yet."""
+    """A proposed plan for one group.
+
+    `epoch`: epoch of the current plan. `placed`: new or changed tasks. `gone`: removed tasks. `definitions`,
+    `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`: principal who applied the
+    proposal; None if it is not applied yet.
+    """
 
     group: GroupName
     epoch: Epoch
@@ -44,7 +47,10 @@ class Proposal:
 
 
 def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int) -> Proposal:
-    """Return the changes of `plan` to the current plan. `shown` must be JSON-ready."""
+    """Return a proposal with the changes of `plan` to the current plan.
+
+    `shown`: description for REST, which must be JSON-ready.
+    """
     before = world.plan.by_task
     placed = tuple(task for task in plan.tasks if before.get(task.task) != task)
     removed = frozenset(before.keys() - plan.by_task.keys())
@@ -62,7 +68,10 @@ def fingerprint(members: Sequence[Datastream]) -> str:
 def changes_since(
     proposal: Proposal, plan: Plan, members: Sequence[Datastream], wanted: frozenset[TopicPartition] | None
 ) -> list[str]:
-    """Return the differences from the inputs of the proposal. `wanted`: None if unknown."""
+    """Return messages about changed inputs since the proposal was computed.
+
+    `wanted`: current partitions, None if unknown.
+    """
     found = []
     if plan.epoch != proposal.epoch:
         found.append(f"current plan: epoch {plan.epoch}, expected {proposal.epoch} ({plan.reason})")
@@ -75,7 +84,7 @@ def changes_since(
 
 
 def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Plan | list[str]:
-    """Return the plan with the proposal applied, or the reasons why it can no longer be applied."""
+    """Return the plan with the proposal applied, or the reasons why it cannot be applied."""
     group = proposal.group
     wanted = world.wishes.partitions.get(group)
     found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
@@ -97,8 +106,10 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
 
 
 def answer_shown(proposal: Proposal) -> GroupPlan:
-    """Return the planner's result from the description of the proposal: the reasons for the tasks and for
-    each move. Omit values in an unknown format."""
+    """Parse the reasons for tasks and moves from the description of the proposal.
+
+    Values in an unknown format are omitted.
+    """
     reasons = {}
     for move in _listed(proposal.shown.get("moves")):
         with contextlib.suppress(InvalidRequest, LookupError, TypeError, AttributeError):
@@ -119,7 +130,7 @@ def _listed(value: object) -> Sequence[Any]:
 
 
 def to_stored(proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal as JSON-ready values."""
+    """Return a proposal as a JSON object."""
     return {
         "group": proposal.group,
         "epoch": proposal.epoch,

@@ -30,7 +30,7 @@ _NODE: Final = re.compile("p-[0-9]{10}")
 
 @dataclass(frozen=True)
 class StoredProposal:
-    """A proposal, its id, and the node version at which it was read."""
+    """A proposal with its id and its node version."""
 
     identity: str
     proposal: Proposal
@@ -43,8 +43,7 @@ class StoredProposal:
 
 
 class ProposalStore:
-    """Store of at most `KEPT_OF_GROUP` proposals of each group and `MOST_KEPT` in total; the oldest are
-    dropped."""
+    """Stores at most `KEPT_OF_GROUP` proposals per group and `MOST_KEPT` in total. The oldest are dropped."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -52,8 +51,7 @@ class ProposalStore:
         self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
-        """Store a proposal and return its id. Raises InvalidRequest if the proposal is too large for a
-        node."""
+        """Store a proposal, and return its id. Raises InvalidRequest if it does not fit into a node."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
         identity = path.rpartition("/")[2]
         self._groups.note(identity, proposal.group)

@@ -1,4 +1,4 @@
-"""Index that finds the topic selections matching a topic without testing every selection."""
+"""Finds the topic selections that match a topic without testing every selection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _T = TypeVar("_T")
 class SelectionIndex(Generic[_T]):
     """Values indexed by the topics that their selections match.
 
-    Selections are stored under the common prefixes of the names that they match. A name is tested only with
-    selections that have a matching prefix, and with selections without a known prefix (`.*-orders`).
+    Selections are stored by the common prefix of the names that they match. A topic name is tested only with
+    selections that have a matching prefix or no known prefix (such as `.*-orders`).
     """
 
     def __init__(self, selections: Iterable[tuple[TopicSelection, _T]]) -> None:

@@ -1,6 +1,6 @@
-"""Conflicting settings of datastreams that share tasks, and the setting that applies. Pure.
+"""Finds conflicting settings of datastreams that share tasks. Pure.
 
-Creations and changes with such a conflict are rejected. Two concurrent changes can still cause a conflict.
+Creations and changes that would cause a conflict are rejected. Two concurrent changes can still cause one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from mirror.model.load import impossible_limits, joint_limits
 
 
 def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName, str]:
-    """Return the conflict of each datastream with an older datastream of its group, and the setting that
-    applies. `datastreams`: oldest first."""
+    """Return a message about each conflict of a datastream with an older datastream of its group.
+
+    The message contains the setting that applies. `datastreams`: oldest first.
+    """
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         groups.setdefault(datastream.group, []).append(datastream)
@@ -32,8 +34,10 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
 
 
 def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
-    """Return the `group.id` of the other datastream if both datastreams set a `group.id` and the two differ;
-    otherwise an empty string."""
+    """Return the different `group.id` of the other datastream, or an empty string.
+
+    Returns an empty string unless both datastreams set a `group.id`.
+    """
     mine, theirs = datastream.metadata.get(GROUP_ID), other.metadata.get(GROUP_ID)
     return theirs if mine and theirs and mine != theirs else ""
 
@@ -41,8 +45,10 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield conflicting limits. Each datastream is valid by itself, but the minimum of one datastream can
-    exceed the maximum of another."""
+    """Yield messages about conflicting limits.
+
+    Each datastream is valid by itself, but the minimum of one can exceed the maximum of another.
+    """
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

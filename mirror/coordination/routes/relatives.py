@@ -1,9 +1,9 @@
-"""Determines the topic names to check for loops and duplicate copies when a datastream is created. Pure.
+"""Selects the topic names to check for loops and duplicate copies of a new datastream. Pure.
 
-Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with other
-stems can neither return through the new datastream nor be written by it twice, so they need not be checked.
-Stems are unique only if every destination name is `*` or a prefix, and no prefix starts with another prefix.
-In this case every name has exactly one stem.
+Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with
+another stem cannot return through the new datastream, and it cannot write them twice, so they need not be
+checked. Every name has exactly one stem if every destination name is `*` or a prefix, and no prefix starts
+with another prefix. If names can have several stems, all topics are checked.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Way = tuple[str, str, TopicNaming]
 """Source cluster, destination cluster, and naming at the destination."""
 
 _MOST_FORMS: Final = 64
-"""Maximum number of names that repeated copying may give to one topic, because each name must be tested."""
+"""Maximum number of names that repeated copying may give to one topic. Each name must be tested."""
 _MOST_STEMS: Final = 100
 """Maximum number of suffixes with which names are compared."""
 
 
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
-    """Return the names that share a stem with any name selected by the new datastream.
+    """Return the names that share a stem with any topic of the new datastream.
 
-    `ways`: source, destination and naming of all datastreams that can copy records back, including the new
-    datastream. Returns all names if stems are ambiguous or there are too many paths through the clusters.
+    `ways`: all datastreams that can copy records back, including the new one. Returns all names if stems are
+    ambiguous, or if there are too many paths through the clusters.
     """
     ways = frozenset(ways)
     prefixes = _prefixes(ways)
@@ -43,8 +43,10 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
 
 
 def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
-    """Return the prefixes that destination names add to topic names; None if a name may have several
-    stems."""
+    """Return the prefixes that copying adds to topic names.
+
+    Returns None if a name may have several stems.
+    """
     before = set()
     for _, _, naming in ways:
         prefix, suffix = naming.template.split(PLACEHOLDER)
@@ -73,8 +75,11 @@ def _stem(name: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _forms(ways: frozenset[Way]) -> frozenset[str] | None:
-    """Return the prefixes that repeated copying may add to a topic's name. A path visits each cluster only
-    once, except for one copy within a cluster. None if there are too many prefixes."""
+    """Return the prefixes that repeated copying may add to a topic name.
+
+    A path visits each cluster only once, except for one copy within a cluster. Returns None if there are too
+    many prefixes.
+    """
     onward: dict[str, list[tuple[str, str]]] = {}
     for source, destination, naming in ways:
         onward.setdefault(source, []).append((destination, naming.template.removesuffix(PLACEHOLDER)))

@@ -1,9 +1,8 @@
-"""Determines topics that a datastream must not copy, because records would return or another datastream
-writes the copy. Pure.
+"""Prevents loops and duplicate writers among datastreams. Pure.
 
-A place is a topic on one cluster. Each datastream copies from every selected place to the place given by its
-destination name. The check follows chains of places backwards by name, so the result depends only on
-definitions and not on existing topics. Three rules apply:
+A place is a topic on one cluster. A datastream copies from a place at its source to a place at its
+destination. The check follows chains of places backwards by name, so the result depends only on definitions,
+not on existing topics. Three rules apply:
 
 1. Records are never copied back to a cluster that they may have come from. This rule prevents loops, and
    names that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not
@@ -11,9 +10,9 @@ definitions and not on existing topics. Three rules apply:
 2. Only one group of datastreams writes a place, unless all of its writers share it explicitly.
 3. Headrace's own topics are never destinations.
 
-If two datastreams conflict, the datastream created later must not copy; if both were created at the same
-time, names decide. A destination topic stays with the datastream that already writes it. A loop through
-renamed topics is cut where a renamed topic would return, regardless of age.
+If two datastreams conflict, the newer datastream must not copy. If both were created at the same time, their
+names decide. A datastream that already writes a destination topic keeps the topic. A loop through renamed
+topics is cut where a renamed topic would return, regardless of age.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from mirror.wording import counted, first_few
 _NAMES_SHOWN: Final = 3
 
 Reasons = Mapping[str, str]
-"""Reasons why topics are not copied, by topic."""
+"""Reason for each topic that is not copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +52,19 @@ class Route:
 
     @property
     def age(self) -> tuple[bool, int, str]:
-        """Sort key, oldest first; datastreams without a creation time come last."""
+        """Sort key, oldest first. Datastreams without a creation time come last."""
         created_ms = self.datastream.created_ms
         return (created_ms is None, created_ms or 0, self.datastream.name)
 
 
 @dataclass
 class _TopicNode:
-    """State of one topic name on all clusters. `origins`: for each cluster, the clusters that its records may
-    come from, with the datastream that copies these records. `reasons`: reasons of datastreams that must not
-    copy the topic. `taken`: routes that copy the topic name."""
+    """State of one topic name on all clusters.
+
+    `origins`: for each cluster, the clusters from which its records may come, each with the datastream that
+    copies them. `reasons`: reason for each datastream that must not copy the topic. `taken`: routes that copy
+    the topic name.
+    """
 
     origins: dict[str, dict[str, DatastreamName]] = field(default_factory=dict)
     reasons: dict[DatastreamName, str] = field(default_factory=dict)
@@ -70,8 +72,10 @@ class _TopicNode:
 
 
 class ReturningTopics:
-    """Finds topics whose records would return to a cluster, and caches the results. `routes`: routes that may
-    be part of a loop, oldest first."""
+    """Finds topics whose records would return to a cluster. Caches the results.
+
+    `routes`: routes that may be part of a loop, oldest first.
+    """
 
     def __init__(self, routes: Sequence[Route]) -> None:
         good = [route for route in routes if not route.copies_onto_itself]
@@ -92,8 +96,7 @@ class ReturningTopics:
         return _index(self.routes)
 
     def reason(self, route: Route, topic: str) -> str | None:
-        """Return the reason why a datastream must not copy a selected topic; None if it may copy the
-        topic."""
+        """Return why a datastream must not copy a selected topic, or None if it may."""
         if route.datastream.name not in self._circular:
             return None
         place = self._place(topic)
@@ -101,8 +104,10 @@ class ReturningTopics:
         return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
     def _place(self, topic: str) -> _TopicNode:
-        """Return the state of a topic name. The recursion ends because it visits shorter names: every
-        destination name except `*` makes names longer."""
+        """Return the state of a topic name.
+
+        The recursion ends, because every destination name except `*` makes names longer.
+        """
         if topic not in self._places:
             place = _TopicNode()
             for (source, destination, naming), alike in self._renaming.items():
@@ -119,8 +124,10 @@ class ReturningTopics:
     def _bring(
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
-        """Add the origins that a name gets from a shorter name through the first suitable route. `alike`:
-        routes whose expressions select the shorter name, and which are equal otherwise."""
+        """Add the origins that a name gets from a shorter name through the first suitable route.
+
+        `alike`: equal routes that select the shorter name.
+        """
         for route in alike:
             # A chain of copies within a cluster may remain from a deleted definition.
             if source == destination or self.reason(route, before) is None:
@@ -130,8 +137,7 @@ class ReturningTopics:
                 return
 
     def _take(self, route: Route, place: _TopicNode) -> None:
-        """Allow a route to copy the name, unless records would return through this route or through an older
-        route."""
+        """Let a route copy the name, unless records would return through this or an older route."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -161,8 +167,10 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins of a topic name if a route copies it, including origins that copies under the same
-    name add."""
+    """Return the origins of a topic name if a route copies it.
+
+    Includes the origins that further copies under the same name add.
+    """
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True
@@ -178,7 +186,7 @@ def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamNa
 
 
 def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
-    """Return, for each cluster, all clusters that its records can reach, including itself."""
+    """Return the clusters that the records of each cluster can reach, including the cluster itself."""
     clusters = {cluster for route in routes for cluster in (route.source, route.destination)}
     onward: dict[str, set[str]] = {cluster: set() for cluster in clusters}
     for route in routes:
@@ -196,10 +204,12 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class RouteVerdict:
-    """Restrictions of datastreams. `refused`: datastreams that must not be mirrored at all, with the reason.
-    `left_out`: for each datastream, the topics that it must not copy, each with the reason. `remarks`:
-    conflicts that do not prevent copying. `waiting`: by datastream, topics that are not yet copied
-    completely."""
+    """Restrictions of datastreams.
+
+    `refused`: reason for each datastream that must not be mirrored at all. `left_out`: topics that each
+    datastream must not copy, with the reason. `remarks`: conflicts that do not prevent copying. `waiting`:
+    topics of each datastream that are not yet copied completely.
+    """
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
@@ -207,13 +217,16 @@ class RouteVerdict:
     waiting: Mapping[DatastreamName, Mapping[str, IncompleteTopic]] = field(default_factory=dict)
 
     def reasons(self, name: DatastreamName) -> Reasons:
-        """Return, by topic, the reason why a datastream does not copy all of the selected topic."""
+        """Return the reason for each topic that a datastream does not copy completely."""
         waits = {topic: wait.reason for topic, wait in self.waiting.get(name, {}).items()}
         return {**waits, **self.left_out.get(name, {})}
 
 
 class RouteJudge:
-    """Determines the restrictions of datastreams. `reserved`: names of Headrace's own topics."""
+    """Determines the restrictions of datastreams.
+
+    `reserved`: names of internal topics of Headrace.
+    """
 
     def __init__(self, routes: Sequence[Route], reserved: Collection[str]) -> None:
         self._reserved = reserved
@@ -230,8 +243,11 @@ class RouteJudge:
     def verdict(
         self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
     ) -> RouteVerdict:
-        """Return the restrictions. `topics`: existing topics that each datastream selects; `written`: source
-        topics that each group currently copies."""
+        """Return the restrictions of all datastreams.
+
+        `topics`: existing topics that each datastream selects. `written`: source topics that each group
+        currently copies.
+        """
         left_out: dict[DatastreamName, dict[str, str]] = {route.datastream.name: {} for route in self._good}
         for route in self._good:
             name, naming = route.datastream.name, route.datastream.naming
@@ -251,8 +267,10 @@ class RouteJudge:
     def foreseen(
         self, topics: Mapping[DatastreamName, Collection[str]]
     ) -> Mapping[DatastreamName, Collection[str]]:
-        """Return the topics that each datastream will select when all possible copies exist. Copies that
-        cannot return are ignored."""
+        """Return the topics that each datastream will select when all possible copies exist.
+
+        Copies that cannot return are ignored.
+        """
         around = self._returns.routes
         found = {name: set(chosen) for name, chosen in topics.items()}
         fresh = {route.datastream.name: set(topics.get(route.datastream.name, ())) for route in around}
@@ -275,8 +293,10 @@ class RouteJudge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Return the datastreams whose records can return from the destination to the source. Only routes of the
-    returned datastreams can form a loop."""
+    """Return the datastreams that can be part of a loop.
+
+    The records of these datastreams can return from the destination to the source.
+    """
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 
@@ -288,9 +308,11 @@ _ONTO_ITSELF: Final = (
 
 
 def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
-    """Return the members of a group that differ from its oldest member in source, destination or naming.
-    Lanes are identified by group and partition, so two sources would use the same names. `routes`: oldest
-    first."""
+    """Return the group members that differ from the oldest member in source, destination or naming.
+
+    Lanes are identified by group and partition, so two sources would use the same lane names. `routes`:
+    oldest first.
+    """
     first: dict[GroupName, Route] = {}
     refused = {}
     for route in routes:
@@ -318,7 +340,10 @@ def _doubles(
     written: Mapping[GroupName, Collection[str]],
     left_out: Mapping[DatastreamName, Reasons],
 ) -> list[tuple[Route, str, str]]:
-    """Return topics whose destination another group writes. `routes`: oldest first."""
+    """Return the topics whose destination another group already writes.
+
+    `routes`: oldest first.
+    """
     found = []
     concerned = [route for route in routes if topics.get(route.datastream.name)]
     concerned.sort(key=lambda route: route.destination)
@@ -348,6 +373,6 @@ def _double(holder: Datastream, datastream: Datastream) -> str:
 
 
 def in_words(reasons: Reasons) -> str:
-    """Describe the topics that are not copied: name a few of them, each with its reason."""
+    """Return a message that names a few of the topics that are not copied, each with its reason."""
     topics = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
     return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({topics})"

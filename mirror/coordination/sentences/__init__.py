@@ -1,2 +1,1 @@
-"""Sentences that describe a decision, from the plan before and after. Imports coordination's stores and
-model."""
+"""Messages that explain a planning decision. Imports the stores of coordination and model."""

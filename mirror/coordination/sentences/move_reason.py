@@ -1,4 +1,4 @@
-"""Reason why a partition changes its task or instance, from the planning step that moved it. Pure."""
+"""Explains why a partition changes its task or instance. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def move_reasons(
     live: Sequence[LiveInstance],
     requests: Sequence[MoveRequest] = (),
 ) -> dict[Place, str]:
-    """Return a reason for every move. `requests`: fulfilled requests to move partitions to an instance."""
+    """Return a reason for every move.
+
+    `requests`: fulfilled requests to move partitions to an instance.
+    """
     requested = {
         (request.group, partition): cause_of(request)
         for request in requests
@@ -50,7 +53,7 @@ def _of_task(move: Move, answer: GroupPlan | None) -> str:
 
 
 def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
-    """Return the reason why the instance of a task changes."""
+    """Return why the instance of a task changes."""
     here = {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}
     if move.to_instance is None:

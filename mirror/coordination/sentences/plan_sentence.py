@@ -1,4 +1,4 @@
-"""Describes a decision in one sentence: the content of the plan, and the causes of its changes. Pure."""
+"""Describes a planning decision in one sentence: content of the plan, and causes of its changes. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _NAMES_SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class PlanChange:
-    """Change from the current plan `before`. `tasks`: tasks of the next plan. `planned`: groups that were
-    planned. `answered`: fulfilled requests. `is_recovered`: the change replaces an unreadable plan.
-    `is_exclusion_new`: True if the set of topics that datastreams must not copy has changed. `is_due`: groups
-    were planned because their regular interval had passed. `is_limited`: current tasks exceed their
-    limits."""
+    """Change from the current plan to the next plan.
+
+    `before`: current plan. `tasks`: tasks of the next plan. `planned`: groups that were planned. `answered`:
+    fulfilled requests. `is_recovered`: the change replaces an unreadable plan. `is_exclusion_new`: the set of
+    topics that datastreams must not copy has changed. `is_due`: groups were planned because their regular
+    interval had passed. `is_limited`: current tasks exceed their limits.
+    """
 
     before: Plan
     tasks: Sequence[TaskPlacement]
@@ -36,14 +38,14 @@ class PlanChange:
 
 
 def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
-    """Return the sentence for an unchanged plan."""
+    """Describe an unchanged plan."""
     partitions = counted(sum(len(task.partitions) for task in plan.tasks), "partition")
     held = f"{partitions} of {counted(len(plan.by_group), 'datastream group')}"
     return f"no change: epoch {plan.epoch} has {held} on {counted(len(live), 'instance')}"
 
 
 def changed(change: PlanChange) -> str:
-    """Return the sentence for a plan that replaces the current plan."""
+    """Describe a plan that replaces the current plan."""
     added = sum(move.from_task is None for move in change.moves)
     removed = sum(move.to_task is None for move in change.moves)
     moved = len(change.moves) - added - removed
@@ -56,7 +58,7 @@ def changed(change: PlanChange) -> str:
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
-    """Return phrases about the instances that have left, are leaving, or have returned."""
+    """Describe the instances that have left, are leaving, or have returned."""
     causes = []
     owners, here = {name for name in before.by_instance if name}, {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}

@@ -1,4 +1,4 @@
-"""Reason why a plan adds or removes a task, according to the planning step that made the change. Pure."""
+"""Explains why a plan adds or removes a task. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def task_changes(
     group_plans: Mapping[GroupName, GroupPlan],
     requests: Sequence[MoveRequest] = (),
 ) -> tuple[TaskChange, ...]:
-    """Return every added and every removed task with its reason, by group. `tasks`: tasks of the next plan.
-    `requests`: fulfilled requests to move partitions to an instance."""
+    """Return every added and removed task with its reason, by group.
+
+    `tasks`: tasks of the next plan. `requests`: fulfilled requests to move partitions to an instance.
+    """
     after: dict[GroupName, list[TaskPlacement]] = {}
     for task in tasks:
         after.setdefault(task.group, []).append(task)
@@ -92,14 +94,13 @@ class _GroupChange:
         return frozenset[object]().union(*(placement.partitions for placement in self.after.values()))
 
     def _requested(self, task: TaskPlacement) -> str:
-        """Return the cause of the request that moved all partitions of the task; an empty string if no
-        request moved them."""
+        """Return the cause of the request that moved all partitions of the task, or an empty string."""
         return next(
             (cause_of(request) for request in self.requests if task.partitions <= request.partitions), ""
         )
 
     def _of_count(self) -> str:
-        """Return the planner's reason for the number of tasks."""
+        """Return why the planner chose the number of tasks."""
         if self.answer is not None and self.answer.reasons:
             return self.answer.reasons[0]
         return f"the placement strategy chose {counted(len(self.after), 'task')}"

@@ -1,6 +1,7 @@
-"""State machine of node stores without ZooKeeper: pure, deterministic, driven by a log of commands.
+"""State machine of the coordination stores that do not use ZooKeeper. Pure.
 
-`apply` of `machine.py` maps a state and a command to the next state and a result. Replicas that apply the
-same commands have equal states. `codec.py` encodes commands and states, and `session.py` implements
-`ports.NodeStore` on top of any log. Imports ports, model and errors. Read `commands.py`, then `machine.py`.
+`machine.py` applies a command to a state, and returns the next state and a result. Replicas that apply the
+same commands have equal states. `codec.py` encodes commands and states. `session.py` implements
+`ports.NodeStore` on top of any command log. Imports ports, model and errors. Start with `commands.py`, then
+read `machine.py`.
 """

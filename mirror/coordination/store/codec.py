@@ -1,7 +1,7 @@
 """Encodes commands and states as bytes.
 
-A record is a line of JSON followed by the data of its nodes. The line contains the lengths of the data. A
-state is a list of records: a head, nodes in records of about `_CHUNK` bytes, and an end.
+A record is a line of JSON, followed by the data of its nodes. The JSON contains the lengths of the data. A
+state is a list of records: a head record, records of about `_CHUNK` bytes with nodes, and an end record.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def encode_state(state: State) -> Iterator[bytes]:
 
 
 def decode_state(records: Iterator[bytes]) -> State:
-    """Read the records of a state from an iterator, up to its end. Raises CorruptData."""
+    """Parse the records of a state, up to its end record. Raises CorruptData."""
     try:
         return _decode_state(records)
     except (TypeError, ValueError, KeyError) as error:
@@ -214,7 +214,7 @@ def _record(head: Sequence[Any], blobs: Iterable[bytes] = ()) -> bytes:
 
 
 def _opened(record: bytes) -> tuple[Any, _Take]:
-    """Return the head of a record, and a function that returns the next bytes of its data."""
+    """Return the head of a record, and a function that reads the next bytes of its data."""
     line, _, data = record.partition(b"\n")
     try:
         head = json.loads(line)

@@ -25,8 +25,10 @@ class EphemeralNode:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Deletion of a node without children. `version`: version that the node must have, None for any. A
-    missing node is not an error."""
+    """Deletion of a node without children. A missing node is not an error.
+
+    `version`: required version of the node, None for any.
+    """
 
     path: str
     version: int | None = None
@@ -44,10 +46,12 @@ Operation = NodeWrite | NodeDeletion | NextNode | NewNode | EphemeralNode | Remo
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Start a session under an id that was never used before. Starting an open session changes nothing.
+    """Start a session with a new id.
 
-    `timeout_ms`: time without heartbeats after which other instances may end the session; 0 if no other
-    instance exists.
+    If the session is already open, the command has no effect.
+
+    `timeout_ms`: time without heartbeats after which other instances may end the session; 0 if there is no
+    other instance.
     """
 
     session: str
@@ -56,8 +60,10 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Heartbeat of a session. Numbers of heartbeats increase; a heartbeat with an older number has no
-    effect."""
+    """Heartbeat of a session.
+
+    Heartbeats are numbered in ascending order. A heartbeat with an older number has no effect.
+    """
 
     session: str
     number: int
@@ -67,8 +73,8 @@ class Heartbeat:
 class EndSession:
     """End a session and delete its ephemeral nodes.
 
-    `heartbeat`: end the session only if its last heartbeat has this number, so that a late heartbeat keeps
-    the session. None: end the session unconditionally.
+    `heartbeat`: end the session only if its last heartbeat has this number, so that a late heartbeat keeps it
+    open. None ends the session unconditionally.
     """
 
     session: str
@@ -77,7 +83,7 @@ class EndSession:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Apply all operations of a session in order, or none.
+    """Apply several operations of a session in order and atomically.
 
     `request`: number of the command in its session, starting at 1. A command with a repeated number has no
     effect and returns the first result.
@@ -90,8 +96,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNote:
-    """Announces a complete snapshot of a shared log up to an offset. `size`: size of the snapshot in bytes.
-    Changes nothing."""
+    """Announces a complete snapshot of a shared log up to an offset. Changes nothing.
+
+    `size`: size of the snapshot in bytes.
+    """
 
     next_offset: int
     size: int
@@ -106,31 +114,36 @@ class RefusalKind(StrEnum):
     NOT_FOUND = "not-found"
     EXISTS = "exists"
     CONFLICT = "conflict"
-    """The version of the node differs from the required version, or the node has children."""
+    """The node has another version than required, or it has children."""
     INVALID = "invalid"
     NO_SESSION = "no-session"
     ALIVE = "alive"
-    """The session to be ended has sent a later heartbeat."""
+    """The session has sent a later heartbeat, so it was not ended."""
     FORGOTTEN = "forgotten"
     """The request is older than all stored results, so it may already have been applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRefusal:
-    """Rejection of a command that had no effect. `path`: node of the failed operation."""
+    """Rejection of a command, which had no effect.
+
+    `path`: node of the failed operation.
+    """
 
     kind: RefusalKind
     path: str = ""
 
 
 Answer = str | int | None
-"""Result of one operation: the path of a created node, the version of a written node, or None."""
+"""Result of one operation: path of a created node, version of a written node, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Paths whose watches fire. `data`: created, written or deleted nodes; `children`: created or deleted
-    nodes, and their parents."""
+    """Paths whose watches fire.
+
+    `data`: created, written or deleted nodes. `children`: created or deleted nodes, and their parents.
+    """
 
     data: frozenset[str] = frozenset()
     children: frozenset[str] = frozenset()
@@ -138,7 +151,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of a command. `changes` are empty for a repeated request."""
+    """Result of a command.
+
+    `changes`: empty for a repeated request.
+    """
 
     answers: tuple[Answer, ...] = ()
     refusal: CommandRefusal | None = None

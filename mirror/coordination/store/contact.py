@@ -1,8 +1,9 @@
-"""State of this process's session with a shared log, judged by the clock of this process. Pure; times are
-monotonic seconds.
+"""State of this process's session with a shared log. Pure.
 
-Another instance ends the session only if it has read no heartbeat for one timeout. The session is therefore
-never ended earlier than one timeout after this process sent the last heartbeat that it has read back.
+Times are monotonic seconds of this process.
+
+Another instance ends the session only if it has read no heartbeat for one timeout. Therefore, the session
+stays open for at least one timeout after this process sent the last heartbeat that it has read back.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from mirror.model.nodes import SessionState
 HEARTBEATS: Final = 3
 """Number of heartbeats sent per session timeout."""
 _SUSPENDED_SHARE: Final = 2 / 3
-"""The session is suspended if no heartbeat was read back for this share of the session timeout."""
+"""Share of the session timeout without a heartbeat read back, after which the session is suspended."""
 _MOST_PENDING: Final = 2
-"""Maximum number of heartbeats sent but not read back yet. Further heartbeats would only wait behind the
-heartbeats that were not read back."""
+"""Maximum number of heartbeats that are sent but not read back. Further heartbeats would only queue behind
+them."""
 
 
 class SessionContact:
-    """Heartbeats of one session. The command that opens the session counts as heartbeat 0. `sent`: send time
-    of this command."""
+    """Heartbeats of one session.
+
+    The command that opens the session counts as heartbeat 0. `sent`: send time of this command.
+    """
 
     def __init__(self, timeout_seconds: float, sent: float) -> None:
         self._timeout_seconds = timeout_seconds
@@ -32,7 +35,7 @@ class SessionContact:
         self.answered_at = sent
         """Send time of the latest heartbeat that was read back."""
         self.answer_seconds = 0.0
-        """Time between sending the latest heartbeat and reading it back."""
+        """Round-trip time of the latest heartbeat that was read back, in seconds."""
 
     def next_heartbeat(self, now: float) -> int | None:
         """Return the number of the heartbeat to send now, or None if no heartbeat is due."""
@@ -54,12 +57,11 @@ class SessionContact:
         self._sent = {sent_number: at for sent_number, at in self._sent.items() if sent_number > number}
 
     def waited_seconds(self, now: float) -> float:
-        """Return the age of the oldest heartbeat that was not read back yet, 0 if there is none."""
+        """Return the age of the oldest heartbeat that was not read back, in seconds; 0 if there is none."""
         return now - min(self._sent.values(), default=now)
 
     def state(self, now: float) -> SessionState:
-        """Return the state of the session. A lost session remains lost; the caller must open a new
-        session."""
+        """Return the state of the session. A lost session remains lost, so open a new one."""
         silence = now - self.answered_at
         if silence >= self._timeout_seconds:
             return SessionState.LOST

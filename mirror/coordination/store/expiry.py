@@ -1,9 +1,9 @@
-"""Detects sessions that have sent no heartbeat for their timeout. Pure; times are monotonic seconds of the
-observer.
+"""Detects sessions that have sent no heartbeat for their timeout. Pure.
 
-An observer sees a heartbeat after it was sent. The observer therefore never ends a session earlier than one
-timeout after the send time of the last heartbeat. At that time, the owner of the session has already stopped
-according to its own clock.
+Times are monotonic seconds of the observer.
+
+The observer sees a heartbeat only after it was sent. Therefore, it never ends a session within one timeout
+after the last heartbeat was sent. By then, the owner of the session has already stopped by its own clock.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from mirror.coordination.store.machine import SessionRecord
 
 
 class SilenceObserver:
-    """Observes the heartbeats of all sessions except its own. `timeout_seconds`: timeout of sessions that
-    specify no timeout."""
+    """Observes the heartbeats of all other sessions.
+
+    `timeout_seconds`: timeout of sessions that specify none.
+    """
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
@@ -24,7 +26,7 @@ class SilenceObserver:
         self._unheard: set[str] = set()
 
     def observe(self, sessions: Mapping[str, SessionRecord], own: str, now: float) -> None:
-        """Record the sessions of the state that was just read."""
+        """Record the sessions of a newly read state."""
         seen = {}
         for name, session in sessions.items():
             if name == own:
@@ -46,12 +48,14 @@ class SilenceObserver:
 
     @property
     def longest_timeout(self) -> float:
-        """Longest timeout of an observed session in seconds, 0 if there is none."""
+        """Longest timeout of an observed session in seconds, or 0."""
         return max((timeout for _, _, timeout in self._seen.values()), default=0.0)
 
     def restart(self, now: float) -> None:
-        """Restart the timeout of every session, because no heartbeat could arrive while the log was
-        unavailable."""
+        """Restart the timeout of every session.
+
+        Call this after an outage of the log, during which no heartbeat could arrive.
+        """
         self._seen = {name: (heartbeat, now, timeout) for name, (heartbeat, _, timeout) in self._seen.items()}
 
     def silent(self, now: float) -> list[EndSession]:

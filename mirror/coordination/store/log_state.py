@@ -1,7 +1,7 @@
-"""State of the coordination store after a prefix of a shared log. Pure.
+"""State of the coordination store at an offset of a shared log. Pure.
 
-Readers of the same log have equal states at equal offsets, whether they began at the start of the log or at a
-snapshot.
+All readers of the log have equal states at equal offsets, whether they started at the beginning of the log or
+at a snapshot.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ _NO_SNAPSHOT: Final = SnapshotNote(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """State after all records before `next_offset`. `unfinished`: see `parts.py`. `foreign`: number of
-    records that were not commands. `snapshot`: latest announced snapshot."""
+    """State after all records before `next_offset`.
+
+    `unfinished`: see `parts.py`. `foreign`: number of records that were not commands. `snapshot`: latest
+    announced snapshot.
+    """
 
     state: State = field(default_factory=State)
     unfinished: Unfinished = field(default_factory=dict)
@@ -32,7 +35,10 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class AppliedCommand:
-    """A command that the log contains completely. `writer` and `number`: see `CommandPart`."""
+    """A command whose parts have all been read.
+
+    `writer`, `number`: see `CommandPart`.
+    """
 
     writer: bytes
     number: int
@@ -41,9 +47,10 @@ class AppliedCommand:
 
 
 def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, AppliedCommand | None]:
-    """Apply the record at an offset. A record that was already applied changes nothing. Ignores foreign
-    records. Raises NewerFormat for commands of a newer version, because skipping them would change the
-    result.
+    """Apply the record at an offset.
+
+    A record that was already applied changes nothing. Foreign records are ignored. Raises NewerFormat for
+    commands of a newer version, because skipping them would change the result.
     """
     if offset < log.next_offset:
         return log, None

@@ -1,8 +1,7 @@
 """The state machine: `apply(state, command)` returns the next state and the result.
 
-The state machine uses no clock, no randomness, no I/O and no hash-dependent order, so replicas that apply the
-same commands have equal states. States are immutable, so a snapshot can be written while the next commands
-are applied.
+The result depends only on the state and the command. There is no clock, no randomness, no I/O and no
+hash-dependent order. States are immutable, so a snapshot can be written while further commands are applied.
 """
 
 from __future__ import annotations
@@ -34,15 +33,17 @@ from mirror.coordination.store.tree import Draft, TreeNode, is_valid, names_of, 
 from mirror.model.nodes import NewNode, NextNode, NodeDeletion, NodeWrite
 
 REMEMBERED: Final = 256
-"""Number of results stored for each session, which exceeds the number of requests that a client has in
+"""Number of stored results per session. The number exceeds the number of requests that a client has in
 flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session. `ephemerals`: paths of the session's ephemeral nodes. `results`: stored results by
-    request number. `forgotten`: highest request number whose result is no longer stored. `timeout_ms`: see
-    `OpenSession`."""
+    """An open session.
+
+    `ephemerals`: paths of its ephemeral nodes. `results`: stored results by request number. `forgotten`:
+    highest request number whose result is no longer stored. `timeout_ms`: see `OpenSession`.
+    """
 
     heartbeat: int = 0
     ephemerals: frozenset[str] = frozenset()
@@ -53,7 +54,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State after `applied` commands. Replicas that applied the same commands have equal states."""
+    """State after `applied` commands."""
 
     root: TreeNode = field(default_factory=TreeNode)
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
@@ -61,7 +62,10 @@ class State:
 
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
-    """Apply a command. A rejected command changes only the stored results of its session."""
+    """Apply a command.
+
+    A rejected command changes only the stored results of its session.
+    """
     following = State(state.root, state.sessions, state.applied + 1)
     match command:
         case OpenSession(session, timeout_ms):
@@ -134,7 +138,7 @@ def _remembering(record: SessionRecord, request: int, result: Result) -> Session
 
 
 class _Impossible(Exception):
-    """An operation, and therefore its whole command, is rejected."""
+    """Rejects an operation, and therefore its whole command."""
 
     def __init__(self, kind: RefusalKind, path: str) -> None:
         super().__init__(kind, path)
@@ -142,7 +146,7 @@ class _Impossible(Exception):
 
 
 class _Transaction:
-    """Operations on a draft of a state."""
+    """Applies operations to a draft of a state."""
 
     def __init__(self, state: State, session: str) -> None:
         self.draft = Draft(state.root)
@@ -152,7 +156,6 @@ class _Transaction:
         self._children: set[str] = set()
 
     def changes(self) -> Changes:
-        """Return the changed paths."""
         return Changes(frozenset(self._data), frozenset(self._children))
 
     def perform(self, operation: Operation) -> Answer:

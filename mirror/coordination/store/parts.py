@@ -1,10 +1,11 @@
-"""Parts of commands. Each part is one record of a shared log, because brokers limit the size of a record.
+"""Splits commands into parts, because brokers limit the size of a record. Each part is one record of a shared
+log.
 
     part = mark, u8 format, 16 bytes writer, u64 number, u16 index, u16 count, u32 crc32 of command, payload
 
-A writer numbers its commands and writes their parts in order. The offset of its last part orders a command
-among the commands of other writers. An unfinished command is abandoned when its writer begins the next one,
-or when two of its parts are `LONGEST_GAP` offsets apart. All readers therefore abandon the same commands,
+A writer numbers its commands and writes their parts in order. Commands of different writers are ordered by
+the offset of their last part. An unfinished command is abandoned when its writer begins the next command, or
+when two of its parts are `LONGEST_GAP` offsets apart. Therefore all readers abandon the same commands,
 regardless of the offset at which they started to read.
 """
 
@@ -28,8 +29,10 @@ _MOST_PARTS: Final = 2**16 - 1
 
 @dataclass(frozen=True, slots=True)
 class CommandPart:
-    """One part. `writer`: 16 bytes chosen by the writing process. `number`: number of the command, starting
-    at 1."""
+    """Part of a command.
+
+    `writer`: 16 bytes chosen by the writing process. `number`: number of the command, starting at 1.
+    """
 
     writer: bytes
     number: int
@@ -41,7 +44,10 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCommand:
-    """A command whose parts were not all read yet. `offset`: offset of the latest part."""
+    """A command with missing parts.
+
+    `offset`: offset of the latest part.
+    """
 
     number: int
     count: int
@@ -55,8 +61,10 @@ Unfinished = Mapping[bytes, UnfinishedCommand]
 
 
 def split_command(writer: bytes, number: int, command: bytes, largest: int) -> Iterator[bytes]:
-    """Yield the parts of an encoded command, of at most `largest` bytes each. Raises ValueError if the
-    command needs too many parts."""
+    """Yield the parts of an encoded command, of at most `largest` bytes each.
+
+    Raises ValueError if the command needs too many parts.
+    """
     room = max(largest - PART_OVERHEAD, 1)
     count = max(-(-len(command) // room), 1)
     if count > _MOST_PARTS:
@@ -68,7 +76,7 @@ def split_command(writer: bytes, number: int, command: bytes, largest: int) -> I
 
 
 def parse_part(record: bytes) -> CommandPart:
-    """Parse a record. Raises NewerFormat; CorruptData if the record is not a part of a command."""
+    """Parse a record. Raises CorruptData if it is not part of a command; NewerFormat."""
     if len(record) < _HEAD.size or not record.startswith(_MARK):
         raise CorruptData("a record of the coordination log is not a command")
     _, version, writer, number, index, count, checksum = _HEAD.unpack_from(record)
@@ -83,11 +91,9 @@ def parse_part(record: bytes) -> CommandPart:
 
 
 def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Unfinished, bytes | None]:
-    """Add a part at an offset of the log. Return the unfinished commands, and the command that this part
-    completes, if any.
+    """Add a part. Return the unfinished commands, and the command that the part completes, or None.
 
-    A repeated part changes nothing. After any other part that is out of order, the command of its writer is
-    abandoned.
+    A repeated part has no effect. Any other part out of order abandons the command of its writer.
     """
     known = unfinished.get(part.writer)
     following = _following(known, part, offset)
@@ -103,8 +109,10 @@ def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Un
 
 
 def _following(known: UnfinishedCommand | None, part: CommandPart, offset: int) -> UnfinishedCommand | None:
-    """Return the unfinished command of a writer with this part added; None if the part does not continue
-    it."""
+    """Add a part to the unfinished command of its writer.
+
+    Returns None if the part does not continue the command.
+    """
     same = known is not None and (known.number, known.count, known.checksum) == (
         part.number,
         part.count,

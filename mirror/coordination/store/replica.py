@@ -1,4 +1,4 @@
-"""One copy of the state, and the watches on its nodes. Thread-safe."""
+"""In-memory copy of the state, with the watches on its nodes. Thread-safe."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 class WatchKind(Enum):
-    """Subject of a watch."""
+    """Event that a watch waits for."""
 
     DATA = "data"
     CHILDREN = "children"
 
 
 FiredWatch = tuple[str, Watch]
-"""Id of a session, and its watch to call."""
+"""Id of a session, and a watch to call."""
 
 
 class StateReplica:
@@ -50,8 +50,10 @@ class StateReplica:
         *,
         waits: bool = True,
     ) -> TreeNode | None:
-        """Return a node, or None if it is missing, and atomically set a watch on the node. `waits`: set the
-        watch even if the node is missing. Raises SessionLost."""
+        """Return a node or None, and atomically set a watch. Raises SessionLost.
+
+        `waits`: set the watch even if the node is missing.
+        """
         with self._lock:
             if session not in self._state.sessions:
                 raise SessionLost("the session with the coordination store has ended")
@@ -63,8 +65,10 @@ class StateReplica:
             return node
 
     def publish(self, state: State, changes: Sequence[Changes]) -> list[FiredWatch]:
-        """Replace the state. Return the watches on changed nodes; the caller calls them after releasing its
-        locks."""
+        """Replace the state. Return the watches on changed nodes.
+
+        The caller calls the watches after it has released its locks.
+        """
         fired: list[FiredWatch] = []
         with self._lock:
             self._state = state
@@ -75,7 +79,7 @@ class StateReplica:
         return fired
 
     def forget(self, session: str | None = None) -> list[FiredWatch]:
-        """Remove and return the watches of one session or of all sessions."""
+        """Remove and return the watches of one session, or of all sessions if `session` is None."""
         with self._lock:
             before = self._watches
             self._watches, removed = {}, list[FiredWatch]()
@@ -88,7 +92,10 @@ class StateReplica:
 
 
 def call_watches(fired: Iterable[FiredWatch]) -> None:
-    """Call watches. Log exceptions of watches, because a watch must not fail the write that fired it."""
+    """Call watches.
+
+    Exceptions of watches are logged, because a watch must not fail the write that fired it.
+    """
     for _, watch in fired:
         with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
             watch()

@@ -1,4 +1,4 @@
-"""`ports.NodeStore` on top of a log of commands."""
+"""Implements `ports.NodeStore` on top of a command log."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ class CommandLog(Protocol):
 
     @property
     def replica(self) -> StateReplica:
-        """The replica, which contains every command with a known result."""
+        """Replica that contains every command with a known result."""
         ...
 
     def submit(self, command: Command) -> Result:
-        """Append a command, wait until it is durable, and return its result. Raises Unreachable if the
-        command was not appended, or if it is unknown whether it was."""
+        """Append a command, wait until it is durable, and return its result.
+
+        Raises Unreachable if the command was not appended, or may not have been appended.
+        """
         ...
 
     def sync(self) -> None:
@@ -52,15 +54,17 @@ class CommandLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentity:
-    """Id of a session, and the counter of its requests."""
+    """Id of a session, and the number of its last request."""
 
     name: str
     requests: Iterator[int] = field(default_factory=lambda: count(1))
 
 
 class StoreSession:
-    """One session. Satisfies `ports.NodeStore`. Before `open` and after `close` every method raises
-    SessionLost."""
+    """Session with a coordination store. Implements `ports.NodeStore`.
+
+    Before `open` and after `close`, every method raises SessionLost.
+    """
 
     def __init__(self, log: CommandLog, session: str) -> None:
         self._log = log
@@ -149,11 +153,11 @@ class StoreSession:
     def look(
         self, path: str, watch: Watch | None, kind: WatchKind = WatchKind.DATA, *, waits: bool = True
     ) -> TreeNode | None:
-        """Return a node and set a watch; see `StateReplica.look`. Raises SessionLost."""
+        """Return a node and set a watch, as `StateReplica.look` does. Raises SessionLost."""
         return self._log.replica.look(self.identity.name, path, watch, kind, waits=waits)
 
     def change(self, *operations: Operation) -> tuple[Answer, ...]:
-        """Apply operations together. Raises the errors of the port."""
+        """Apply operations atomically. Raises the errors of the port."""
         identity = self.identity
         result = self._log.submit(Change(identity.name, next(identity.requests), operations))
         if result.refusal is not None:

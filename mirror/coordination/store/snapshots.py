@@ -1,7 +1,7 @@
 """Snapshots of a shared log as records of a compacted topic. Pure.
 
-A snapshot has an id, parts under the keys `ID/0`, `ID/1`…, and an end record under `ID/end`. The end record
-is written last and makes the snapshot complete. Several writers can write snapshots at the same time.
+A snapshot consists of parts with the keys `ID/0`, `ID/1`…, and an end record with the key `ID/end`. The end
+record is written last and completes the snapshot. Several writers can write snapshots at the same time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from mirror.errors import CorruptData, NewerFormat
 
 FORMAT: Final = 1
 KEPT: Final = 2
-"""Number of complete snapshots to keep. If the latest snapshot is damaged, the previous snapshot and the log
-after that snapshot contain the same state."""
+"""Number of complete snapshots to keep.
+
+If the latest snapshot is damaged, the state is restored from the previous snapshot and the log.
+"""
 _END: Final = "end"
 
 
 class SnapshotEnd(NamedTuple):
-    """Content of the end record of a snapshot. `log`: id of the log. `next_offset`: see `LogState`."""
+    """Content of the end record of a snapshot.
+
+    `log`: id of the log. `next_offset`: see `LogState`.
+    """
 
     log: str
     next_offset: int
@@ -46,7 +51,7 @@ def end_key(snapshot: str) -> bytes:
 
 
 class SnapshotStream:
-    """Encodes a snapshot as parts of at most `largest` bytes each, followed by an end record."""
+    """Encodes a snapshot as parts of at most `largest` bytes each, and an end record."""
 
     def __init__(self, state: LogState, log: str, largest: int) -> None:
         self._state = state
@@ -68,7 +73,7 @@ class SnapshotStream:
             yield self._counted(bytes(pending))
 
     def end(self) -> bytes:
-        """Return the end record. Call this method after all parts were consumed."""
+        """Return the end record. Call this after all parts were consumed."""
         content = [FORMAT, self._log, self._state.next_offset, self._parts, self.size, self._checksum]
         return json.dumps(content).encode()
 
@@ -97,8 +102,10 @@ def _encoded(log: LogState) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Collected:
-    """Records of one snapshot read so far. `keys`: keys of all these records, including records whose values
-    were dropped."""
+    """Records of one snapshot that were read so far.
+
+    `keys`: keys of all these records, including records whose values were dropped.
+    """
 
     keys: set[bytes] = field(default_factory=set)
     parts: dict[int, bytes] = field(default_factory=dict)
@@ -110,13 +117,16 @@ class _Collected:
 
 
 class SnapshotShelf:
-    """All snapshots of a topic, collected from its records in order."""
+    """All snapshots in a topic, collected from its records in order."""
 
     def __init__(self) -> None:
         self._found: dict[str, _Collected] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a record; a value of None is a tombstone. Ignores foreign records. Raises NewerFormat."""
+        """Add a record. Raises NewerFormat.
+
+        A value of None is a tombstone. Foreign records are ignored.
+        """
         name, _, which = (key or b"").decode(errors="replace").rpartition("/")
         if not name or not (which == _END or (which.isascii() and which.isdecimal())):
             return
@@ -139,13 +149,12 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents of complete snapshots that later snapshots of the log have replaced, but keep
-        their keys."""
+        """Drop the contents of snapshots that a later complete snapshot has replaced. Keep their keys."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
     def _complete(self, log: str) -> list[tuple[str, SnapshotEnd]]:
-        """Return the complete snapshots of a log in descending order of offset."""
+        """Return the complete snapshots of a log, latest first."""
         complete = [
             (name, collected.end)
             for name, collected in self._found.items()
@@ -154,7 +163,10 @@ class SnapshotShelf:
         return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of the intact snapshots that the log [start, end) continues, latest first."""
+        """Yield the states of intact snapshots, latest first.
+
+        Only snapshots that the log [start, end) continues are used.
+        """
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:
@@ -165,8 +177,8 @@ class SnapshotShelf:
     def superseded(self, log: str) -> tuple[int, list[bytes]]:
         """Return the offset to which the log can be trimmed, and the keys of snapshots that can be deleted.
 
-        Keeps the latest `KEPT` complete snapshots of the log, and unfinished snapshots that were begun after
-        the oldest of these.
+        The latest `KEPT` complete snapshots are kept, and unfinished snapshots that were started after the
+        oldest of them.
         """
         ends = self._complete(log)[:KEPT]
         if len(ends) < KEPT:

@@ -1,4 +1,4 @@
-"""Tree of nodes. A published tree is never modified: a draft copies the nodes that it changes."""
+"""Immutable tree of nodes. A draft copies the nodes that it changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ paths."""
 
 @dataclass(slots=True)
 class TreeNode:
-    """One node. Only the draft that created or copied a node may modify the node.
+    """A node. Only the draft that created or copied a node may modify it.
 
     `owner`: session of an ephemeral node, otherwise empty. `next_number`: number of the next sequential
     child.
@@ -33,7 +33,7 @@ def names_of(path: str) -> list[str]:
 
 
 def is_valid(path: str) -> bool:
-    """Return whether ZooKeeper allows this path for a node other than the root."""
+    """Return whether ZooKeeper permits this path for a node other than the root."""
     return path.startswith("/") and _INVALID.search(path) is None
 
 
@@ -53,7 +53,10 @@ def find(root: TreeNode, path: str) -> TreeNode | None:
 
 
 def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
-    """Yield all descendants of a node with their paths: parents before children, siblings sorted by name."""
+    """Yield all descendants of a node with their paths.
+
+    Parents come before children. Siblings are sorted by name.
+    """
     pending = [(path, root)]
     while pending:
         above, node = pending.pop()
@@ -64,7 +67,10 @@ def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
 
 
 class Draft:
-    """A modified version of a tree. `root`: root of the new version. The previous tree is not modified."""
+    """A modified version of a tree. The original tree is not modified.
+
+    `root`: root of the new version.
+    """
 
     def __init__(self, root: TreeNode) -> None:
         self._owned: dict[int, TreeNode] = {}
@@ -80,15 +86,20 @@ class Draft:
         return node
 
     def child(self, parent: TreeNode, name: str) -> TreeNode | None:
-        """Return a child that may be modified, or None if it is missing. `parent`: node returned by
-        `edit`."""
+        """Return a child that may be modified, or None if it is missing.
+
+        `parent`: node that `edit` has returned.
+        """
         node = parent.children.get(name)
         if node is not None and id(node) not in self._owned:
             node = parent.children[name] = self._copy(node)
         return node
 
     def add(self, parent: TreeNode, name: str, node: TreeNode) -> None:
-        """Add a new child to a node. `parent`: node returned by `edit`."""
+        """Add a new child to a node.
+
+        `parent`: node that `edit` has returned.
+        """
         self._owned[id(node)] = node
         parent.children[name] = node
         parent.next_number += 1

@@ -1,1 +1,1 @@
-"""State of the service in the coordination store, one module for each kind of node."""
+"""Stores of the service's state in the coordination store, one module for each kind of node."""

@@ -1,5 +1,6 @@
-"""Cluster ids by the cluster names that definitions use. Ids are stored, so that two names of one cluster are
-recognized even while the cluster does not respond.
+"""Stores cluster ids by the cluster names in definitions.
+
+With stored ids, Headrace recognises two names of one cluster even while the cluster does not respond.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Ids in the coordination store. Thread-safe; every instance may write the id that a cluster reports."""
+    """Reported cluster ids. Thread-safe. Every instance may write the id that a cluster reports."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes
@@ -29,26 +30,30 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Store the id that the cluster currently reports. If two instances write concurrently, it is
-        sufficient that one write succeeds."""
+        """Store the id that the cluster currently reports.
+
+        If two instances write concurrently, one of the writes is sufficient.
+        """
         with suppress(VersionConflict):
             znodes.put(self._nodes, znodes.short_child(self._parent, cluster), identity.encode())
 
 
 class BoundClusters:
-    """Bound cluster ids: for each cluster name, the id that was first seen or last accepted. Lanes only use a
-    cluster with the bound id. Thread-safe."""
+    """Bound cluster ids: the id that was first seen or last accepted under each cluster name. Thread-safe.
+
+    Lanes use a cluster only if it has the bound id.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._ids = ClusterIds(nodes, znodes.BOUND)
 
     def get(self, cluster: ClusterRef) -> str:
-        """Return the bound id of a cluster, empty before its first use."""
+        """Return the bound id of a cluster, or an empty string before its first use."""
         return self._ids.get(cluster) or ""
 
     def bind(self, cluster: ClusterRef, identity: str) -> str:
-        """Return the bound id of a cluster. If there is none, bind and return `identity`."""
+        """Return the bound id of a cluster. If there is none, bind `identity`."""
         known = self.get(cluster)
         if known or not identity:
             return known
@@ -57,7 +62,7 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind the id if none is bound yet. Raises UnexpectedCluster if a different id is bound."""
+        """Bind an id unless one is already bound. Raises UnexpectedCluster if a different id is bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)
@@ -68,8 +73,10 @@ class BoundClusters:
 
 
 class KnownClusters:
-    """Detection of cluster names that may belong to the same cluster. Compares the bound id of each name and
-    the id that its cluster last reported. Thread-safe."""
+    """Detects cluster names that may refer to the same cluster. Thread-safe.
+
+    Compares the bound id of each name with the id that its cluster last reported.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self.bound = BoundClusters(nodes)
@@ -78,8 +85,10 @@ class KnownClusters:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to the cluster: all aliases except those with a known, different
-        id. `identity`: an additional id of the cluster."""
+        """Return the aliases that may refer to a cluster, except those with a known, different id.
+
+        `identity`: an additional id of the cluster.
+        """
         mine = self._ids(cluster) | ({identity} - {""})
         return [alias for alias in aliases if not mine or not (theirs := self._ids(alias)) or mine & theirs]
 

@@ -1,4 +1,4 @@
-"""Conversion of a datastream's definition to and from a document. Pure."""
+"""Converts definitions of datastreams to and from JSON. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mirror.model.topics import TopicNaming, selection_without_look_ahead
 
 
 def to_document(datastream: Datastream) -> dict[str, Any]:
-    """Return a definition as JSON-ready values."""
+    """Return a definition as a JSON object."""
     return {
         "name": datastream.name,
         "source": datastream.source,
@@ -45,9 +45,11 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any]) -> Datastream:
-    """Parse a definition. Ignore unknown fields, which a newer version may have written.
+    """Parse a definition.
 
-    Raises InvalidRequest, and no other exception, for a damaged document.
+    Unknown fields, which a newer version may have written, are ignored.
+
+    Raises only InvalidRequest for a damaged document.
     """
     topics = bounds.mapping("topics", bounds.field(document, "topics"))
     pauses = bounds.mapping("pauses", document.get("pauses", {}))
@@ -137,6 +139,8 @@ def _resumption(document: Mapping[str, Any]) -> Resumption:
 
 
 def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return start, requester and end of a pause. The end may be missing, because older versions did not
-    write it."""
+    """Return start, requester and end of a pause.
+
+    The end may be missing, because older versions did not write it.
+    """
     return bounds.field(document, "since_ms"), document.get("requested_by", ""), document.get("until_ms")

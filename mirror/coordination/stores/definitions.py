@@ -31,7 +31,7 @@ _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010f
 
 @dataclass(frozen=True, slots=True)
 class StoredDatastream:
-    """A definition and the node version at which it was read."""
+    """A definition with its node version."""
 
     datastream: Datastream
     version: int
@@ -39,8 +39,10 @@ class StoredDatastream:
 
 @dataclass(frozen=True, slots=True)
 class DamagedDefinition:
-    """A definition that cannot be parsed, and the reason. Running lanes of the datastream continue. `last`:
-    latest version that this process could parse."""
+    """A definition that cannot be parsed. Running lanes of the datastream continue.
+
+    `problem`: reason. `last`: latest version that this process could parse.
+    """
 
     name: DatastreamName
     problem: str
@@ -57,14 +59,14 @@ class DamagedDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Stored definitions: readable definitions and damaged definitions, each sorted by name."""
+    """Stored definitions, separated into readable and damaged ones, each sorted by name."""
 
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
 
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Effective definitions by name. A damaged definition is represented by its last readable version."""
+        """Definitions by name. A damaged definition is replaced by its last readable version."""
         known = [stored.datastream for stored in self.readable]
         last = [damaged.last for damaged in self.damaged if damaged.last is not None]
         return tuple(sorted([*known, *last], key=lambda datastream: datastream.name) if last else known)
@@ -83,12 +85,15 @@ class DefinitionStore:
         self._deletions = Deletions(nodes)
 
     def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
-        """Return the names of all datastreams, sorted. The watch fires when a name is added or removed."""
+        """Return the names of all datastreams, sorted.
+
+        `watch`: fires when a name is added or removed.
+        """
         children = self._nodes.children(znodes.DATASTREAMS, watch)
         return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
     def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
-        """Return one definition, whether readable or damaged. Raises NotFound."""
+        """Return a readable or damaged definition. Raises NotFound."""
         for path in _paths(name):
             try:
                 node = self._nodes.read(path, watch)
@@ -99,7 +104,7 @@ class DefinitionStore:
         raise NotFound(f"datastream {shown} does not exist")
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return one readable definition. Raises NotFound, DamagedState."""
+        """Return a readable definition. Raises NotFound, DamagedState."""
         found = self.look(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
@@ -112,8 +117,10 @@ class DefinitionStore:
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
-        """Read the named definitions in one batch. Return all definitions that exist, whether readable or
-        damaged. `watch_of`: returns the watch for a definition, by name."""
+        """Read the named definitions in one batch. Missing definitions are omitted.
+
+        `watch_of`: returns the watch for a definition by name.
+        """
         paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
         present = self._nodes.read_present(list(paths), of_path)
@@ -127,7 +134,7 @@ class DefinitionStore:
         return found
 
     def catch_up(self) -> None:
-        """Ensure that later reads include all writes completed before this call."""
+        """Ensure that later reads include all writes that were completed before this call."""
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
@@ -137,10 +144,12 @@ class DefinitionStore:
         return guard
 
     def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
-        """Store a new definition and return it. The key of its `creation` is also recorded, because a key
-        belongs to one datastream at a time. `entries`: further changes of the same transaction. Raises
-        AlreadyExists, KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does
-        not fit into a node."""
+        """Store a new definition, and return it with its version.
+
+        The idempotency key of its `creation` is also stored, because a key belongs to one datastream.
+        `entries`: further changes of the same transaction. Raises AlreadyExists; KeyReused; VersionConflict
+        if an entry fails; InvalidRequest if the definition does not fit into a node.
+        """
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
@@ -160,9 +169,10 @@ class DefinitionStore:
                 return StoredDatastream(datastream, 0)
 
     def _note_of(self, creation: Creation, name: DatastreamName) -> NodeChange:
-        """Return the change that assigns an idempotency key to a datastream, unless another datastream has
-        the key. Replace an obsolete key record, which may remain from a definition that was damaged when it
-        was removed. Raises KeyReused."""
+        """Return the change that assigns an idempotency key to a datastream. Raises KeyReused.
+
+        Replaces an obsolete record of the key, which may remain from a damaged definition.
+        """
         path, data = _note_path(creation), name.encode()
         try:
             node = self._nodes.read(path)
@@ -178,9 +188,11 @@ class DefinitionStore:
     def replace(
         self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NodeChange] = ()
     ) -> StoredDatastream:
-        """Replace a definition with compare-and-set; return the new definition. `entries`: further changes of
-        the same transaction. Raises VersionConflict, NotFound, errors of the entries, and InvalidRequest if
-        the definition does not fit into a node."""
+        """Replace a definition with compare-and-set, and return it with its new version.
+
+        `entries`: further changes of the same transaction. Raises VersionConflict, NotFound, errors of the
+        entries, and InvalidRequest if the definition does not fit into a node.
+        """
         write = replacement(stored, datastream)
         if not entries:
             return StoredDatastream(datastream, self._nodes.write(write.path, write.data, write.version))
@@ -190,8 +202,10 @@ class DefinitionStore:
     def replace_together(
         self, changes: Sequence[tuple[StoredDatastream, Datastream]]
     ) -> tuple[StoredDatastream, ...]:
-        """Replace several definitions atomically; return the new definitions in order. Raises errors as
-        `replace` does, and InvalidRequest if the changes do not fit into one transaction."""
+        """Replace several definitions atomically, and return them in order.
+
+        Raises the errors of `replace`, and InvalidRequest if the changes do not fit into one transaction.
+        """
         writes = [replacement(stored, after) for stored, after in changes]
         size = sum(len(write.path.encode()) + len(write.data) for write in writes)
         if size > znodes.CHUNK_BYTES:
@@ -203,9 +217,11 @@ class DefinitionStore:
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
-        """Remove a definition, even a damaged one, and record its deletion. `entries`: nodes with the
-        outcome, created only once even if several callers remove the definition at the same time. `now_ms`:
-        used if the creation time is unknown."""
+        """Remove a readable or damaged definition, and record its deletion.
+
+        `entries`: nodes with the result. The nodes are created only once, even if several callers remove the
+        definition at the same time. `now_ms`: used if the creation time is unknown.
+        """
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)
@@ -224,8 +240,7 @@ class DefinitionStore:
                 return
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
-        """Return the change that deletes the idempotency key record of a definition, and thereby releases the
-        key."""
+        """Return the change that releases the idempotency key of a definition."""
         if isinstance(found, DamagedDefinition) or found.datastream.creation is None:
             return ()
         path = _note_path(found.datastream.creation)
@@ -236,8 +251,7 @@ class DefinitionStore:
 
 
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
-    """Return the write that replaces a definition. Raises InvalidRequest if the definition does not fit into
-    a node."""
+    """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a node."""
     return NodeWrite(_path(datastream.name), znodes.encode(to_document(datastream)), stored.version)
 
 
@@ -246,14 +260,16 @@ def _note_path(creation: Creation) -> str:
 
 
 def taken(name: DatastreamName) -> AlreadyExists:
-    """Return the error for a creation with an existing name."""
+    """Return the error for a name that is already in use."""
     return AlreadyExists(f"datastream {name} already exists", advice="choose another name or delete it first")
 
 
 class DefinitionCache:
-    """Cache of all definitions. Only changed definitions are read again. Usable from any thread.
+    """Cache of all definitions. Thread-safe.
 
-    `wake` is called, from any thread, after a change.
+    Only changed definitions are read again.
+
+    `wake`: callback after a change, called from any thread.
     """
 
     def __init__(self, store: DefinitionStore, wake: Watch) -> None:
@@ -270,14 +286,18 @@ class DefinitionCache:
         self._listings = 0
 
     def all(self) -> Definitions:
-        """Return all definitions. Raises errors of the reads; the next call reads the remaining
-        definitions."""
+        """Return all definitions.
+
+        After an error, the next call continues with the remaining definitions.
+        """
         with self._lock:
             return self._all()
 
     def newest(self) -> Definitions:
-        """Return all definitions, including all changes before this call. Concurrent callers share one
-        listing."""
+        """Return all definitions, including all changes before this call.
+
+        Concurrent callers share one listing.
+        """
         before = self._listings
         with self._lock:
             if self._listings == before:
@@ -285,11 +305,11 @@ class DefinitionCache:
             return self._all()
 
     def changed(self, name: DatastreamName) -> None:
-        """Mark a definition as changed by the caller, so that the next call reads it again."""
+        """Mark a definition as changed, so that the next call reads it again."""
         self._changed.put(name)
 
     def look_again(self) -> None:
-        """Invalidate the cache, except for the last readable versions of damaged definitions."""
+        """Invalidate the cache. The last readable versions of damaged definitions are kept."""
         with self._lock:
             self._are_names_stale = True
             self._stale.update(self._known)
@@ -338,7 +358,10 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """A watch on a definition. Watches on the same node are equal, so that only one watch is registered."""
+    """Watch on a definition.
+
+    Watches on the same node are equal, so that only one is registered.
+    """
 
     changed: queue.SimpleQueue[DatastreamName | None]
     name: DatastreamName | None
@@ -384,7 +407,7 @@ def _path(name: str) -> str:
 
 
 def _paths(name: str) -> tuple[str, ...]:
-    """Return the possible paths of a definition: its own node, or a manually created one."""
+    """Return the possible paths of a definition: its own node, or a node that was created manually."""
     own = _path(name)
     if not 0 < len(own) <= _LONGEST_PATH:
         return ()

@@ -1,8 +1,10 @@
-"""Deleted datastreams on record. A definition that is missing without a recorded deletion counts as lost.
+"""Records of deleted datastreams.
 
-A deletion is recorded in the transaction that removes the definition, so a store restored from older data
-contains either the definition without a record, or only the record. Deletions are stored in `BUCKETS` nodes.
-Each node keeps only its latest deletions, so the size is bounded.
+A definition that is missing without such a record counts as lost.
+
+The transaction that removes a definition also records its deletion. A store that was restored from older data
+therefore contains either the definition or the record. Deletions are stored in `BUCKETS` nodes. Each node
+keeps only its latest deletions, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -28,15 +30,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records in the store. Thread-safe. A datastream that was recreated after its deletion is newer than the
-    record, and does not count as deleted."""
+    """Records of deletions. Thread-safe.
+
+    A recreated datastream is newer than the record of its deletion, and does not count as deleted.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def changes(self, name: DatastreamName, created_ms: int) -> tuple[NodeChange, ...]:
-        """Return the changes that record the deletion of a datastream, for the transaction that deletes the
-        definition. `created_ms`: upper bound of the creation time (epoch ms)."""
+        """Return the changes that record the deletion of a datastream, for the transaction that deletes it.
+
+        `created_ms`: upper bound of the creation time (epoch ms).
+        """
         path = _path(name)
         node = self._nodes.read_present([path]).get(path)
         known = {**_read(path, node)}
@@ -46,8 +52,10 @@ class Deletions:
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
     def guard(self, datastream: Datastream) -> tuple[NodeChange, ...] | None:
-        """Return changes that make a transaction fail if a deletion of this datastream is recorded
-        concurrently. Return None if the datastream was deleted."""
+        """Return changes that make a transaction fail if the datastream is deleted concurrently.
+
+        Returns None if the datastream was already deleted.
+        """
         path = _path(datastream.name)
         node = self._nodes.read_present([path]).get(path)
         moment = _read(path, node).get(datastream.name)
@@ -82,9 +90,10 @@ def _path(name: DatastreamName) -> str:
 
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
-    """Return the creation times of deleted datastreams by name, oldest record first. A damaged record is
-    ignored, so a datastream that it contains may be reported as lost. An operator can drop such a
-    datastream."""
+    """Return the creation times of deleted datastreams by name, oldest record first.
+
+    A damaged node is ignored, so its datastreams may be reported as lost. An operator can drop them.
+    """
     if node is None:
         return {}
     try:

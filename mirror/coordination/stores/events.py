@@ -1,4 +1,4 @@
-"""Log of changes with their reasons: latest events in the store, for installations without Pinot."""
+"""Log of the latest changes and their reasons in the coordination store, for installations without Pinot."""
 
 from __future__ import annotations
 
@@ -24,31 +24,35 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 KEPT: Final = 200
-"""Maximum number of stored publications that concern several groups or no group. A plan and its moves form
-one publication."""
+"""Maximum number of stored publications that concern several groups or no group.
+
+A plan and its moves form one publication.
+"""
 
 KEPT_OF_GROUP: Final = 50
-"""Maximum number of stored publications of each group, and of each datastream not named like its group."""
+"""Maximum number of stored publications per group, and per datastream with another name than its group."""
 
 MOST_KEPT: Final = 1_000
 """Maximum number of stored publications in total."""
 
 _TRIMMED_EVERY: Final = 20
-"""Number of publications that one instance stores with a change before it trims the log."""
+"""Number of publications after which an instance trims the log."""
 
 MOVES_SHOWN: Final = 500
-"""Maximum number of moves of one plan that are reported individually. The event of the plan contains the
-total number of moves."""
+"""Maximum number of moves of a plan that are reported individually.
+
+The event of the plan contains the total number of moves.
+"""
 
 _READ_AT_ONCE: Final = 100
-"""Number of publications per read. Reading publications one by one would take minutes on a slow store."""
+"""Number of publications per request. Single reads would take minutes on a slow store."""
 _MOST_READ: Final = 100_000
 """Maximum number of events in one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
 class EventLog:
-    """A bounded log; each entry contains the events of one publication."""
+    """Bounded event log. An entry contains the events of one publication."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -58,15 +62,20 @@ class EventLog:
         )
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication, shortened to the size limit of a node, and drop old publications."""
+        """Add a publication, and drop old publications.
+
+        The publication is shortened to the size limit of a node.
+        """
         entry = self.entry(events)
         path = self._nodes.create(entry.path, entry.data, sequential=True)
         self._groups.note(path.rpartition("/")[2], _group_of(events))
         self.trim()
 
     def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
-        """Return the node for a publication, shortened to the size limit of a node. The caller creates this
-        node in the transaction of the reported change."""
+        """Return the node for a publication, for the transaction of the reported change.
+
+        The publication is shortened to the size limit of a node.
+        """
         chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         while len(chunks) > 1:
             events = events[: len(events) // 2]
@@ -79,12 +88,15 @@ class EventLog:
         made: Callable[[Sequence[DatastreamName]], None],
         make_alone: Callable[[DatastreamName], None],
     ) -> None:
-        """Apply changes as `znodes.change_each` does; the changes may include entries of this log."""
+        """Apply changes as `znodes.change_each` does. The changes may include entries of this log."""
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log on every `_TRIMMED_EVERY`-th call. Call this method after an entry was stored with a
-        frequent change, because listing the log every time would cost more than the change."""
+        """Trim the log on every `_TRIMMED_EVERY`-th call.
+
+        Call this after an entry of a frequent change was stored. Listing the log each time would cost more
+        than the change.
+        """
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
@@ -102,8 +114,10 @@ class EventLog:
         znodes.change_each(self._nodes, deletions, lambda _: None, drop_alone)
 
     def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """Return at most `limit` events, newest publication first. A damaged publication yields one event
-        that reports it."""
+        """Return at most `limit` events, newest publication first.
+
+        A damaged publication yields one event that reports the damage.
+        """
         events: list[PlacementEvent] = []
         paths = [f"{znodes.EVENTS}/{node}" for node in reversed(self._publications())]
         while paths and len(events) < limit:
@@ -115,8 +129,11 @@ class EventLog:
     def publications(
         self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
     ) -> Mapping[int, tuple[PlacementEvent, ...]]:
-        """Return all publications by number, oldest first. Only publications that are missing in `known` are
-        read. The watch fires when a publication is added or dropped."""
+        """Return all publications by number, oldest first.
+
+        Only publications that are missing in `known` are read. `watch`: fires when a publication is added or
+        dropped.
+        """
         nodes = {int(node[2:]): f"{znodes.EVENTS}/{node}" for node in self._publications(watch)}
         unknown = [path for number, path in nodes.items() if number not in known]
         found: dict[str, Node] = {}
@@ -135,8 +152,10 @@ class EventLog:
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream against whose limit a publication counts; empty if the publication
-    concerns several groups or no group."""
+    """Return the group or datastream of a publication, or an empty string if it concerns several or none.
+
+    The limit per group applies to this name.
+    """
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
 
@@ -160,7 +179,7 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
-    """Parse an event. Ignore unknown fields, which a newer version may have written."""
+    """Parse an event. Unknown fields, which a newer version may have written, are ignored."""
     event = PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
     return replace(event, kind=ChangeKind(event.kind))
 
@@ -173,9 +192,12 @@ def plan_events(
     loads: Mapping[tuple[GroupName, TopicPartition], float],
     reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
-    """Return the events of a plan: one for the plan, one for each lost instance whose tasks it moves, one for
-    each changed group with the reasons for its tasks, and one for each of the first `MOVES_SHOWN` moves.
-    `loads`: bytes per second of moved partitions, if known; `reasons`: reason of each move."""
+    """Return the events of a plan.
+
+    There is one event for the plan, one for each lost instance, one for each changed group with the reasons
+    for its tasks, and one for each of the first `MOVES_SHOWN` moves. `loads`: bytes per second of moved
+    partitions, if known. `reasons`: reason of each move.
+    """
     changed = {move.group for move in moves}
     return (
         _plan_event(plan, leader, "", plan.reason),
@@ -211,8 +233,10 @@ def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> l
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """Return the event for a problem or warning that has started or has a new reason. `is_over`: the problem
-    has ended."""
+    """Return the event for a problem or warning that starts, ends, or changes its reason.
+
+    `is_over`: the problem has ended.
+    """
     moment = "/over" if is_over else f"/{now_ms}" if now_ms != problem.since_ms else ""
     return _sentence_event(
         now_ms,
@@ -239,14 +263,19 @@ def loads_event(
     *,
     is_over: bool = False,
 ) -> PlacementEvent:
-    """Return the event for loads or observations of a source cluster that became stale or unavailable.
-    `is_over`: the data is available again."""
+    """Return the event for loads of a source cluster that are stale or unavailable.
+
+    `is_over`: the loads are available again.
+    """
     key = f"loads/{legible(source)}/{since_ms}{'/over' if is_over else ''}"
     return _sentence_event(now_ms, key, ChangeKind.LOADS, leader, "", sentence)
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
-    """Return the event for an unreadable plan. `plan`: plan from which the leader continues."""
+    """Return the event for an unreadable plan.
+
+    `plan`: plan from which the leader continues.
+    """
     sentence = legible(
         f"{reason}; the leader continues from epoch {plan.epoch} with {counted(len(plan.tasks), 'task')}"
     )
@@ -262,8 +291,7 @@ def request_event(leader: InstanceName, request: Request, reason: str, now_ms: i
 
 
 def command_event(name: DatastreamName, sentence: str, now_ms: int) -> PlacementEvent:
-    """Return the event for a change of a datastream over REST. Unlike an event of a plan, it names no
-    instance that made the decision."""
+    """Return the event for a change of a datastream over REST. The event names no instance."""
     key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
     return _sentence_event(now_ms, key, ChangeKind.COMMAND, InstanceName(""), name, sentence)
 
@@ -285,7 +313,7 @@ def _sentence_event(
 
 
 def _plan_event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
-    """Return an event about a plan, or about its changes to one group."""
+    """Return an event for a plan, or for its changes to one group."""
     kind = ChangeKind.DATASTREAM if group else ChangeKind.PLAN
     key = f"{plan.epoch}/{group}" if group else f"{plan.epoch}"
     return _event(plan.created_ms, plan.epoch, key, kind, leader, group, sentence)

@@ -1,10 +1,11 @@
-"""Optimistic lock: a change fails if another datastream that its checks depend on was added or changed
-concurrently.
+"""Optimistic locks on groups and owners.
 
-A caller reads the counters of the groups and owners concerned, checks its change, and writes the counters in
-the transaction that stores the change. If two changes are checked concurrently, the second write fails. All
-names share `BUCKETS` counters. Counters are never removed, so their number is bounded and their values never
-restart. If two names share a counter, a change may be retried unnecessarily.
+A change fails if a related datastream was added or changed concurrently.
+
+A caller reads the counters of the affected groups and owners, checks its change, and increments the counters
+in the transaction that stores the change. If two changes are checked concurrently, the second transaction
+fails. All names share `BUCKETS` counters, so a change may be retried unnecessarily. Counters are never
+removed, so their values never restart.
 """
 
 from __future__ import annotations
@@ -21,30 +22,31 @@ BUCKETS: Final = 1_024
 
 
 class Guard:
-    """Counters of some groups and owners as of the last `read`. `names`: arbitrary strings, such as names of
-    groups."""
+    """Counters of groups and owners as of the last `read`.
+
+    `names`: names of groups and owners, or other strings.
+    """
 
     def __init__(self, nodes: NodeStore, names: Iterable[str]) -> None:
         self._nodes = nodes
         self._versions: dict[str, int | None] = dict.fromkeys(sorted({_path(name) for name in names}))
 
     def read(self) -> None:
-        """Read the counters. Datastreams listed afterwards include all counted changes."""
+        """Read the counters. Datastreams that are listed afterwards include all counted changes."""
         present = self._nodes.read_present(list(self._versions))
         for path in self._versions:
             node = present.get(path)
             self._versions[path] = node.version if node is not None else None
 
     def changes(self) -> tuple[NodeChange, ...]:
-        """Return the operations that make a transaction fail if the same names are changed concurrently."""
+        """Return the changes that make a transaction fail after a concurrent change of the same names."""
         return tuple(
             NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
             for path, version in self._versions.items()
         )
 
     def advance(self) -> None:
-        """Count the caller's own transaction, so that the caller's next transaction does not conflict with
-        it."""
+        """Count the caller's own transaction, so that its next transaction does not conflict with it."""
         for path, version in self._versions.items():
             self._versions[path] = 0 if version is None else version + 1
 

@@ -1,8 +1,10 @@
-"""Destination topics of a group of datastreams: topics that the service has created for the group and may
-change later, and existing topics that the group has adopted.
+"""Records of the destination topics of each group of datastreams.
+
+There are two records: topics that Headrace has created for the group, and existing topics that the group has
+adopted.
 
 The record of created topics remains when a datastream is deleted, so that a new datastream with the same name
-can use these topics. The record of adopted topics is deleted with the last datastream of the group; a new
+can use the topics. The record of adopted topics is deleted with the last datastream of the group, so a new
 datastream needs the permission again.
 """
 
@@ -23,19 +25,25 @@ Made = Mapping[ClusterRef, frozenset[str]]
 
 
 class MadeTopics:
-    """Records in the coordination store, one for each group, below `parent`. Thread-safe."""
+    """Records in the coordination store, one per group. Thread-safe.
+
+    `parent`: parent node of the records.
+    """
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.MADE) -> None:
         self._nodes = nodes
         self._parent = parent
 
     def of(self, group: GroupName) -> Made | None:
-        """Return the recorded topics of a group; None if there is no record. Raises CorruptData."""
+        """Return the recorded topics of a group, or None. Raises CorruptData."""
         return self._read(group)[0]
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
-        """Add topics to the record of a group; create the record even if there are no topics. Raises
-        VersionConflict, and InvalidRequest if the record is too large for a node."""
+        """Add topics to the record of a group. Raises VersionConflict; InvalidRequest if it does not fit into
+        a node.
+
+        The record is created even if there are no topics.
+        """
         self.apply(self.addition(group, cluster, topics))
 
     def apply(self, changes: Sequence[NodeChange]) -> None:

@@ -1,4 +1,4 @@
-"""Rates and backlogs that the instances measure and share through the store: the load provider `self`."""
+"""Rates and backlogs that the instances measure and share in the store. This is the load provider `self`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
 MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]]
-"""Bytes and messages per second by source cluster and partition."""
+"""Bytes and messages per second of each partition, by source cluster."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
 """Partitions whose arrival rate may exceed the measured rate, by source cluster."""
 
 
 class LateRecords(NamedTuple):
-    """Known backlog of a late lane at its source. `catch_up_seconds`: time in which the backlog should be
-    copied; None means that the global setting applies."""
+    """Known backlog of a late lane at its source.
+
+    `catch_up_seconds`: time in which the backlog should be copied; None for the global setting.
+    """
 
     bytes: float
     messages: float
@@ -33,7 +35,7 @@ class LateRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceMeasurements:
-    """Measurements of one instance: arrival rates of its partitions, and their backlog."""
+    """Measurements of one instance: arrival rates and backlogs of its partitions."""
 
     rates: MeasuredRates
     behind: Behind = field(default_factory=dict)
@@ -51,20 +53,23 @@ class _Read:
 
 
 STALE_AFTER_MS: Final = 60_000
-"""Time without a publication after which measurements are stale. Instances publish every few seconds."""
+"""Time in ms without a publication after which measurements are stale. Instances publish every few
+seconds."""
 _MOST_WAITING: Final = 10**18
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError)
 
 
 class MeasuredLoads:
-    """Publishes the measurements of one instance, and reads the measurements of all instances."""
+    """Publishes the measurements of one instance, and reads those of all instances."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
-        """Replace the measurements of this instance. If there are no rates, replace only the summary, so that
-        previously published rates remain the last known rates."""
+        """Replace the measurements of this instance.
+
+        Without rates, only the summary is replaced, so that the last known rates remain.
+        """
         rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,
@@ -98,9 +103,10 @@ class MeasuredLoads:
             znodes.put(self._nodes, f"{folder}/{name}", chunk)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """Return the time at which any instance last measured partitions of the cluster, the number of these
-        partitions, and the number that have a backlog. The time is missing if no instance measures partitions
-        of the cluster."""
+        """Return when any instance last measured the cluster, and the number of measured and late partitions.
+
+        The time is missing if no instance measures partitions of the cluster.
+        """
         found = []
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():
@@ -130,7 +136,7 @@ class MeasuredLoads:
         self._nodes.delete_tree(znodes.child(znodes.LOADS, instance))
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the latest rate of each partition, from any instance. Raises LoadUnavailable."""
+        """Return the latest rate of each partition, measured by any instance. Raises LoadUnavailable."""
         newest, notes = self._newest(cluster)
         if not newest:
             raise LoadUnavailable("no instance has reported a measured rate yet")
@@ -140,7 +146,7 @@ class MeasuredLoads:
         return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
 
     def waiting(self, cluster: ClusterRef) -> Mapping[TopicPartition, LateRecords]:
-        """Return the backlog of the cluster's partitions, from the latest measurement of each."""
+        """Return the latest backlog of each partition of the cluster."""
         newest, _ = self._newest(cluster)
         return {key: measured.waiting[key] for key, measured in newest.items() if key in measured.waiting}
 

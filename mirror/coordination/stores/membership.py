@@ -1,9 +1,8 @@
 """Live instances, their leader, and the lanes that each instance may still run.
 
-Every instance has one ephemeral sequential node. The instance with the lowest sequence is leader, and each
-instance watches only the node before its own. The holding of an instance contains the epoch of the plan that
-the instance follows, and lanes that it has not released yet although the plan assigns them to other
-instances.
+Every instance has one ephemeral sequential node. The instance with the lowest sequence number is the leader.
+Each instance watches only the node before its own. The holding of an instance contains the epoch of the plan
+that it follows, and the lanes that it must release but still runs.
 """
 
 from __future__ import annotations
@@ -31,11 +30,12 @@ _MOST_GROUPS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LiveInstance:
-    """One running service. `sequence` is the order of arrival; `weight` is the instance's share of the work.
+    """A running instance.
 
-    `incarnation` is unique to a process, even if the name and host are the same. A process uses its
-    incarnation to recognize its own node if the response to the creation was lost. `is_leaving`: the instance
-    must not be assigned new tasks.
+    `sequence`: order of arrival. `weight`: share of the work.
+
+    `incarnation`: unique to the process. If the response to the creation of its node is lost, the process
+    recognises its node by this value. `is_leaving`: the instance must not get new tasks.
     """
 
     name: InstanceName
@@ -50,11 +50,13 @@ class LiveInstance:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Holding of an instance: latest epoch that it follows, lanes that it is still releasing, and groups
-    whose lanes it may run. An instance publishes its holding before it starts a lane.
+    """Lanes that an instance may still run.
 
-    `is_unreadable`: the holding cannot be parsed, so the instance may run any lane until its session ends or
-    the deadline has passed.
+    Contains the latest plan epoch that the instance follows, the lanes that it is still releasing, and the
+    groups whose lanes it may run. An instance publishes its holding before it starts a lane.
+
+    `is_unreadable`: the holding cannot be parsed. The instance may then run any lane until its session ends
+    or the deadline has passed.
     """
 
     epoch: Epoch = NO_EPOCH
@@ -63,10 +65,9 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Return whether another instance may start a lane that the given epoch assigns to it.
+        """Return whether another instance may start a lane under its plan epoch.
 
-        Returns False if this instance follows a newer epoch, because that epoch may have assigned the lane to
-        it again.
+        Returns False if this instance follows a newer epoch, which may have assigned the lane to it again.
         """
         if self.is_unreadable:
             return False
@@ -77,21 +78,24 @@ _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
 _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
-"""Parents of an instance's nodes. The instance has left when all its nodes below these parents are
-deleted."""
+"""Parents of an instance's nodes. The instance has left when its nodes below them are deleted."""
 
 
 class Membership:
-    """Live instances and their holdings in the store. The node of an instance never changes, so it is read
-    only once."""
+    """Live instances and their holdings in the coordination store.
+
+    The node of an instance never changes, so it is read only once.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._known: dict[str, LiveInstance] = {}
 
     def join(self, instance: LiveInstance) -> LiveInstance:
-        """Register an instance, and return it with its sequence number. The nodes of the instance are deleted
-        when its session ends."""
+        """Register an instance, and return it with its sequence number.
+
+        The nodes of an instance are deleted when the session ends.
+        """
         document = asdict(instance)
         del document["sequence"], document["is_leaving"]
         path = self._nodes.create(
@@ -103,14 +107,18 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Discard cached instances, because the store may have lost its data, and sequence numbers may have
-        restarted at 0."""
+        """Discard cached instances.
+
+        The store may have lost its data, and sequence numbers may have restarted at 0.
+        """
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:
-        """Check that the node of an instance exists; the watch fires when the node is deleted. Raises
-        SessionLost if the node is missing, even if the session is still alive: an operator may have deleted
-        the node, and another instance may now have its sequence number."""
+        """Check that the node of an instance exists. Raises SessionLost if it is missing.
+
+        The node can be missing although the session is alive: an operator may have deleted it, and another
+        instance may now have its sequence number. `watch`: fires when the node is deleted.
+        """
         path = f"{znodes.LIVE}/{_node(instance.sequence)}"
         lost = SessionLost(f"the node of instance {instance.name} was deleted")
         try:
@@ -122,19 +130,22 @@ class Membership:
                 raise lost
 
     def begin_to_leave(self, instance: LiveInstance) -> None:
-        """Request that the leader moves all tasks of the instance to other instances. Idempotent."""
+        """Request the leader to move all tasks of the instance to other instances. Idempotent."""
         with contextlib.suppress(AlreadyExists):
             self._nodes.create(f"{znodes.LEAVING}/{_node(instance.sequence)}", ephemeral=True)
 
     def leave(self, instance: LiveInstance) -> None:
-        """Deregister an instance that has released all lanes: delete all nodes with its sequence number. The
-        session may stay open."""
+        """Deregister an instance that has released all lanes: delete all nodes with its sequence number.
+
+        The session may stay open.
+        """
         for folder in _OWN:
             self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
 
     def live(self, watch: Watch | None = None) -> tuple[LiveInstance, ...]:
-        """Return all instances in order of arrival; the watch fires when an instance joins, leaves or starts
-        to leave.
+        """Return all instances in order of arrival.
+
+        `watch`: fires when an instance joins, leaves or starts to leave.
 
         An instance with an unreadable node is included while its holding exists, but receives no lanes.
         """
@@ -151,8 +162,10 @@ class Membership:
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
-        """Return the leader; None if there are no instances. If another instance is the leader, the watch
-        fires only when the node with the next lower sequence number is deleted."""
+        """Return the leader, or None if there are no instances.
+
+        `watch`: if another instance is the leader, fires only when the node before `sequence` is deleted.
+        """
         while True:
             try:
                 here = [instance for instance in map(self._instance, self._present()) if instance is not None]
@@ -164,14 +177,16 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish the holding of an instance. The holding is deleted when the session ends."""
+        """Publish the holding of an instance. The node is deleted when the session ends."""
         path = _holding_path(instance)
         data = znodes.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """Return the holding of an instance; None if the instance has not published one, and therefore runs
-        no lanes yet."""
+        """Return the holding of an instance.
+
+        None means that the instance has not published a holding, and therefore runs no lanes yet.
+        """
         path = _holding_path(instance)
         try:
             return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
@@ -182,20 +197,24 @@ class Membership:
             return _MAY_HOLD_ANYTHING
 
     def refresh(self) -> None:
-        """Ensure that later reads include all data published before this call."""
+        """Ensure that later reads include everything that was published before this call."""
         self._nodes.sync()
 
     def _present(self, watch: Watch | None = None) -> list[str]:
-        """Return the nodes of instances in order of arrival, ignoring other nodes. Drop deleted nodes from
-        the cache, because another instance can get the same sequence number if the parent node was
-        deleted."""
+        """Return the nodes of instances in order of arrival.
+
+        Deleted nodes are dropped from the cache, because another instance can get the same sequence number if
+        the parent node was deleted.
+        """
         present = [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
         self._known = {node: self._known[node] for node in present if node in self._known}
         return present
 
     def _instance(self, node: str) -> LiveInstance | None:
-        """Return an instance; None if its node is unreadable and it has no holding. Raises NotFound if the
-        instance has left since its node was listed."""
+        """Return an instance, or None if its node is unreadable and it has no holding.
+
+        Raises NotFound if the instance has left since its node was listed.
+        """
         if node in self._known:
             return self._known[node]
         path = f"{znodes.LIVE}/{node}"
@@ -208,8 +227,7 @@ class Membership:
         return self._known[node]
 
     def _unreadable(self, node: str) -> LiveInstance | None:
-        """Return a placeholder for an unreadable instance if the instance has published a holding, otherwise
-        None."""
+        """Return a placeholder for an unreadable instance with a holding, else None."""
         unreadable = LiveInstance(
             InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True
         )
@@ -244,8 +262,10 @@ def _holding_document(holding: Holding) -> dict[str, object]:
 
 
 def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
-    """Parse an instance. Ignore unknown fields, which a newer version may have written. Raises
-    InvalidRequest."""
+    """Parse an instance. Raises InvalidRequest.
+
+    Unknown fields, which a newer version may have written, are ignored.
+    """
     return LiveInstance(
         name=InstanceName(bounds.line("the name", bounds.field(document, "name"), _LONGEST)),
         sequence=sequence,

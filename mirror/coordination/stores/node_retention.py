@@ -12,8 +12,11 @@ _READ_AT_ONCE: Final = 100
 
 
 class NodeGroups:
-    """Groups by node. Each node is immutable and read only once. Usable from any thread. `group_of`: returns
-    the group from the path and data of a node."""
+    """Groups by node. Thread-safe.
+
+    Nodes are immutable, so each is read only once. `group_of`: returns the group from the path and data of a
+    node.
+    """
 
     def __init__(self, nodes: NodeStore, parent: str, group_of: Callable[[str, bytes], str]) -> None:
         self._nodes = nodes
@@ -26,7 +29,8 @@ class NodeGroups:
         self._known[node] = group
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the group of each node, in the given order. Omit nodes that were removed in the meantime."""
+        """Return the group of each node, in the given order. Omits nodes that were removed in the
+        meantime."""
         known = self._known
         unknown = [f"{self._parent}/{name}" for name in names if name not in known]
         read: dict[str, str] = {}

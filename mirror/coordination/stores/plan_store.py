@@ -1,11 +1,12 @@
 """Stores plans in the coordination store. Plans are published atomically; only changes are written and read.
 
 Each document contains the tasks of one group that one instance runs. The commit marker names every document
-of its epoch, so an instance reads only the marker and its own documents. A publication writes the documents
-first, then the marker by compare-and-set, and finally deletes old documents. A publication that is
-interrupted before it writes the marker leaves the plan unchanged. After a later interruption, old documents
-remain until the first publication of the next leader. Two concurrent leaders write separate documents, and
-only one of their markers is accepted. A leader never deletes documents of later epochs.
+of its epoch, so an instance reads only the marker and its own documents.
+
+A publication writes the documents, then replaces the marker with compare-and-set, and finally deletes old
+documents. If publishing is interrupted before it replaces the marker, the plan is unchanged. If publishing is
+interrupted later, old documents remain until the next leader publishes. Two concurrent leaders write separate
+documents, and only one of their markers is accepted. A leader never deletes documents of later epochs.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ _BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000
 _LONGEST_PATH: Final = 4_000
-"""Maximum length of a document path in bytes. Together with a chunk of a document, the path stays below
-ZooKeeper's request limit."""
+"""Maximum length of a document path in bytes. Path and chunk together stay below the request limit of
+ZooKeeper."""
 
 Part = tuple[GroupName, InstanceName | None]
 """Group and instance of a document; None for tasks without an instance."""
@@ -60,8 +61,8 @@ Part = tuple[GroupName, InstanceName | None]
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan and its stored documents. `documents`: node of each part that was read. `task_counts`: number of
-    tasks of each group over all instances, including parts that were not read."""
+    """A plan and its stored documents. `documents`: node of each part that was read. `task_counts`: number
+    of tasks of each group, including parts that were not read."""
 
     plan: Plan
     version: int | None
@@ -73,14 +74,14 @@ NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {}, {})
 
 
 class LatestPlan:
-    """Cache of the current plan. A call reads only changes since the last call. Usable from any thread."""
+    """Cache of the current plan. Thread-safe. A call reads only changes since the last call."""
 
     def __init__(self, plans: PlanStore) -> None:
         self._plans = plans
         self._known = NO_PLAN
 
     def __call__(self) -> Plan:
-        """Return the current plan. Raises DamagedState as `PlanStore.read` does."""
+        """Return the current plan. Raises the errors of `PlanStore.read`."""
         known = self._plans.read(self._known)
         self._known = known
         return known.plan
@@ -99,7 +100,7 @@ class PlanStore:
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
         """Return the current plan. Unchanged parts of `known` are not read again.
 
-        Parts with missing or damaged documents are omitted, and the leader plans their groups again. Raises
+        Parts with missing or damaged documents are omitted. The leader plans their groups again. Raises
         DamagedState if the marker is damaged.
         """
         return self._read(known, watch, None)
@@ -107,18 +108,20 @@ class PlanStore:
     def read_for(
         self, instance: InstanceName, known: StoredPlan = NO_PLAN, watch: Watch | None = None
     ) -> StoredPlan:
-        """Return the current plan, restricted to the tasks of one instance."""
+        """Return the current plan with only the tasks of one instance."""
         return self._read(known, watch, instance)
 
     def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
-        """Return a plan to continue from while the marker is unreadable, and a description of its content.
+        """Return a plan to continue from if the marker is unreadable, and its description.
 
-        `last`: latest plan that the caller has read. If the caller has read none (epoch 0), the plan is
-        rebuilt from the documents that do not conflict. `obeyed`: epochs that live instances follow. The
-        returned epoch is not below any epoch that an instance can have followed, because each publication
-        since the last document raised both the version of the marker and the epoch by one. If another leader
-        has published a marker that names no documents, the method uses the epoch in that marker. The next
-        publication writes all documents again. Raises NotFound if there is no marker.
+        `last`: latest plan that the caller has read. If its epoch is 0, the plan is rebuilt from the
+        documents that do not conflict. `obeyed`: epochs that live instances follow. Raises NotFound if there
+        is no marker.
+
+        The returned epoch is at least as high as any epoch that an instance can have followed, because each
+        publication increments both the version of the marker and the epoch. If another leader has published a
+        marker that names no documents, the epoch of that marker is used. The next publication writes all
+        documents again.
         """
         node = self._nodes.read(znodes.PLAN)
         names = [
@@ -135,8 +138,8 @@ class PlanStore:
         return StoredPlan(plan, node.version, {}, plan.task_counts), held
 
     def _reassembled(self, names: Iterable[tuple[GroupName, str]]) -> tuple[TaskPlacement, ...]:
-        """Return the tasks in the latest document of each part. Omit groups whose documents conflict or are
-        unreadable; these groups will be planned from scratch."""
+        """Return the tasks in the latest document of each part. Groups with conflicting or unreadable
+        documents are omitted, and will be planned from scratch."""
         newest: dict[Part, str] = {}
         for group, name in sorted(names, key=lambda entry: _epoch_of(entry[1])):
             newest[group, _instance_in(name)] = name
@@ -148,9 +151,7 @@ class PlanStore:
         return tuple(sorted(kept, key=lambda placement: (placement.group, placement.task)))
 
     def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
-        """Publish the plan. Raises VersionConflict if another plan has been published since `previous` was
-        read.
-        """
+        """Publish a plan. Raises VersionConflict if another plan was published since `previous` was read."""
         self._attempts += 1
         before = _parts(previous.plan)
         documents: dict[Part, str] = {}
@@ -225,8 +226,8 @@ class PlanStore:
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
     ) -> tuple[str, list[tuple[str, bytes]]]:
-        """Return the name and the nodes of a new document: the first chunk, and further chunks as its
-        children."""
+        """Return the name and the nodes of a new document. The first node contains the first chunk. The
+        children of the node contain the other chunks."""
         content: dict[str, Any] = {task.task: znodes.encode_partitions(task.partitions) for task in tasks}
         first, *others = znodes.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")
@@ -235,8 +236,7 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Return the unreadable parts. The leader plans the groups of the unreadable parts again, which
-        rewrites the parts."""
+        """Return the unreadable parts. The leader plans their groups again, which rewrites them."""
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
@@ -300,8 +300,8 @@ class PlanStore:
 
 
 def check_storable(group: GroupName) -> None:
-    """Raise InvalidRequest if the name of a group is too long for a path, because ZooKeeper would close the
-    session on a request with that path."""
+    """Raise InvalidRequest if the name of a group is too long for a path. ZooKeeper would close the session
+    on a request with such a path."""
     try:
         length = len(znodes.child(znodes.PLAN, group).encode())
     except UnicodeError as error:
@@ -321,7 +321,7 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
 
 
 def _epoch_of(name: str) -> float:
-    """Return the epoch of a document; infinity for unknown nodes, which are never deleted."""
+    """Return the epoch of a document; infinity for an unknown node, so that it is never deleted."""
     digits = name.partition("-")[0]
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
@@ -389,8 +389,7 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
 
 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
-    """Return groups that have the same task or partition in two documents. Task names are unique to their
-    group."""
+    """Return the groups that have the same task or partition in two documents."""
     by_group: dict[GroupName, list[TaskPlacement]] = {}
     for task in tasks:
         by_group.setdefault(task.group, []).append(task)
@@ -410,8 +409,8 @@ def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
 
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
-    """Return one task of a document. The name of the task must belong to its group, so that an error in one
-    document does not affect other groups. Raises InvalidRequest, ValueError."""
+    """Parse a task of a document. Raises InvalidRequest, ValueError. The name of the task must belong to its
+    group, so that an error in one document does not affect other groups."""
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")

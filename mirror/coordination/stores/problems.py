@@ -1,7 +1,6 @@
-"""Problems of individual datastreams, as last determined by the leader. Every instance can read the stored
-problems.
+"""Problems of individual datastreams, stored by the leader and readable by every instance.
 
-A datastream with a problem is isolated: the failing step is skipped, its running lanes continue, and other
+If a step fails for a datastream, the leader skips this step. The running lanes continue, and other
 datastreams are not affected. The problem ends when the step succeeds.
 """
 
@@ -32,9 +31,11 @@ _MOST_TROUBLES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem of a datastream: a description, and the start time (epoch ms). `sets_aside`: False for a
-    warning, which means that the datastream is copied, but perhaps not as its owner expects. `is_told`: False
-    if the problem is not reported as an event, because it depends on the traffic."""
+    """Problem of a datastream, with its start time (epoch ms).
+
+    `sets_aside`: False for a warning: the datastream is copied, but perhaps not as its owner expects.
+    `is_told`: False if the problem is not published as an event, because it depends on the traffic.
+    """
 
     reason: str
     since_ms: int
@@ -43,21 +44,20 @@ class Problem:
 
 
 class ProblemStore:
-    """Problems in the store, by datastream. Only the leader writes, because only the leader processes all
-    datastreams."""
+    """Problems by datastream in the coordination store. Only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._folder = znodes.ChildrenCache(nodes, znodes.PROBLEMS, _read_problem)
 
     def all(self) -> Mapping[DatastreamName, Problem]:
-        """Return all problems by datastream. The result may lack the latest changes of other instances."""
+        """Return all problems by datastream. The latest changes of other instances may be missing."""
         return {
             DatastreamName(znodes.name_of(node)): problem for node, problem in self._folder.newest().items()
         }
 
     def get(self, name: DatastreamName) -> Problem | None:
-        """Return the problem of a datastream; None if there is none."""
+        """Return the problem of a datastream, or None."""
         path = znodes.child(znodes.PROBLEMS, name)
         try:
             return _read_problem(path, self._nodes.read(path).data)

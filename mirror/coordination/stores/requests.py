@@ -1,4 +1,4 @@
-"""Queue of requests from users and the monitor to the leader, in the coordination store."""
+"""Queue of requests from users and monitors to the leader."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 MOST_PENDING: Final = 1_000
-"""Maximum number of pending requests. Further requests are rejected until the leader has answered some of the
-pending requests."""
+"""Maximum number of pending requests. Further requests are rejected until the leader has answered some."""
 
 MOST_OF_GROUP: Final = 5
 """Maximum number of pending requests per group. A further request replaces the oldest."""
@@ -34,9 +33,11 @@ _MOST_MOVED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRequest:
-    """Request to plan one group again. `full`: ignore the current placement; otherwise relieve overloads.
+    """Request to plan one group again.
 
-    `identity` is assigned by the queue. `requested_by` and `reason` appear in events. Raises InvalidRequest
+    `full`: ignore the current placement. If False, the planner only relieves overloads.
+
+    `identity`: id that the queue assigns. `requested_by`, `reason`: shown in events. Raises InvalidRequest
     for values that cannot be stored or displayed.
     """
 
@@ -55,7 +56,9 @@ class RebalanceRequest:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """Request to move partitions of one group to the instance `host`, given by its name or host.
+    """Request to move partitions of one group to an instance.
+
+    `host`: name or host of the instance.
 
     Raises InvalidRequest for values that cannot be stored or displayed.
     """
@@ -84,8 +87,10 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """Request to publish the plan `proposal` (an id) unchanged. Raises InvalidRequest for values that cannot
-    be stored or displayed."""
+    """Request to publish a proposed plan unchanged.
+
+    `proposal`: id of the plan. Raises InvalidRequest for values that cannot be stored or displayed.
+    """
 
     group: GroupName
     proposal: str
@@ -105,7 +110,10 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class DamagedRequest:
-    """Queue entry that is not a valid request. `problem`: error with which the leader answers the entry."""
+    """Queue entry that is not a valid request.
+
+    `problem`: error that the leader returns for the entry.
+    """
 
     identity: str
     problem: str
@@ -119,12 +127,12 @@ Request = PlacementRequest | DamagedRequest
 
 
 def cause_of(request: Request) -> str:
-    """Return the requester and the reason of a request, as shown in events."""
+    """Return requester and reason of a request, as shown in events."""
     return f"requested by {request.requested_by}" + (f": {request.reason}" if request.reason else "")
 
 
 class RequestQueue:
-    """Requests that no leader has answered yet, oldest first."""
+    """Requests that the leader has not answered yet, oldest first."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -138,10 +146,12 @@ class RequestQueue:
         superseded: Callable[[Request], Sequence[NextNode]] = lambda _: (),
         changes: Sequence[NodeWrite] = (),
     ) -> str:
-        """Queue a request and return its id. Beyond `MOST_OF_GROUP` requests of a group, the oldest are
-        dropped. `superseded`: returns the nodes that store the outcome of a dropped request. `changes`:
-        further writes of the same transaction. Raises Busy if `MOST_PENDING` requests are pending, and
-        VersionConflict if one of the changes fails."""
+        """Queue a request, and return its id.
+
+        If a group has more than `MOST_OF_GROUP` requests, the oldest are dropped. `superseded`: returns the
+        nodes that store the result of a dropped request. `changes`: further changes of the same transaction.
+        Raises Busy if `MOST_PENDING` requests are pending; VersionConflict if a change fails.
+        """
         entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(to_document(request)))
         for _ in range(_ATTEMPTS):
             old = self._surplus(request.group)
@@ -166,19 +176,24 @@ class RequestQueue:
         return old
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
-        """Return the oldest requests, at most 100. The watch fires when a request is added or removed. For a
-        damaged entry, a DamagedRequest is returned."""
+        """Return the oldest requests, at most 100.
+
+        `watch`: fires when a request is added or removed. A damaged entry is returned as a DamagedRequest.
+        """
         nodes = self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]
         found = self._nodes.read_present([f"{znodes.REQUESTS}/{node}" for node in nodes])
         return tuple(_read_request(path, node.data) for path, node in found.items())
 
     def waiting(self) -> tuple[Request, ...]:
-        """Return all requests in order; each node is read only once."""
+        """Return all requests in order. Each node is read only once."""
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that has failed, or was answered by a plan. `entries`: outcome, stored in the
-        same transaction. Return False if another leader has already removed the request."""
+        """Remove a request that has failed or was fulfilled.
+
+        `entries`: nodes with the result, created in the same transaction. Returns False if another leader has
+        already removed the request.
+        """
         path = _path(request)
         while True:
             try:
@@ -205,7 +220,7 @@ def _read_request(path: str, data: bytes) -> Request:
 
 
 def to_document(request: PlacementRequest) -> dict[str, Any]:
-    """Return the stored form of a request, without its identity."""
+    """Return the stored form of a request, without its id."""
     document = asdict(request)
     del document["identity"]
     if isinstance(request, MoveRequest):
@@ -214,7 +229,7 @@ def to_document(request: PlacementRequest) -> dict[str, Any]:
 
 
 def from_document(identity: str, document: Mapping[str, Any]) -> PlacementRequest:
-    """Parse a request. Ignore unknown fields, which a newer version may have written.
+    """Parse a request. Unknown fields, which a newer version may have written, are ignored.
 
     Raises InvalidRequest.
     """

@@ -1,4 +1,4 @@
-"""The service's root node, the format version of the stored state, and the secret shared by all instances."""
+"""Root node, format version of the stored state, and shared secret of the instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET_BYTES: Final = 32
 
 
 def ensure_root(nodes: NodeStore) -> None:
-    """Create the root on first use. Raises NewerFormat if a newer version has written to the store."""
+    """Create the root node on first use. Raises NewerFormat if a newer version has written to the store."""
     if not check_root(nodes):
         try:
             nodes.create(znodes.VERSION, str(znodes.FORMAT).encode())
@@ -24,8 +24,10 @@ def ensure_root(nodes: NodeStore) -> None:
 
 
 def check_root(nodes: NodeStore) -> bool:
-    """Return whether the root exists, without creating it. Raises NewerFormat, CorruptData, and
-    IllegalTransition if an import is unfinished."""
+    """Return whether the root node exists. Does not create it.
+
+    Raises NewerFormat; CorruptData; IllegalTransition if an import is unfinished.
+    """
     present = nodes.read_present([znodes.IMPORT, znodes.VERSION])
     if znodes.IMPORT in present:
         raise IllegalTransition(
@@ -49,8 +51,10 @@ def check_root(nodes: NodeStore) -> bool:
 
 
 def service_secret(nodes: NodeStore) -> str:
-    """Return the secret shared by all instances; create it on first use. The ACL of the session protects the
-    secret, like all nodes. Raises DamagedState."""
+    """Return the shared secret of the instances, and create it on first use. Raises DamagedState.
+
+    The ACL of the session protects all nodes, including the secret.
+    """
     while True:
         try:
             data = nodes.read(znodes.SHARED_KEY).data

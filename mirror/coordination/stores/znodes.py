@@ -118,29 +118,36 @@ TOPIC_USE: Final = "/topic-use"
 DR: Final = "/dr"
 """States of the pairs of clusters that `headrace dr` manages, by name."""
 DRILLS: Final = "/drills"
-"""Pairs of clusters with a drill that runs."""
+"""Pairs of clusters for which a drill is running."""
 RETIREMENTS: Final = "/retirements"
 
 CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
-"""Maximum size of a decompressed document in bytes, which is enough for a million partitions."""
+"""Maximum size of a decompressed document in bytes, enough for a million partitions."""
 MOST_PARTITIONS: Final = 2_000_000
 MOST_CHANGES: Final = 100
 MOST_CHANGED_BYTES: Final = 256 * 1024
-"""Maximum size in bytes of a transaction that changes nodes of several datastreams or groups. A server
-accepts requests up to 1 MiB."""
+"""Maximum size in bytes of a transaction for several datastreams or groups.
+
+ZooKeeper accepts requests up to 1 MiB.
+"""
 _SHORT: Final = 250
 
 
 def child(parent: str, name: str) -> str:
-    """Return the path of the node `name` (any text) below `parent`."""
+    """Return the path of a child node.
+
+    `name`: any text, which is encoded.
+    """
     quoted = quote(name, safe=" ()[]{}!@$^&*+=,;:'~", errors="surrogatepass")
     return f"{parent}/{quoted.replace('.', '%2E') if quoted in {'.', '..'} else quoted}"
 
 
 def short_child(parent: str, name: str) -> str:
-    """Return a path like `child`, but with a digest for long or unprintable names. Use this function only for
-    names that are never decoded."""
+    """Return the path of a child node, with a digest for a long or unprintable name.
+
+    Use this only for names that are never decoded.
+    """
     if len(name) <= _SHORT and name.isprintable():
         return child(parent, name)
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -148,14 +155,13 @@ def short_child(parent: str, name: str) -> str:
 
 @lru_cache(16_384)
 def name_of(node: str) -> str:
-    """Return the text that `child` has encoded in a node name. Return any other node name unchanged."""
+    """Return the text that `child` has encoded in a node name. Other node names are returned unchanged."""
     name = unquote(node)
     return name if child("", name) == f"/{node}" else node
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """Encode a small document as plain JSON. Raises InvalidRequest if the document does not fit into a
-    znode."""
+    """Encode a small document as plain JSON. Raises InvalidRequest if it does not fit into a node."""
     data = _json(value)
     if len(data) > CHUNK_BYTES:
         raise InvalidRequest(
@@ -165,8 +171,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """Parse a JSON object, and check that all its values can be encoded again. Raises DamagedState with the
-    path of the node."""
+    """Parse a JSON object whose values can all be encoded again. Raises DamagedState with the path."""
     try:
         value = parsed(data)
     except InvalidRequest as error:
@@ -179,15 +184,16 @@ def decode(data: bytes, path: str) -> dict[str, Any]:
 
 
 def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
-    """Encode and compress a document of any size, and split it into one or more chunks that each fit into a
-    znode."""
+    """Compress a document, and split it into chunks that each fit into a node."""
     packed = zlib.compress(_json(value), level=1)
     return [packed[start : start + chunk_bytes] for start in range(0, len(packed), chunk_bytes)]
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode chunks. Raises DamagedState if the chunks are incomplete, damaged or larger than
-    `LARGEST_DOCUMENT`."""
+    """Decode chunks. Raises DamagedState if they are incomplete, damaged or too large.
+
+    The limit is `LARGEST_DOCUMENT`.
+    """
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
@@ -201,8 +207,11 @@ def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
 
 
 def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-    """Write a znode unless it has this content, and create it if it is missing. `ephemeral`: create an
-    ephemeral znode. Raises VersionConflict on a concurrent write."""
+    """Create or write a node, unless it already has this content. Raises VersionConflict on a concurrent
+    write.
+
+    `ephemeral`: create an ephemeral node.
+    """
     node: Node | None = None
     with suppress(NotFound):
         node = nodes.read(path)
@@ -213,8 +222,7 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
 def put_over(
     nodes: NodeStore, path: str, data: bytes, version: int | None, *, ephemeral: bool = False
 ) -> None:
-    """Write a znode that has this version, or create it if `version` is None. Raises VersionConflict on a
-    concurrent write."""
+    """Write a node with this version, or create it if `version` is None. Raises VersionConflict."""
     try:
         if version is None:
             nodes.create(path, data, ephemeral=ephemeral)
@@ -225,8 +233,10 @@ def put_over(
 
 
 def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return, by path, the changes that create znodes or replace their content; the changes are empty for
-    unchanged znodes. Reads all nodes in one batch."""
+    """Return the changes that create nodes or replace their content, by path.
+
+    The changes are empty for unchanged nodes. Reads all nodes in one batch.
+    """
     present = nodes.read_present(list(wanted)) if wanted else {}
     found: dict[str, tuple[NodeChange, ...]] = {}
     for path, data in wanted.items():
@@ -239,7 +249,7 @@ def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tup
 
 
 def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return, by path, the changes that remove the given znodes."""
+    """Return the changes that delete the given nodes, by path."""
     present = nodes.read_present(paths) if paths else {}
     return {path: (NodeDeletion(path),) if path in present else () for path in paths}
 
@@ -250,10 +260,11 @@ def change_each(
     made: Callable[[Sequence[_K]], None],
     make_alone: Callable[[_K], None],
 ) -> None:
-    """Apply the changes of many keys in a few transactions. `made` is called with the keys whose changes were
-    applied. If a transaction fails, none of its changes is applied, and `make_alone` then applies the changes
-    of each key separately and reports errors. `make_alone`: makes the changes of one key in a separate
-    transaction. Raises Unreachable, SessionLost, and errors of the callables.
+    """Apply the changes of many keys in a few transactions.
+
+    `made`: callback with the keys whose changes were applied. If a transaction fails, none of its changes is
+    applied, and `make_alone` is called for each of its keys. `make_alone`: callback that applies the changes
+    of one key and reports errors. Raises Unreachable, SessionLost, and errors of the callbacks.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -265,8 +276,10 @@ def change_each(
 
 
 def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
-    """Apply the changes in one transaction, and return whether the transaction succeeded. If not, the caller
-    retries each key separately."""
+    """Apply the changes in one transaction. Return whether it succeeded.
+
+    After a failure, the caller retries each key separately.
+    """
 
     def failed(error: Exception) -> None:
         _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))
@@ -279,7 +292,7 @@ def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
 
 
 def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
-    """Yield keys in order, in batches within the limits of a transaction."""
+    """Yield batches of keys, in order, within the limits of a transaction."""
     batch: list[_K] = []
     count = size = 0
     for key, changes in wanted.items():
@@ -294,8 +307,11 @@ def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
 
 
 class ChildrenCache(Generic[_T]):
-    """Cache of the children of one node. Only changed children are read again. Usable from any thread.
-    `meaning`: parses the path and data of a node; None to omit it."""
+    """Cache of the children of one node. Thread-safe.
+
+    Only changed children are read again. `meaning`: parses the path and data of a node; returns None to omit
+    it.
+    """
 
     def __init__(self, nodes: NodeStore, path: str, meaning: Callable[[str, bytes], _T | None]) -> None:
         self._nodes = nodes
@@ -306,8 +322,8 @@ class ChildrenCache(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """Return the values of all children by node name, sorted. The result may lack the latest changes of
-        other processes."""
+        """Return the values of all children by node name, sorted. The latest changes of other processes may
+        be missing."""
         with self._lock:
             names = self._nodes.children(self._path)
             while not self._changed.empty():
@@ -321,13 +337,16 @@ class ChildrenCache(Generic[_T]):
             return {name: value for name, value in self._known.items() if value is not None}
 
     def changed(self, path: str) -> None:
-        """Mark a node as changed by the caller, so that the next call reads it again."""
+        """Mark a node as changed, so that the next call reads it again."""
         self._changed.put(path.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """A watch on a node. Watches on the same node are equal, so that only one watch is registered."""
+    """Watch on a node.
+
+    Watches on the same node are equal, so that only one is registered.
+    """
 
     changed: queue.SimpleQueue[str]
     name: str
@@ -345,8 +364,10 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Decode the result of `encode_partitions`. Raises ValueError if the text is malformed or contains more
-    than `MOST_PARTITIONS` partitions."""
+    """Decode the result of `encode_partitions`.
+
+    Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` partitions.
+    """
     found: set[TopicPartition] = set()
     for topic, ranges in text.items():
         found.update(TopicPartition(topic, number) for number in decode_ranges(ranges))
@@ -375,8 +396,10 @@ def encode_ranges(numbers: Iterable[int]) -> str:
 
 
 def decode_ranges(ranges: str) -> Iterable[int]:
-    """Decode the result of `encode_ranges`. Raises ValueError if the text is malformed or contains more than
-    `MOST_PARTITIONS` numbers."""
+    """Decode the result of `encode_ranges`.
+
+    Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` numbers.
+    """
     count = 0
     for part in ranges.split(","):
         first, _, last = part.partition("-")

@@ -1,1 +1,1 @@
-"""Learned capacity of tasks: costs measured on workers, and the capacity that plans derive from them."""
+"""Learned capacity of tasks: copying costs that workers measure, and the capacity derived from them."""

@@ -14,11 +14,14 @@ GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
 """Cost sums by group and hour (hours since the epoch)."""
 
 LEAST_BUSY: Final = 0.02
-"""Minimum CPU use of a worker in cores. Below this value, polling costs more than copying."""
+"""Minimum CPU use of a worker in cores. Below it, the cost of polling dominates."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval in which brokers throttled the worker. Intervals with a larger share are
-ignored, because their rate and batch size depend on the brokers, not on the worker."""
+"""Maximum share of an interval for which brokers may throttle a worker. Intervals with more throttling are
+ignored.
+
+The rate and batch size then depend on the brokers, not on the worker.
+"""
 
 
 class CostBook:
@@ -38,10 +41,10 @@ class CostBook:
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
-        """Add an interval of one worker.
+        """Add the costs of one measurement interval of a worker.
 
-        A group that a quota throttled is ignored. If the worker was idle, or if a broker throttled the
-        worker, all groups are ignored, because such an interval does not show the cost on a busy worker.
+        Groups that a quota throttled are ignored. The whole interval is ignored if the worker was idle or
+        throttled by a broker, because it does not show the cost on a busy worker.
         """
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():
@@ -50,7 +53,7 @@ class CostBook:
                 hours[hour] = hours[hour].plus(sums) if hour in hours else sums
 
     def trim(self, now_ms: int) -> None:
-        """Drop sums older than a day, and sums with times in the future, which result from a wrong clock."""
+        """Drop sums that are older than a day or in the future. Future times result from a wrong clock."""
         last = now_ms // HOUR_MS
         for group, hours in list(self._hours.items()):
             kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
@@ -61,7 +64,7 @@ class CostBook:
 
 
 def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
-    """Return the cost of the interval by group; empty if the worker was not busy. Pure."""
+    """Return the cost of an interval by group. Empty if the worker was not busy. Pure."""
     busy = next((rate.core.busy for rate in rates.rates if rate.core.busy), None)
     if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
         return {}

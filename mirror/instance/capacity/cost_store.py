@@ -1,5 +1,4 @@
-"""Cost of copying on every instance, kept in the coordination store for the leader's plans and for
-restarts."""
+"""Stores the cost of copying on each instance, for plans of the leader and for restarts."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ _MOST_GROUPS: Final = 300
 """Maximum number of groups per instance; only the most expensive groups are stored."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
-"""Number of sums that earlier versions do not write; missing sums count as zero."""
+"""Number of sums that earlier versions do not write. Missing sums count as zero."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
 _ROUNDING: Final = 1.001
-"""Factor by which a stored sum may exceed its limit, because sums are rounded when stored."""
+"""Factor by which a stored sum may exceed its mathematical limit because of rounding."""
 
 
 class CostStore:
@@ -43,8 +42,8 @@ class CostStore:
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
         """Replace the costs of an instance.
 
-        Raises InvalidRequest if the costs do not fit in a znode, and VersionConflict if another process wrote
-        them concurrently.
+        Raises InvalidRequest if the costs do not fit into a node, and VersionConflict after a concurrent
+        write.
         """
         path = znodes.child(znodes.COSTS, instance)
         dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
@@ -58,7 +57,7 @@ class CostStore:
         self._folder.changed(path)
 
     def of(self, instance: InstanceName) -> GroupCosts:
-        """Return the costs of an instance; empty if missing or unreadable."""
+        """Return the costs of an instance. Empty if they are missing or unreadable."""
         path = znodes.child(znodes.COSTS, instance)
         try:
             return _legible(path, self._nodes.read(path).data) or {}
@@ -66,7 +65,7 @@ class CostStore:
             return {}
 
     def all(self) -> GroupCosts:
-        """Return the costs of all instances in one mapping; skip costs that cannot be read."""
+        """Return the costs of all instances in one mapping. Unreadable costs are skipped."""
         found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
         for costs in self._folder.newest().values():
             for group, hours in costs.items():
@@ -74,8 +73,9 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove the costs of instances that recorded none in the last day. Also remove documents in which
-        all times are in the future, which result from a wrong clock.
+        """Remove the costs of instances without costs of the last day.
+
+        Also removes costs with only future times, which result from a wrong clock.
         """
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
@@ -120,9 +120,9 @@ def _hours(value: object) -> dict[int, CostSums]:
 def _sums(row: Any) -> CostSums:
     """Parse the sums of an hour.
 
-    Raises InvalidRequest if a sum is malformed or mathematically impossible (a sum of products of positive
-    values cannot exceed the product of the sums). Impossible sums are rejected because values computed from
-    them could be infinite.
+    Raises InvalidRequest if a sum is malformed or mathematically impossible. Values computed from impossible
+    sums could be infinite. For example, a sum of products of positive values cannot exceed the product of the
+    sums.
     """
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))

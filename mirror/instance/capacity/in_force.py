@@ -1,4 +1,4 @@
-"""Capacity used to plan the tasks of each group."""
+"""Task capacity with which each group is planned."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _READ_SECONDS: Final = 30.0
 class CapacityBook:
     """Determines capacities. Used by one thread at a time.
 
-    `terms`: requested capacity of datastreams that share tasks. `assessments`: results of the latest planning
-    run of each group.
+    `terms`: returns the capacity that datastreams request. `assessments`: results of the latest planning run
+    of each group.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Discovery of clusters: topics, partitions, and routes between clusters."""
+"""Discovery of topics and partitions on the clusters, and of routes between clusters."""

@@ -1,4 +1,4 @@
-"""Topics at a destination that belong to a group of datastreams because the group created or adopted them."""
+"""Records which destination topics a group of datastreams has created or adopted."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.nodes import NodeChange
 
 Written = Callable[[], Collection[str]]
-"""Returns the source topics that a datastream's group is copying."""
+"""Callback that returns the source topics that a group is copying."""
 
 
 class ClaimedTopics(NamedTuple):
-    """Topics at the destination created for a group or adopted by it."""
+    """Destination topics that a group has created or adopted."""
 
     made: frozenset[str]
     adopted: frozenset[str]
 
 
 class TopicClaims:
-    """Records of created and adopted topics. A record is written before the topic is created or written.
-    Thread-safe."""
+    """Records of created and adopted topics. Thread-safe.
+
+    A record is stored before the topic is created or written.
+    """
 
     def __init__(self, made: MadeTopics, adopted: MadeTopics) -> None:
         self._made = made
@@ -36,13 +38,14 @@ class TopicClaims:
         present: Collection[str],
         mirrored: Collection[str],
     ) -> ClaimedTopics:
-        """Return the topics that belong to the datastream's group, after recording new topics in one change.
+        """Record new topics in one transaction, and return all topics of the datastream's group.
 
-        A group that may no longer adopt topics keeps its adopted topics. Earlier versions kept no records. If
-        a group has no record of created topics, the topics that it copies count as created. If a group has no
-        record of adopted topics, the topics that it copies count as adopted. `present`: topics at the
-        destination. `mirrored`: source topics. The group now adopts their destination topics, except topics
-        that were created for the group.
+        `present`: topics at the destination. `mirrored`: source topics. The group adopts their existing
+        destination topics, unless it has created them. A group that may no longer adopt topics keeps its
+        adopted topics.
+
+        Earlier versions stored no records. If a record is missing, the topics that the group copies count as
+        created or adopted, respectively.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()
@@ -62,9 +65,9 @@ class TopicClaims:
         return ClaimedTopics(made, frozenset() if datastream.adopts is False else before | names)
 
     def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
-        """Record that the given topics are created for the group."""
+        """Record topics that will be created for a group."""
         self._made.add(group, cluster, names)
 
     def forget(self, group: GroupName) -> None:
-        """Delete the adoptions of a group after its last datastream is deleted."""
+        """Delete the record of adopted topics after the last datastream of a group was deleted."""
         self._adopted.forget(group)

@@ -1,4 +1,4 @@
-"""Index of datastreams by route and by group, to check one datastream against thousands of others."""
+"""Index of datastreams by route and group, to compare one datastream with thousands of others."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _ByName = Mapping[DatastreamName, Datastream]
 
 @dataclass(frozen=True, eq=False)
 class ExistingDatastreams:
-    """Existing datastreams. Datastreams that are being deleted are only in `known`. Immutable: `with_these`
-    returns a new index.
+    """Index of existing datastreams. Immutable.
+
+    Datastreams that are being deleted are only in `known`.
     """
 
     known: _ByName = field(default_factory=dict)
@@ -60,7 +61,7 @@ def _changed(
     came: Iterable[Datastream],
     key: Callable[[Datastream], _K],
 ) -> Mapping[_K, _ByName]:
-    """Return the updated index; only changed entries are copied."""
+    """Return the updated index. Only changed entries are copied."""
     touched: dict[_K, dict[DatastreamName, Datastream]] = {}
 
     def below(datastream: Datastream) -> dict[DatastreamName, Datastream]:

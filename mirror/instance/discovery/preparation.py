@@ -1,4 +1,4 @@
-"""Creates and extends the destination topics of one datastream, each independently."""
+"""Creates and extends the destination topics of one datastream."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mirror.model.topics import TopicCreation, TopicDescription, first_request
 from mirror.ports import Clock, TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
-"""Topics that datastreams must not copy yet, or must copy only in part."""
+"""Topics that datastreams must not copy yet, or only partly."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
@@ -41,12 +41,11 @@ _SOONER_SECONDS: Final = LOOK_AGAIN_SECONDS - 60.0
 class TopicRules:
     """Rules for changes at destinations.
 
-    `bound`: clusters that may be read and written. `claims`: owners of topics. `most_partitions`: maximum
-    number of partitions of a created or extended topic. `own`: Headrace's own topics in the settings.
-    `adopts`: returns whether a datastream may write to existing topics. `objection`: returns the part of a
-    stored definition that would now be rejected. `refusal`: returns why a datastream is not mirrored at all,
-    or an empty text. `postponed`: returns the partitions of selected topics that must not be copied yet
-    because of quotas; older datastreams have precedence. If `postponed` is None, all partitions are copied.
+    `bound`: bound cluster ids. `claims`: records of created and adopted topics. `most_partitions`: maximum
+    partition count of a created or extended topic. `own`: internal topics of Headrace in the settings.
+    `adopts`: returns whether a datastream may write to existing topics. `objection`: returns why a stored
+    definition would now be rejected. `refusal`: returns why a datastream is not mirrored, or an empty string.
+    `postponed`: returns the partitions that must not be copied yet because of quotas; None without quotas.
     """
 
     bound: BoundClusters
@@ -63,7 +62,7 @@ class TopicRules:
 class PreparationQuery:
     """Input of the preparation of a destination.
 
-    Counts and limits are compared by identity: an identical object means no change.
+    Counts and limits are compared by identity. The same object means no change.
     """
 
     datastream: Datastream
@@ -100,8 +99,8 @@ class PreparationSteps:
 class Preparation:
     """State of a datastream's destination after preparation.
 
-    `wanted`: required partition counts at the destination. `present`: partition counts of all topics at the
-    destination. `short`: shortfall by source topic.
+    `wanted`: required partition counts at the destination. `present`: existing partition counts at the
+    destination. `short`: source topics whose destination topic has too few partitions.
     """
 
     question: PreparationQuery
@@ -124,8 +123,7 @@ class Preparation:
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether the topics at the destination have been neither deleted nor extended since the
-        preparation."""
+        """Return whether no topic was deleted or extended at the destination since the preparation."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -184,8 +182,8 @@ def prepare(
     """Make one step of a preparation. Return the changes made, and the state of the destination. A rejected
     topic is a shortfall.
 
-    `mirrored`: partition counts of source topics. Raises the error of any other request that a cluster
-    rejects or does not respond.
+    `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
+    Raises the errors of all other requests.
     """
     datastream, steps = preparation.question.datastream, preparation.steps
     names = {topic: datastream.naming.destination(topic) for topic in mirrored}
@@ -249,7 +247,7 @@ def _after(
 
 
 def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: bool) -> TopicDescription | None:
-    """Return the settings of any topic of the destination, which contain the defaults of its brokers."""
+    """Return the description of any topic of the destination, which contains the broker defaults."""
     names = [min(present)] if is_needed and present else []
     return next(iter(destination.describe(names).values()), None) if names else None
 

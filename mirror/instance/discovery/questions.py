@@ -26,9 +26,11 @@ _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
 """Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
-"""Maximum number of concurrent requests to clusters without an alias. Callers choose the addresses of
-clusters, and each request to an unresponsive cluster occupies a thread. Further requests fail as if they had
-timed out."""
+"""Maximum number of concurrent requests to clusters without an alias.
+
+Callers choose these addresses, and each request to an unresponsive cluster occupies a thread. Further
+requests fail like timeouts.
+"""
 _Run = Callable[[Callable[[], None]], None]
 
 
@@ -58,7 +60,7 @@ class ClusterRequests:
         return self._ask("identity", clusters, lambda admin: admin.cluster_id())
 
     def topics(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts by topic of the clusters that respond in time.
+        """Return the partition counts of all topics of the clusters that respond in time.
 
         A cluster whose id request is still pending is omitted.
         """
@@ -105,7 +107,7 @@ class ClusterRequests:
     def _question(
         self, request_name: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]
     ) -> _Pending[_T]:
-        """Return the pending request, or start one. Raises Busy."""
+        """Return the pending request with this name, or start one. Raises Busy."""
         key = (request_name, cluster)
         with self._lock:
             known = self._under_way.get(key)
@@ -123,7 +125,7 @@ class ClusterRequests:
     def _carry_out(
         self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
-        """Send the request and set its result, or the error if the request fails."""
+        """Send the request, and set its result or its error."""
 
         def answer() -> _T:
             try:

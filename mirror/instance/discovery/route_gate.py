@@ -22,16 +22,15 @@ from mirror.model.plan import Plan
 from mirror.ports import Clock
 
 _FEW: Final = 16
-"""Maximum number of names for which a selection is checked name by name."""
+"""Maximum number of topic names that are compared one by one with a topic selection."""
 _IDENTITY_SECONDS: Final = 600.0
 """Time for which a cluster id is considered current."""
 
 
 class RouteGate:
-    """Checks datastreams when they are created or changed, and rejects those that must not be copied.
-    Thread-safe.
+    """Checks new and changed datastreams, and rejects those that must not be copied. Thread-safe.
 
-    Only clusters that concern the new datastream are read, without blocking other creations.
+    Only clusters that may affect the datastream are read. Other creations are not blocked.
     """
 
     def __init__(
@@ -55,9 +54,9 @@ class RouteGate:
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Check a new or changed datastream against existing datastreams.
 
-        Raises InvalidRequest if the datastream would copy in a loop, onto itself or to a topic of another
-        datastream, or would prevent another datastream from copying. The leader detects other problems later.
-        `former`: the definition before the change; problems that it already had are ignored.
+        Raises InvalidRequest if the datastream would copy in a loop, copy topics onto themselves, write a
+        topic of another datastream, or stop another datastream from copying. The leader detects other
+        problems later. `former`: the definition before the change. Problems that it already had are ignored.
         """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
@@ -70,11 +69,10 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may denote this cluster: all aliases except the aliases of clusters that
-        are known to have another id.
+        """Return the aliases that may refer to a cluster, except those of clusters with a different id.
 
-        The ids are read from the clusters now and stored, so that a cluster cannot report a false id now and
-        another id later. `identity`: a further id of the cluster.
+        The current ids are stored, so that a cluster cannot report a false id now and another id later.
+        `identity`: an additional id of the cluster.
         """
         identities = self._questions.identities([cluster, *aliases])
         with self._lock:
@@ -83,8 +81,9 @@ class RouteGate:
         return self._known.same_as(cluster, aliases, identity)
 
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
-        """Return the partition counts of the topics that each datastream selects; empty if its source does
-        not respond.
+        """Return the partition counts of the topics that each datastream selects.
+
+        Empty if the source of the datastream does not respond.
         """
         topics = self._questions.topics(dict.fromkeys(datastream.source for datastream in datastreams))
         found: list[Mapping[str, int]] = []
@@ -164,7 +163,7 @@ class RouteGate:
 
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
-        """Return the topics that may affect the new datastream, now or when its copies exist."""
+        """Return the topics that may affect the new datastream, now or after its topics were copied."""
         around = (datastream for way in facts.around for datastream in facts.there.by_way[way].values())
         ways = [
             (datastream.source, datastream.destination, datastream.naming) for datastream in (*around, new)
@@ -196,7 +195,7 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Facts:
-    """State of datastreams and routes at one time.
+    """Datastreams and routes at one time.
 
     `near`: routes that may affect the new datastream; `around`: the subset of `near` that can close a loop.
     """
@@ -208,11 +207,10 @@ class _Facts:
     written: Written
 
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
-        """Return all datastreams of the given groups, and of the groups of the datastreams with the given
-        names.
+        """Return all members of the given groups and of the groups of the named datastreams.
 
-        The change does not affect verdicts on other datastreams. Groups are evaluated as a whole, because a
-        member may be rejected because of another member.
+        The change does not affect other datastreams. Groups are checked as a whole, because one member can
+        cause the rejection of another.
         """
         theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
         return [
@@ -224,10 +222,10 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Verdicts on the routes before and after the change, now and when the copied topics exist.
+    """Restrictions before and after the change.
 
-    `before` and `known` use the former definition, `after` and `foreseen` the new definition. `known` and
-    `foreseen` assume that the topics copied under that definition exist.
+    `before`: with the former definition. `after`: with the new definition. `known`, `foreseen`: as `before`
+    and `after`, but on the assumption that all copied topics exist.
     """
 
     before: RouteVerdict

@@ -1,4 +1,4 @@
-"""Determines from the known state of clusters which topics must not be copied."""
+"""Determines which topics must not be copied, from the known state of the clusters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """Return, by group and topic, the number of partitions that a plan copies, counted from partition 0."""
+    """Return the number of copied partitions by group and topic, according to a plan."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -42,7 +42,7 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _VerdictInput:
-    """Input of a verdict. Topics and plan are compared by identity."""
+    """Input of a check of routes. Topics and plan are compared by identity."""
 
     routes: tuple[Route, ...]
     topics: Topics
@@ -58,9 +58,9 @@ class _VerdictInput:
 
 
 class RouteMap:
-    """Routes of datastreams, with cluster ids. Used by one thread at a time.
+    """Routes of datastreams, with cluster ids. Not thread-safe.
 
-    `reserved`: names of Headrace's own topics, which are not valid destinations.
+    `reserved`: names of internal topics of Headrace, which must not be destinations.
     """
 
     def __init__(self, ids: ClusterIds, reserved: Collection[str]) -> None:
@@ -76,7 +76,7 @@ class RouteMap:
                 self._known[cluster] = identity
 
     def recall(self, clusters: Collection[ClusterRef]) -> None:
-        """Load the stored ids of clusters whose ids this instance does not know."""
+        """Load the stored ids of clusters whose ids are not known in memory."""
         for cluster in set(clusters) - self._known.keys():
             stored = self._ids.get(cluster)
             if stored is not None:
@@ -87,7 +87,7 @@ class RouteMap:
         return {cluster: self._known[cluster] for cluster in clusters if cluster in self._known}
 
     def routes(self, datastreams: Sequence[Datastream]) -> list[Route]:
-        """Return the routes with cluster ids; a cluster without a known id keeps its name."""
+        """Return the routes of datastreams. A cluster without a known id is identified by its name."""
         known = self._known
         return [
             Route(
@@ -99,8 +99,10 @@ class RouteMap:
         ]
 
     def selected(self, datastream: Datastream, topics: Iterable[str]) -> Collection[str]:
-        """Return the topics that a datastream would mirror; Headrace's own topics only if they are selected
-        explicitly."""
+        """Return the topics that a datastream would mirror.
+
+        Includes internal topics of Headrace only if they are selected explicitly.
+        """
         selection, own = datastream.selection, self._reserved
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
@@ -110,7 +112,10 @@ class RouteMap:
 
 
 class RouteWatch:
-    """Watches the routes of all datastreams. Used by one thread. `reserved`: as in RouteMap."""
+    """Checks the routes of all datastreams. Not thread-safe.
+
+    `reserved`: as in RouteMap.
+    """
 
     def __init__(self, topic_discovery: TopicDiscovery, ids: ClusterIds, reserved: Collection[str]) -> None:
         self._topic_discovery = topic_discovery
@@ -118,9 +123,9 @@ class RouteWatch:
         self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Return the topics that must not be copied, and exclude them from now on.
+        """Determine which topics must not be copied, and exclude them.
 
-        The call waits only briefly for a slow cluster, and then uses its earlier responses.
+        If a cluster responds slowly, its earlier responses are used.
         """
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
@@ -129,7 +134,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Return the result of `look` from stored and known state, without requests to clusters."""
+        """Return the result of `look` from stored and cached data, without requests to clusters."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)
@@ -184,7 +189,7 @@ class RouteWatch:
     ) -> Waits:
         """Return the topics that must not be copied yet.
 
-        If a source has not responded, the check uses the topics that are being copied from it.
+        If a source has not responded, its currently copied topics are used.
         """
         if self._topic_discovery.postponed is None:
             return {}
@@ -198,8 +203,7 @@ class RouteWatch:
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
-    """Return all datastreams except datastreams that are being deleted. Paused datastreams keep their
-    topics."""
+    """Return the datastreams that are not being deleted. Paused datastreams keep their topics."""
     return [datastream for datastream in datastreams if datastream.status is not DatastreamStatus.DELETING]
 
 
@@ -209,7 +213,7 @@ def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
 
 
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
-    """Return the topics copied by the datastream's group that the datastream itself selects."""
+    """Return the copied topics of the group that this datastream selects."""
     return datastream.selection.choose(written.get(datastream.group, ()))
 
 

@@ -1,4 +1,4 @@
-"""The leader's view of the Kafka clusters: source topics and their copies at the destinations."""
+"""Leader's view of the Kafka clusters: source topics, and destination topics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NONE: Final[Waits] = {}
 
 
 class TopicDiscovery:
-    """Reads clusters at most once per interval; a slow cluster does not delay other clusters."""
+    """Reads clusters at most once per interval. A slow cluster does not delay the others."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TopicDiscovery:
         self._hidden_topics = HiddenTopics(admin_of, clock, background_calls)
         self._interval = interval_seconds
         self.illegal_topics: Mapping[ClusterRef, int] = {}
-        """Number of topics in each cluster's last list with names that Kafka does not allow."""
+        """Number of topics with illegal names in the last topic list of each cluster."""
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
         self._requested_at: dict[ClusterRef, float] = {}
@@ -72,9 +72,11 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Return the result of a request that does not list topics. Each cluster has a separate thread for
-        these requests. Raises the exception of the request, and CallPending if its result did not arrive in
-        time."""
+        """Run a request that does not list topics, and return its result.
+
+        Each cluster has a separate thread for such requests. Raises the error of the request; CallPending if
+        the result did not arrive in time.
+        """
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -88,11 +90,11 @@ class TopicDiscovery:
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
-        """Source clusters whose last request failed, with the errors."""
+        """Error of the last request to each failing source cluster."""
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts by topic; clusters that cannot be read now are missing."""
+        """Return the partition counts by cluster and topic. Unavailable clusters are missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._requested_at.get(cluster, -self._interval) >= self._interval:
@@ -100,25 +102,25 @@ class TopicDiscovery:
         return self.known_topics(clusters)
 
     def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the latest topics of clusters; a cluster whose last request failed is missing."""
+        """Return the last known partition counts. A cluster whose last request failed is missing."""
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def problem(self, cluster: ClusterRef) -> Exception:
-        """Return the error that made a cluster's topics unknown."""
+        """Return why the topics of a cluster are unknown."""
         found = self._problems.get(cluster)
         return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
 
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]
     ) -> tuple[TopicWork, ...]:
-        """Create and extend destination topics, and return the completed work.
+        """Create and extend destination topics, and return the changes.
 
         Each call makes one step, while any are `remaining`. Raises the errors of the destination, and of the
         source if its topics are unknown; CallPending while the step is in progress.
 
-        The destination is read only if a topic is missing or the source has changed since the last success,
-        and every ten minutes, because an operator may have changed a topic there. `written`: source topics
-        that the datastream's group is copying.
+        `written`: returns the source topics that the group is copying. The destination is read if a topic is
+        missing, if the source has changed since the last success, and every ten minutes, because an operator
+        may have changed a topic there.
         """
         source_counts = self._judged.get(datastream.source)
         if source_counts is None:
@@ -162,8 +164,8 @@ class TopicDiscovery:
     ) -> None:
         """Set the topics that datastreams must not copy, and the topics that wait for a quota.
 
-        `topics`: the topics that were evaluated. Newer topics are neither prepared nor planned until they are
-        evaluated.
+        `topics`: the topics that were checked. Newer topics are not prepared and not planned before they are
+        checked.
         """
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
@@ -171,13 +173,15 @@ class TopicDiscovery:
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions that may be copied. Destinations are not extended for partitions
-        that wait for a quota."""
+        """Return the number of partitions that may be copied.
+
+        Destination topics are not extended for partitions that wait for a quota.
+        """
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Return the partition counts by topic on which the last verdict was based.
+        """Return the partition counts that the last check of routes used.
 
         Clusters whose topics were unknown at that time are missing.
         """
@@ -205,8 +209,10 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream. Topics are not prepared while all their partitions wait for a
-        quota."""
+        """Return the limits of a datastream.
+
+        A topic is not prepared while all its partitions wait for a quota.
+        """
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():
@@ -222,18 +228,18 @@ class TopicDiscovery:
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
-        """Return the part of a stored definition that would now be rejected; empty if none."""
+        """Return why a stored definition would now be rejected, or an empty string."""
         known = self._objections.get(datastream.name)
         if known is None or known[0] is not datastream:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
     def refusal(self, datastream: Datastream) -> str:
-        """Return why a datastream is not mirrored under the current settings; empty if it is mirrored."""
+        """Return why a datastream is not mirrored under the current settings, or an empty string."""
         return self._rules.refusal(datastream)
 
     def remarks(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each part of a datastream's topic expressions that has no effect.
+        """Return a warning for each part of a topic expression that matches no topic.
 
         Empty until the source responds.
         """
@@ -241,11 +247,10 @@ class TopicDiscovery:
         return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
-        """Return the topics whose full names a datastream lists, but that this service is not authorized to
-        describe.
+        """Return the topics that a datastream names but Headrace is not authorized to describe.
 
-        The source does not list topics that the service may not describe. Missing topics are requested by
-        name every minute, and when the set of missing topics changes. Returns the result of the last request.
+        The source does not list these topics. Headrace requests missing topics by name every minute, and when
+        the set of missing topics changes. This method returns the result of the last request.
         """
         listed = self._judged.get(datastream.source)
         names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
@@ -254,8 +259,7 @@ class TopicDiscovery:
         return self._hidden_topics.of(datastream, names)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each setting of destination topics that differs from the setting of a new
-        topic.
+        """Return a message for each setting of a destination topic that differs from that of a new topic.
 
         Differences are only reported, because operators of the destination may have changed settings
         intentionally.

@@ -1,1 +1,1 @@
-"""The leader's knowledge of partition loads: observations, the latest reports, and their age."""
+"""Partition loads known to the leader: observations, the latest reports, and their age."""

@@ -1,5 +1,7 @@
-"""The sizing advice in the coordination store. Any instance can serve it over REST, and a new leader starts
-with the stored advice."""
+"""Stores the sizing advice in the coordination store.
+
+Any instance can serve it over REST, and a new leader starts with it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class AdviceStore:
         self._nodes = nodes
 
     def read(self) -> Advice | None:
-        """Return the latest advice; None if missing or unreadable. Raises Unreachable."""
+        """Return the latest advice, or None if it is missing or unreadable. Raises Unreachable."""
         try:
             document = znodes.decode_chunks([self._nodes.read(znodes.ADVICE).data], znodes.ADVICE)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Results of the latest planning run of each group of datastreams: in the store, for REST and metrics."""
+"""Results of the latest planning run of each group, stored for REST and metrics."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _WRITTEN_EVERY_MS: Final = 60_000
 class Assessment(PlanFigures):
     """Result of one planning run.
 
-    `planned_ms`: time of the planning run (epoch milliseconds). `loads_measured_at_ms`: time of the latest
-    load used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first
-    names in separate fields. `estimated`: number of partitions whose load is estimated from other partitions
+    `planned_ms`: time of the planning run (epoch ms). `loads_measured_at_ms`: time of the latest load that
+    was used; None if no load was known. `offending`, `unplaced`: numbers of partitions; separate fields
+    contain the first names. `estimated`: number of partitions whose load is estimated from other partitions
     of the topic. `unknown`: number of partitions without a known load. `lower_bounds`: number of partitions
     with a backlog, whose loads may be higher. `capacity`: capacity of a task; None if not recorded.
     """
@@ -61,7 +61,7 @@ class Assessment(PlanFigures):
 def assess(
     answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
 ) -> Assessment:
-    """Return the assessment of a planner's response and its input. Pure."""
+    """Return the assessment of a plan and of the loads for which it was computed. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
     known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
@@ -92,10 +92,9 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Return the usable capacity of a task in bytes per second, according to the latest planning run of its
-    group.
+    """Return the usable capacity of a task in the latest planning run of its group, in bytes per second.
 
-    Defaults to `otherwise`; None if placement is not by load. Pure.
+    `otherwise`: returned if there is no assessment. Returns None if partitions are not placed by load. Pure.
     """
     if otherwise is None or assessment is None or assessment.capacity is None:
         return otherwise
@@ -103,7 +102,7 @@ def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | Non
 
 
 def is_equivalent(assessment: Assessment, other: Assessment) -> bool:
-    """Return whether two assessments are equal apart from timestamps and capacity provenance."""
+    """Return whether two assessments are equal except for timestamps and the origin of the capacity."""
     first, second = (
         replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (assessment, other)
     )
@@ -128,9 +127,8 @@ class AssessmentStore:
         self._folder = znodes.ChildrenCache(nodes, znodes.ASSESSMENTS, _legible)
 
     def all(self) -> Mapping[GroupName, Assessment]:
-        """Return the assessments of all groups; an unreadable assessment is omitted until the group is
-        planned again.
-        """
+        """Return the assessments of all groups. An unreadable assessment is omitted until the group is
+        planned again."""
         return {
             GroupName(znodes.name_of(node)): assessment for node, assessment in self._folder.newest().items()
         }
@@ -147,9 +145,11 @@ class AssessmentStore:
         made: Callable[[Sequence[GroupName]], None],
         put_alone: Callable[[GroupName], None],
     ) -> None:
-        """Store encoded assessments in a few transactions. `made` is called with the groups of each
-        transaction; `put_alone` is called for each group whose assessment must be written separately (see
-        `znodes.change_each`). Raises Unreachable, SessionLost, and the exceptions of the callables.
+        """Store encoded assessments in a few transactions.
+
+        `made`: callback with the groups of each transaction. `put_alone`: callback for each group whose
+        assessment must be written separately (see `znodes.change_each`). Raises Unreachable, SessionLost, and
+        errors of the callbacks.
         """
         groups = {znodes.child(znodes.ASSESSMENTS, group): group for group in found}
 
@@ -188,7 +188,10 @@ class AssessmentStore:
 
 
 class AssessmentKeeper:
-    """Keeps the assessments current. Used by the leader's thread; `known` may be read from any thread."""
+    """Keeps the stored assessments up to date. Used by the leader's thread.
+
+    `known` may be read from any thread.
+    """
 
     def __init__(self, store: AssessmentStore, clock: Clock) -> None:
         self._store = store
@@ -201,16 +204,20 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the assessments of the former leader; called when this instance becomes leader. Each
-        assessment is valid until its group is planned again."""
+        """Load the assessments of the former leader when this instance becomes leader.
+
+        Each is valid until its group is planned again.
+        """
         self._known = dict(self._store.all())
 
     def resign(self) -> None:
-        """Stop leading: discard all assessments."""
+        """Discard all assessments after losing leadership."""
         self._known = {}
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Store the assessment of each planned group. Unchanged assessments are written less often.
+        """Store the assessment of each planned group.
+
+        Unchanged assessments are written less often.
 
         A failure affects only the datastreams of its group. Raises Unreachable and CoordinationError.
         """

@@ -1,4 +1,4 @@
-"""Backlog as load: late records must be copied within a given time, in addition to new records."""
+"""Adds backlogs to loads, because late records must be copied in addition to new records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mirror.ports import LoadProvider
 from mirror.wording import counted, rate_text
 
 AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
-"""Returns the late records of a source cluster. Raises Unreachable."""
+"""Callback that returns the late records of a source cluster. Raises Unreachable."""
 
 
 class LoadsWithBacklog:
-    """Provider of the loads of another provider plus the backlog reported by instances. Satisfies
+    """Load provider that adds the reported backlog to the loads of another provider. Implements
     `ports.LoadProvider`.
 
-    `catch_up_seconds`: target time for datastreams that do not set one.
+    `catch_up_seconds`: default time in which a backlog should be copied.
     """
 
     def __init__(self, provider: LoadProvider, waiting: AskWaiting, catch_up_seconds: float) -> None:
@@ -29,7 +29,8 @@ class LoadsWithBacklog:
         self._catch_up_seconds = catch_up_seconds
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the provider's loads with the backlog. Raises the provider's exceptions, and Unreachable."""
+        """Return the loads including the backlog. Raises the errors of the other provider, and
+        Unreachable."""
         report = self._provider.loads(cluster, partitions)
         return with_backlog(report, self._waiting(cluster), self._catch_up_seconds)
 
@@ -56,9 +57,9 @@ def with_backlog(
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
-    """Return the load plus the rate for catching up, limited to the maximum of the planner.
+    """Return the load including the rate for catching up, limited to the maximum of the planner.
 
-    Limit for the load of a partition: a higher value would make the planner reject the whole group.
+    With a higher load, the planner would reject the whole group.
     """
     messages = load.messages_per_second
     if messages is not None:

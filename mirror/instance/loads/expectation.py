@@ -1,7 +1,7 @@
 """Expected loads of partitions in the coming hours, for the leader's plans.
 
-Planning uses the larger of the current load and the load expected for the next hours, and removes no task
-that later hours need. Without a trusted forecast, plans use the current load.
+Planning uses the larger of the current load and the expected load of the next hours. Planning ahead removes
+no task that later hours need. Without a reliable forecast, plans use the current load.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from mirror.model.topics import TopicPartition
 Loads = Mapping[TopicPartition, PartitionLoad]
 HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
-"""Number of earlier observations that are also raised to the forecast, so that planning does not treat the
-forecast as a spike."""
+"""Number of earlier observations that are also raised to the forecast.
+
+Without this, planning would treat the forecast as a spike.
+"""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """Upper forecast of the loads of a source cluster's partitions, by start of the hour (epoch ms).
+    """Upper bound of the forecast loads of partitions, by start of the hour (epoch ms).
 
-    `imminent_hours`: number of next hours whose load counts as present. `consent_hours`: number of next hours
-    whose tasks are kept. `why`: reason if there is no forecast; otherwise empty. `totals`: total bytes per
-    second of each group with a forecast, by hour.
+    `imminent_hours`: number of next hours whose load counts as current load. `consent_hours`: number of next
+    hours whose tasks are kept. `why`: reason why there is no forecast, or an empty string. `totals`: total
+    bytes per second of each group, by hour.
     """
 
     hours: Mapping[int, Loads]
@@ -38,9 +40,9 @@ class Expectation:
     totals: Mapping[GroupName, Mapping[int, float]] = field(default_factory=dict)
 
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
-        """Return the loads of the heaviest hour for which the group's tasks must stay.
+        """Return the loads of the heaviest hour for which the tasks of the group must be kept.
 
-        These loads count as a further observation: tasks are removed only if no observation needs them.
+        The loads count as another observation. A task is removed only if no observation needs it.
         """
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {
@@ -52,8 +54,9 @@ class Expectation:
 
 
 class ExpectedLoads:
-    """Expectations by load source. Written by one thread and read by others; a source's value is replaced
-    atomically.
+    """Expected loads by load source.
+
+    One thread writes, others may read. The value of a source is replaced atomically.
     """
 
     def __init__(self) -> None:
@@ -61,11 +64,11 @@ class ExpectedLoads:
         self._quiet: Mapping[GroupName, QuietWindow] = {}
 
     def put(self, source: LoadSource, expectation: Expectation) -> None:
-        """Replace the expectation of a source."""
+        """Replace the expected loads of a source."""
         self._by_source[source] = expectation
 
     def forget(self) -> None:
-        """Discard all expectations."""
+        """Discard all expected loads."""
         self._by_source, self._quiet = {}, {}
 
     def put_quiet(self, windows: Mapping[GroupName, QuietWindow]) -> None:
@@ -73,12 +76,11 @@ class ExpectedLoads:
         self._quiet = dict(windows)
 
     def quiet(self, group: GroupName) -> QuietWindow | None:
-        """Return the quiet hours of a group; None if it has no quiet hours, or if they are not learned
-        yet."""
+        """Return the quiet hours of a group, or None if it has none or they are not learned yet."""
         return self._quiet.get(group)
 
     def of(self, source: LoadSource) -> Expectation | None:
-        """Return the expectation of a source; None without a forecast."""
+        """Return the expected loads of a source, or None without a forecast."""
         return self._by_source.get(source)
 
 
@@ -89,12 +91,12 @@ def with_expected(
     now_ms: int,
     planned: Collection[TopicPartition] | None = None,
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
-    """Return the current loads and earlier observations, raised by the forecast. Pure.
+    """Raise the current loads and the earlier observations to the forecast. Pure.
 
-    `planned`: the partitions to plan; None means all. Only the loads of the given partitions are raised. The
-    latest observations are reduced to these partitions, because a cluster may have many more.
+    `planned`: partitions to plan; None means all. Only their loads are raised, and the latest observations
+    are reduced to them, because a cluster may have many more partitions.
 
-    Tasks are added if the latest observations agree, so these observations are raised as well.
+    Tasks are added only if the latest observations agree, so these observations are raised, too.
     """
     if report.is_blind:
         return report, recent
@@ -119,7 +121,7 @@ def with_expected(
 
 
 def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the maximum of the current loads and each expectation."""
+    """Return the maximum of the current load and each expected load, by partition."""
     found = dict(present)
     for expected in several:
         _raise(found, expected)
@@ -127,8 +129,10 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise the bytes per second and the messages per second, each on its own. Partitions without a
-    present load are not added."""
+    """Raise bytes per second and messages per second independently.
+
+    Partitions without a current load are not added.
+    """
     for partition, load in found.items():
         other = expected.get(partition)
         if other is None or (load.level is not LoadLevel.DEFAULT and _covers(load, other)):

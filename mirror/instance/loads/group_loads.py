@@ -1,4 +1,4 @@
-"""Loads used to plan groups: present, earlier and expected."""
+"""Current, earlier and expected loads with which groups are planned."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""Load report for groups whose datastreams choose placement by count."""
+"""Load report for groups whose datastreams choose placement by partition count."""
 _FIRST_SECONDS: Final = 5.0
-"""Interval between requests for loads for a source without known loads."""
+"""Seconds between load requests for a source without known loads."""
 
 
 class Observed(NamedTuple):
-    """Observation of the loads of a source, with its time (monotonic seconds)."""
+    """Observation of the loads of a source.
+
+    `at`: monotonic seconds.
+    """
 
     report: LoadReport
     at_seconds: float
@@ -39,8 +42,8 @@ class Observed(NamedTuple):
 class GatheredLoads(NamedTuple):
     """Loads by planned group.
 
-    `recent`: earlier observations, oldest first, of groups planned by load. `awaited`: groups whose loads are
-    pending.
+    `recent`: earlier observations of groups that are planned by load, oldest first. `awaited`: groups whose
+    loads are pending.
     """
 
     reports: Mapping[GroupName, LoadReport]
@@ -49,7 +52,7 @@ class GatheredLoads(NamedTuple):
 
 
 class LoadGathering:
-    """Requests loads from providers, and uses the last known loads while providers fail.
+    """Requests loads from providers. While a provider fails, its last known loads are used.
 
     `refresh_seconds`: interval between requests for displayed loads; infinite disables them.
     """
@@ -66,7 +69,7 @@ class LoadGathering:
     def refresh(self, world: World, sources: GroupSources) -> None:
         """Refresh the displayed loads of each source whose refresh is due.
 
-        The displayed loads do not count as observations. `LoadWatch` reports failures.
+        Displayed loads are not observations. `LoadWatch` reports failures.
         """
         if math.isinf(self._refresh_seconds):
             return
@@ -82,8 +85,7 @@ class LoadGathering:
                 self._refresh(source, world, sources, now)
 
     def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
-        """Read the loads of a source. If a request fails, the watch reports it, and the last known loads are
-        used."""
+        """Read the loads of a source, or use the last known loads if the request fails."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
@@ -94,7 +96,10 @@ class LoadGathering:
     def gather(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
-        """Return the loads of the groups to plan. `observed`: observations of groups that are due."""
+        """Return the loads of the groups to plan.
+
+        `observed`: observations of groups whose interval has passed.
+        """
         reports, awaited = self._reports(world, sources, observed)
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in observed.items()} if world.due else {}
@@ -112,7 +117,7 @@ class LoadGathering:
     def ask(
         self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
     ) -> LoadReport:
-        """Return the provider's loads; if it fails, the last known loads with their age.
+        """Return the loads of a provider, or the last known loads with their age if the provider fails.
 
         A source whose loads are pending is added to `late`.
         """
@@ -134,7 +139,7 @@ class LoadGathering:
     def _reports(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> tuple[dict[GroupName, LoadReport], frozenset[GroupName]]:
-        """Return the reports by group, and the groups whose loads are pending."""
+        """Return the load report of each group, and the groups whose loads are pending."""
         requested = {request.group for request in world.requests}
         by_source: dict[LoadSource, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
@@ -162,7 +167,7 @@ class LoadGathering:
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
         """Add the expected loads of sources with a forecast.
 
-        A report that several groups use is processed once, for the partitions of these groups.
+        A report that several groups share is processed once.
         """
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
@@ -185,7 +190,7 @@ class LoadGathering:
 
 
 def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
-    """Return the mirrored partitions of a group or, while its source is unknown, its planned partitions."""
+    """Return the mirrored partitions of a group, or its planned partitions while its source is unknown."""
     return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
 
 

@@ -1,5 +1,4 @@
-"""Stores the leader's observations for the next leader, and restores the observations of the former
-leader."""
+"""Stores the observations of the leader, and restores those of the former leader."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MemoryKeeper:
-    """Keeps observations durable. Used by the leader's thread."""
+    """Stores and restores observations. Used by the leader's thread."""
 
     def __init__(self, memory: LoadMemory, store: ObservationStore, clock: Clock) -> None:
         self._memory = memory
@@ -29,19 +28,19 @@ class MemoryKeeper:
 
     @property
     def problems(self) -> Mapping[LoadSource, str]:
-        """Failures to read or store a source's observations, until the next success."""
+        """Errors of reading or storing the observations of each source, until the next success."""
         return self._problems
 
     def take_up(self) -> None:
-        """Start leading with the observations of the former leader. Raises Unreachable and SessionLost."""
+        """Load the observations of the former leader. Raises Unreachable, SessionLost."""
         for source in self.restore():
             self._store.forget(source)
 
     def restore(self) -> list[LoadSource]:
-        """Read the stored observations without writing; return the sources without observations of the last
-        day.
+        """Read the stored observations. Return the sources without observations of the last day.
 
-        Raises Unreachable and SessionLost."""
+        Raises Unreachable and SessionLost.
+        """
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
         outdated = []
@@ -58,8 +57,8 @@ class MemoryKeeper:
     def keep(self, source: LoadSource) -> None:
         """Store the new observations of a source.
 
-        A failure is logged, and recorded as a problem unless the store is unreachable. The next observation
-        retries.
+        A failure is logged. The failure is also recorded as a problem, unless the store is unreachable. The
+        next observation retries.
         """
         observations = self._memory.all_of(source)
         known = self._names.get(source, {})
@@ -84,7 +83,8 @@ class MemoryKeeper:
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
-        """Restore observations. If clocks differ, observations in the future get the current time."""
+        """Restore observations. Observations in the future, caused by different clocks, get the current
+        time."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}

@@ -1,4 +1,4 @@
-"""Latest known loads of each load source, used while its provider fails."""
+"""Latest known loads of each load source, used while the provider fails."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DAY_MS: Final = 86_400_000
 class ClusterLoads:
     """Latest loads of a source's partitions.
 
-    `provider`: provider of the last report; empty if none. `at_least`: partitions with a backlog, whose loads
-    may be higher.
+    `provider`: provider of the last report, empty if there is none. `at_least`: partitions with a backlog,
+    whose loads may be higher.
     """
 
     provider: str
@@ -28,7 +28,7 @@ class ClusterLoads:
     at_least: frozenset[TopicPartition]
 
     def of(self, partition: TopicPartition, now_ms: int) -> PartitionLoad | None:
-        """Return the load of a partition; None if it was not measured within the last day."""
+        """Return the load of a partition, or None if it was not measured within the last day."""
         load = self.loads.get(partition)
         return load if load is not None and _measured_ms(load) >= now_ms - DAY_MS else None
 
@@ -39,8 +39,8 @@ _NOTHING: Final = ClusterLoads("", {}, frozenset())
 class NewestLoads:
     """Measured loads by load source and partition. Thread-safe.
 
-    A report on some partitions replaces their loads; for partitions with only a default, the earlier load is
-    kept.
+    A report replaces the loads of its partitions. If the newer report contains only a default for a
+    partition, the earlier load is kept.
     """
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class NewestLoads:
     def note(self, source: LoadSource, report: LoadReport, now_ms: int) -> None:
         """Store the loads of a provider's report, without defaults.
 
-        A load of a lower rank (topic mean, seasonal estimate) does not replace the partition's own load of
-        the last day, which is then marked as `held`. Measurement times after `now_ms` count as `now_ms`.
+        An estimate (topic mean or seasonal estimate) does not replace a measured load of the last day, which
+        is then marked as `held`. Measurement times after `now_ms` count as `now_ms`.
         """
         at_ms = now_ms if report.measured_at_ms is None else min(report.measured_at_ms, now_ms)
         new = {
@@ -95,9 +95,9 @@ class NewestLoads:
         return max(measured, default=None)
 
     def completed(self, source: LoadSource, report: LoadReport, now_ms: int) -> LoadReport:
-        """Return the report, with loads of a lower rank replaced by the last known loads.
+        """Return the report, with estimates replaced by the last known loads.
 
-        Ranks: own measurement, last known own load, seasonal estimate, topic mean, default.
+        Order of preference: current measurement, last known load, seasonal estimate, topic mean, default.
         """
         known = self.known(source)
         last_known = {}
@@ -116,7 +116,7 @@ class NewestLoads:
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
-        """Return the known loads, to replace a failed report; None if there are none.
+        """Return the known loads as a replacement for a failed report, or None.
 
         `reason`: reason of the failure.
         """
@@ -134,7 +134,7 @@ class NewestLoads:
 
 
 def _rank(load: PartitionLoad) -> int:
-    """Return the rank of a load: 0 for a current measurement of the partition, 3 for a default."""
+    """Return the rank of a load, from 0 for a current measurement to 3 for a default."""
     if load.rate_source is RateSource.SEASONAL:
         return 1
     return {LoadLevel.PARTITION: 0, LoadLevel.TOPIC: 2, LoadLevel.DEFAULT: 3}[load.level]

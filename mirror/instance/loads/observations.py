@@ -1,9 +1,9 @@
-"""Earlier loads of partitions that planning needs, in the memory of the leader.
+"""Earlier loads of partitions, kept in memory by the leader for planning.
 
-For each load source, the latest observations are kept in memory, to distinguish a spike from a lasting load.
-The heaviest observation of each quarter of the last day (or of the configured period) is also kept, so that
-the loads of the day still count at night. The heaviest observation is determined per group, so that the peak
-of a small group at a different hour is also kept.
+The latest observations of each load source are kept to distinguish a spike from a lasting load. The heaviest
+observation of each quarter of the last day (or of the configured period) is also kept, so that the loads of
+the day still count at night. The heaviest observation is determined per group, so that the peak of a small
+group at another hour is not lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
-    """Loads, stored in 17 bytes per partition plus an index that snapshots of the same partitions share.
+    """Loads in compact form: 17 bytes per partition.
+
+    Snapshots of the same partitions share an index.
 
     Estimates, such as defaults, are omitted.
     """
@@ -58,11 +60,14 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
     @property
     def rates(self) -> tuple[array[float], array[float]]:
-        """Bytes and messages per second (-1 if unknown). `numbers` contains the index of each partition."""
+        """Bytes and messages per second of each partition; -1 if unknown.
+
+        `numbers` contains the index of each partition.
+        """
         return self._bytes, self._messages
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
-        """Return the total observed bytes per second of the given partitions."""
+        """Return the total observed bytes per second of partitions."""
         numbers, found = self.numbers, self._bytes
         return sum([found[numbers[partition]] for partition in partitions if partition in numbers])
 
@@ -85,8 +90,8 @@ class Observation:
 class LoadMemory:
     """Observations by load source. Written by one thread; all times are from the same monotonic clock.
 
-    `newest`: latest loads from any report, including reports that are not observations. `expected`: loads of
-    the coming hours. `sources`: load source of each group as of the leader's last tick; replaced atomically.
+    `newest`: latest loads from any report, even if it is not an observation. `expected`: expected loads of
+    the coming hours. `sources`: load source of each group in the leader's last tick; replaced atomically.
     `remembered_seconds`: time for which an observation counts, at most a day.
     """
 
@@ -102,7 +107,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the observations in memory with the observations that another leader has stored."""
+        """Replace the observations in memory by those that another leader has stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(
@@ -112,9 +117,9 @@ class LoadMemory:
         now_seconds: float,
         groups: Sequence[Collection[TopicPartition]] = (),
     ) -> bool:
-        """Record a report as an observation; return false if it is empty or repeats the previous one.
+        """Record a report as an observation. Return False if it is empty or equal to the previous one.
 
-        `groups`: partitions of each group that is planned by the source.
+        `groups`: partitions of each group that is planned with this source.
         """
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
@@ -151,8 +156,8 @@ def _heavier(
 ) -> Observation:
     """Return the heavier of two observations.
 
-    If groups differ, the result has the loads of each group from the observation that is heavier for this
-    group, and all other loads from the observation with the heavier total.
+    Each group gets its loads from the observation that is heavier for this group. All other loads are from
+    the observation with the higher total.
     """
     whole = first if first.loads.total >= second.loads.total else second
     lighter = (second if whole is first else first).loads

@@ -18,13 +18,15 @@ from mirror.ports import Clock, LoadProvider
 
 _log = structlog.get_logger(__name__)
 AGAIN_SECONDS: Final = 60.0
-"""Interval between attempts to create a failed provider."""
+"""Seconds between attempts to create a provider that could not be created."""
 
 
 @dataclass(frozen=True)
 class ProviderInUse:
-    """A load provider, and the object that reports the freshness of its loads; None if freshness is
-    unavailable."""
+    """A load provider.
+
+    `freshness`: reports the age of its loads; None if the provider does not support this.
+    """
 
     provider: LoadProvider
     freshness: AskFreshness | None = None
@@ -34,8 +36,9 @@ class ProviderInUse:
 class GroupSources:
     """Load source of each group.
 
-    `of`: source used for planning; for groups in `by_count`, the source that would be used. `missing`:
-    reasons why a group uses the provider of the service instead of its own choice.
+    `of`: load source with which the group is planned. `by_count`: groups that are planned by partition count;
+    `of` then contains the unused source. `missing`: reason why a group uses the default provider instead of
+    its chosen one.
     """
 
     of: Mapping[GroupName, LoadSource] = field(default_factory=dict)
@@ -44,9 +47,9 @@ class GroupSources:
 
 
 def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSources:
-    """Return the choices of datastreams, regardless of availability. Pure.
+    """Return the load sources that datastreams choose, even if they are unavailable. Pure.
 
-    `service`: name of the service's provider; choosing it by name is equivalent to no choice.
+    `service`: name of the default provider. Choosing it by name is the same as no choice.
     """
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
@@ -65,10 +68,9 @@ def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSour
 class LoadProviders:
     """Creates and selects load providers. Used by one thread.
 
-    `service`: provider for datastreams without a choice, or that choose it by its `name`. `make`: creates the
-    provider with another name, or raises ConfigError. A created provider is kept. If the creation fails, the
-    provider of the service is used, and the creation is retried after some time. The failure is logged once
-    and is a reason in every plan.
+    `service`: default provider. `make`: creates the provider with a given name, or raises ConfigError. If the
+    creation fails, the default provider is used, and the creation is retried later. The failure is logged
+    once, and shown as a reason in every plan.
     """
 
     def __init__(
@@ -102,14 +104,14 @@ class LoadProviders:
         return self._in_use(source).provider
 
     def freshness_of(self, source: LoadSource) -> AskFreshness | None:
-        """Return the object that reports the freshness of a source's loads; None if unavailable."""
+        """Return the object that reports the age of a source's loads, or None if unavailable."""
         return self._in_use(source).freshness
 
     def _in_use(self, source: LoadSource) -> ProviderInUse:
         return self._made[source.provider] if source.provider else self._service
 
     def _problem(self, name: str) -> str:
-        """Return why a provider cannot be created; empty on success."""
+        """Return why a provider cannot be created, or an empty string."""
         if name in self._made:
             return ""
         now = self._clock.monotonic()

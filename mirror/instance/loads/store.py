@@ -1,8 +1,8 @@
-"""The leader's observations in the store, so that the next leader has the same data of the last day.
+"""Stores the observations of the last day for the next leader.
 
 For each load source, an index lists the valid documents, one per observation. Documents are written before
-the index, so partial writes are never read. Loads of providers that datastreams choose are in a separate
-folder, because earlier versions read only the loads of the service's provider.
+the index, so partial writes are never read. Providers that datastreams choose have a separate folder, because
+earlier versions read only the default provider.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mirror.wording import counted
 
 FORMAT: Final = 1
 MOST_CHUNKS: Final = 8
-"""Maximum number of chunks of one observation; a million partitions need fewer."""
+"""Maximum number of chunks of one observation. A million partitions need fewer."""
 MOST_OBSERVATIONS: Final = 16
-"""Maximum number of observations of one source; more than any leader keeps."""
+"""Maximum number of stored observations of one source. A leader keeps fewer."""
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 
 
@@ -41,7 +41,7 @@ class DatedObservation:
 
 @dataclass(frozen=True)
 class StoredObservations:
-    """Stored observations of a source by document name, with read failures."""
+    """Stored observations of a source by document name, and errors of reading others."""
 
     observations: Mapping[str, DatedObservation]
     problems: tuple[str, ...] = ()
@@ -65,10 +65,10 @@ class ObservationStore:
         return {source: self._stored_under(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
-        """Write the new observations, keep the documents in `kept`, and return the names of the new documents
-        in order.
+        """Write new observations, and return the names of their documents in order.
 
-        All other documents are removed. Raises InvalidRequest if an observation is too large.
+        `kept`: names of documents to keep. All other documents are removed. Raises InvalidRequest if an
+        observation is too large.
         """
         folder = _folder(source)
         names = [self._document(folder, observation) for observation in new]
@@ -145,7 +145,10 @@ def _source_of(node: str) -> LoadSource:
 
 
 def _chosen_source_of(node: str) -> LoadSource:
-    """Parse the node name of a chosen source; provider names have no colon, cluster names may."""
+    """Parse the node name of a load source that a datastream chose.
+
+    Provider names contain no colon, but cluster names may.
+    """
     provider, _, cluster = znodes.name_of(node).partition(":")
     return LoadSource(ClusterRef(cluster), provider)
 

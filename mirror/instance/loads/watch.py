@@ -1,6 +1,6 @@
-"""Monitoring of load providers by the leader. Outages are reported at once, not only at the next plan.
+"""Monitors load providers on the leader. Outages are reported at once, not only with the next plan.
 
-The freshness of every load source used for planning is requested from its provider every few seconds.
+Every few seconds, the leader requests the age of the loads from each provider.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ ASKED_EVERY_SECONDS: Final = 5.0
 SLOW_SECONDS: Final = 2.0
 """Response time above which a provider is reported as slow."""
 SILENT_AFTER_SECONDS: Final = 5.0
-"""Time without a response after which a provider is unavailable, even if the request is still pending."""
+"""Seconds without a response after which a provider counts as unavailable."""
 
 AskFreshness = Callable[[ClusterRef], Freshness]
-"""Returns the freshness of a cluster's loads without waiting.
+"""Callback that returns the age of a cluster's loads without waiting.
 
-Raises CallPending while the request is pending, LoadUnavailable without measurements, or the provider's
-error."""
+Raises CallPending while the request is pending; LoadUnavailable without measurements; errors of the provider.
+"""
 FreshnessOf = Callable[[LoadSource], AskFreshness | None]
-"""Returns the freshness function of a source; None if unavailable."""
+"""Callback that returns the `AskFreshness` of a source, or None if unavailable."""
 
 
 class LoadState(StrEnum):
-    """State of a source cluster's loads. UNKNOWN: there are no measurements yet."""
+    """State of the loads of a source cluster.
+
+    UNKNOWN: no load has been measured yet.
+    """
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -51,8 +54,9 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadStatus:
-    """State of a source's loads, its start (epoch milliseconds) and reason, and the time of the latest
-    load.
+    """State of the loads of a source.
+
+    Contains the start of the state (epoch ms), its reason, and the time of the latest load.
     """
 
     state: LoadState
@@ -62,12 +66,12 @@ class LoadStatus:
 
     @property
     def is_well(self) -> bool:
-        """True if loads are fresh or cannot have been measured yet."""
+        """True if the loads are fresh, or if none can have been measured yet."""
         return self.state in {LoadState.KNOWN, LoadState.UNKNOWN}
 
 
 def judged(answer: Freshness | Exception, before: LoadStatus | None, now_ms: int) -> LoadStatus:
-    """Return the state of a source's loads given the provider's response or error. Pure."""
+    """Return the state of a source's loads after a response or error of its provider. Pure."""
     measured_ms = before.measured_at_ms if before is not None else None
     match answer:
         case Freshness(measured_at_ms=None):
@@ -95,7 +99,10 @@ def _of_those_behind(answer: Freshness) -> str:
 
 
 class LoadWatch:
-    """Watches load providers. Used by the leader's thread; `standings` may be read from any thread."""
+    """Monitors load providers. Used by the leader's thread.
+
+    `standings` may be read from any thread.
+    """
 
     def __init__(
         self, freshness_of_source: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health
@@ -117,9 +124,9 @@ class LoadWatch:
     def look(
         self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
-        """Check the sources that are due, report all sources in health, and return changes as events.
+        """Check the load sources, report them in health, and return changes as events.
 
-        `forgotten`: failures to read or store observations of a source.
+        `forgotten`: errors of reading or storing observations of a source.
         """
         events = self._change_events(forgotten, me)
         found: dict[LoadSource, LoadStatus] = {}
@@ -139,14 +146,14 @@ class LoadWatch:
         return tuple(events)
 
     def resign(self) -> None:
-        """Stop leading: discard all states."""
+        """Discard all states after losing leadership."""
         for source in self._standings:
             self._health.forget(_part(source))
         self._standings, self._requested_at, self._due = {}, {}, {}
         self._change_events({}, InstanceName(""))
 
     def _change_events(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
-        """Report problems of the observations in health; return events for new problems."""
+        """Report problems of the observations in health, and return events for new problems."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
         events = []
@@ -162,7 +169,7 @@ class LoadWatch:
     def _answered(
         self, source: LoadSource, before: LoadStatus | None, ask: AskFreshness
     ) -> LoadStatus | None:
-        """Return the state according to the latest response; unchanged if no check is due or the check is
+        """Return the state after the latest response. Unchanged if no check is due or the response is
         pending."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):

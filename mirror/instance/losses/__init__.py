@@ -1,1 +1,2 @@
-"""Detects definitions that the coordination store has lost, and keeps copies of them. Read `watch.py`."""
+"""Detects definitions that the coordination store has lost, and keeps copies of them. Start with
+`watch.py`."""

@@ -1,7 +1,7 @@
-"""Definitions on the local disk, so that a restarted instance can detect lost definitions.
+"""Stores definitions on the local disk, so that a restarted instance can detect lost definitions.
 
-The file is readable only by its owner, because definitions are stored unencrypted. A separate thread writes
-the file, because disks may be slow and leases are short.
+Only the owner of the file can read it, because definitions are not encrypted. A separate thread writes the
+file, because a slow disk must not delay leases.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from mirror.model.identifiers import DatastreamName, InstanceName
 Known = Mapping[DatastreamName, Datastream]
 _MOST_DEFINITIONS: Final = 1_000_000
 _REST_SECONDS: Final = 1.0
-"""Minimum interval between writes, because definitions may change all the time."""
+"""Minimum seconds between writes, because definitions may change often."""
 _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueError)
 _log = structlog.get_logger(__name__)
 
 
 class DefinitionFile(BackgroundThread):
-    """One file per instance in a folder, created if missing. Stores nothing if `folder` is None."""
+    """A file with the definitions that an instance knows.
+
+    `folder`: created if missing. If None, nothing is stored.
+    """
 
     def __init__(self, folder: Path | None, instance: InstanceName) -> None:
         super().__init__("definition-file", is_daemon=False)
@@ -44,11 +47,11 @@ class DefinitionFile(BackgroundThread):
 
     @property
     def trouble(self) -> str:
-        """Reason why the last write failed; empty after a success."""
+        """Reason why the last write failed, empty after a success."""
         return self._trouble
 
     def load(self) -> Known:
-        """Return the definitions of the file; unreadable ones are skipped and logged."""
+        """Read the definitions in the file. Unreadable definitions are logged and skipped."""
         if self._path is None:
             return {}
         try:
@@ -61,7 +64,7 @@ class DefinitionFile(BackgroundThread):
         return _from_bytes(data, self._path)
 
     def keep(self, known: Known) -> None:
-        """Replace the content of the file soon; never blocks."""
+        """Schedule a write of these definitions. Never blocks."""
         with self._work:
             self._waiting = known
             self._work.notify()
@@ -86,7 +89,10 @@ class DefinitionFile(BackgroundThread):
             self._stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
-        """Wait for definitions to write, and return them; None if all are written and the process ends."""
+        """Wait for definitions to write, and return them.
+
+        Returns None if all are written and the process ends.
+        """
         with self._work:
             self._work.wait_for(lambda: self._waiting is not None or self._stopping.is_set())
             known, self._waiting = self._waiting, None

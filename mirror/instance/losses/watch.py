@@ -1,4 +1,4 @@
-"""Compares the definitions known to this instance with the definitions in the coordination store.
+"""Detects lost definitions by comparing memory and coordination store.
 
 A definition that is missing without having been deleted is lost. Lost definitions are published for all
 instances, reported in health, and kept until an operator restores, forgets or recreates the datastream.
@@ -54,8 +54,8 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare the definitions again in the next iteration of the follower's loop, because the session is
-        new."""
+        """Compare the definitions again in the next iteration of the follower's loop. Call this after a new
+        session."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
@@ -87,7 +87,7 @@ class LossWatch:
         self._note(frozenset(lost))
 
     def report(self, health: Health) -> None:
-        """Report the lost datastreams, and a failure to store definitions."""
+        """Report lost datastreams, and a failed write of definitions."""
         if self._lost:
             health.report(_PART, False, _sentence(self._lost))
         else:
@@ -127,8 +127,10 @@ class LossWatch:
 
 
 class _ChangeOfLosses:
-    """A watch for changes of lost definitions. All watches of an instance compare equal, so the store
-    registers only one."""
+    """Watch on changes of lost definitions.
+
+    All watches of an instance compare equal, so that the store registers only one.
+    """
 
     def __init__(self, changed: threading.Event, wake: Watch) -> None:
         self._changed = changed

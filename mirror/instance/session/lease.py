@@ -1,8 +1,9 @@
-"""Lease: time until which an instance may assume, by its own clock, that its coordination session is alive.
+"""Lease: time until which an instance may assume that its coordination session is alive.
 
-The store ends a session that was silent for the session timeout. The last request with a response was sent at
-`last_contact()`, so the session lives at least until that time plus the timeout. The lease ends before the
-session, so that the workers of this instance have stopped before another instance may start the lanes.
+The store ends a session if it receives no request for the session timeout. `last_contact()` is the send time
+of the last request with a response, so the session lives at least one timeout longer. The lease ends earlier,
+so that the workers of this instance have stopped before another instance may start their lanes. All times are
+measured with the clock of this machine.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ SHARE: Final = 0.7
 
 
 class Contact(Protocol):
-    """Times of the last contact of a session with its server."""
+    """Contact of a session with its server."""
 
     def session_timeout_seconds(self) -> float:
-        """Return the timeout granted by the server, which may be less than requested."""
+        """Return the session timeout that the server granted. The granted timeout may be shorter than
+        requested."""
         ...
 
     def last_contact(self) -> float:
-        """Return when the last request with a response was sent (monotonic seconds)."""
+        """Return the send time of the last request with a response (monotonic seconds)."""
         ...
 
     def beat(self) -> None:
@@ -34,13 +36,16 @@ class Contact(Protocol):
 
 
 class Lease:
-    """Lease of an instance. Times are monotonic seconds; workers on this machine share the clock."""
+    """Lease of an instance.
+
+    Times are monotonic seconds. All processes of a machine share this clock.
+    """
 
     def __init__(self, contact: Contact) -> None:
         self._contact = contact
 
     def renew(self) -> None:
-        """Send a heartbeat; its response extends the lease."""
+        """Send a heartbeat. The response to the heartbeat extends the lease."""
         self._contact.beat()
 
     @property
@@ -49,7 +54,7 @@ class Lease:
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """Return the time at which the lease ends if the store never responds again."""
+        """Return the end of the lease if the store never responds again."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:

@@ -1,5 +1,5 @@
-"""Partitions that are selected but not copied: paused by an operator, without a task, or excluded by a rule.
+"""Selected partitions that are not copied: paused, without a task, or excluded by a rule.
 
-The leader tracks these partitions and their backlog. Read `partitions.py`. Imports coordination, ports,
-model, errors, and the leader's view of clusters.
+The leader tracks these partitions and their backlog. Imports coordination, ports, model, errors and
+discovery. Start with `partitions.py`.
 """

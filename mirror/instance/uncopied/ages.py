@@ -1,8 +1,7 @@
-"""Ages of the first records of uncopied partitions, and the retention of their topics.
+"""Reads the age of the first uncopied record of each partition, and the retention of its topic.
 
-Ages and topic settings are read again after some minutes, or when the position changes. A request to a
-cluster covers many partitions and is followed by a pause of some seconds, which limits the number of requests
-per minute.
+Ages and topic settings are read again after some minutes, or when the position changes. Each request covers
+many partitions, and is followed by a pause of some seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ Place = tuple[ClusterRef, TopicPartition]
 
 
 class _Looked(NamedTuple):
-    """A result. `at`: monotonic seconds."""
+    """A result.
+
+    `at`: time of the read (monotonic seconds).
+    """
 
     offset: int
     at: float
@@ -43,7 +45,7 @@ class _Looked(NamedTuple):
 
 
 class WaitingAges:
-    """Keeps the ages of waiting records current. Used by the leader's thread."""
+    """Ages of the first uncopied records. Used by the leader's thread."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -52,8 +54,10 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of the records in `waiting` (offset of the first uncopied record, by
-        partition). Drop the ages of all partitions that are not in `waiting`."""
+        """Request the ages of some of these records. Drop the ages of all other partitions.
+
+        `waiting`: offset of the first uncopied record, by partition.
+        """
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -66,8 +70,7 @@ class WaitingAges:
                 self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """Return the timestamp of the record at an offset, and the retention of its topic. Both are unknown
-        until they were read."""
+        """Return the timestamp of a record, and the retention of its topic. Unknown until they were read."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING
@@ -103,6 +106,8 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """Return the result with its request, because a later call may receive the result of an earlier
-    request."""
+    """Return the ages, together with the request.
+
+    A later call may receive the result of an earlier request.
+    """
     return places, admin.first_records(places)

@@ -1,4 +1,4 @@
-"""Backlog of uncopied partitions, read from their source clusters."""
+"""Reads the backlog of uncopied partitions from their source clusters."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ _log = structlog.get_logger(__name__)
 _INTERVAL_SECONDS: Final = 5.0
 _QUESTIONS_A_LOOK: Final = 4
 _MOST_PARTITIONS: Final = 2_000
-"""Maximum number of partitions to request per consumer group. Positions of further partitions stay
-unknown."""
+"""Maximum number of partitions to read per consumer group. The positions of others remain unknown."""
 
 Route = tuple[ClusterRef, str]
 """A source cluster, and the consumer group to which a datastream commits its positions on that cluster."""
 
 
 class Backlog:
-    """Keeps the positions of uncopied partitions current. Used by the leader's thread.
+    """Positions of uncopied partitions. Used by the leader's thread.
 
-    Each tick sends a few requests, for the oldest results first. Positions become unknown if their source
-    fails.
+    Each tick refreshes the oldest positions with a few requests. If a source fails, its positions become
+    unknown.
     """
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
@@ -80,7 +79,7 @@ class Backlog:
 def positions_of(
     lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
 ) -> Mapping[LaneKey, SourcePosition]:
-    """Return the current positions of lanes; positions that a source does not return in time are omitted."""
+    """Return the current positions of lanes. Positions that a source does not return in time are omitted."""
     routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
     for key, spec in sorted(lanes.items()):
         routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key

@@ -1,4 +1,4 @@
-"""Determines the selected partitions that are not copied, with reasons, from the leader's view. Pure."""
+"""Finds selected partitions that are not copied, and the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class UncopiedState(StrEnum):
     UNPLACED = "unplaced"
     """The partition has no task, or no instance runs its task."""
     LEFT_OUT = "left out"
-    """A rule excludes the partition; the datastream's problem names the rule."""
+    """A rule excludes the partition. The problem of the datastream names the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
     """A partition that is not copied.
 
-    `since_ms`: time since which the partition is not copied, in epoch milliseconds; None if unknown.
-    `requested_by`: requester of a pause; empty if not given.
+    `since_ms`: time from which the partition has not been copied (epoch ms), None if unknown. `requested_by`:
+    requester of a pause, empty if unknown.
     """
 
     datastream: DatastreamName
@@ -67,9 +67,7 @@ def paused_of(
 
 
 def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
-    """Return the selected partitions that no instance will copy under the decision: reasons by group and
-    partition.
-    """
+    """Return why no instance will copy selected partitions, by group and partition."""
     plan = decision.plan or world.plan
     here = {instance.name for instance in world.live}
     found: dict[GroupName, dict[TopicPartition, str]] = {}

@@ -1,4 +1,4 @@
-"""The leader's list of uncopied partitions, for REST, metrics and health."""
+"""Leader's list of uncopied partitions, for REST, metrics and health."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mirror.wording import counted, first_few
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
 _CURRENT_SECONDS: Final = 15.0
-"""Age above which the positions of a tick are outdated."""
+"""Maximum age of positions in seconds. Older positions are omitted."""
 _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 
@@ -44,7 +44,7 @@ class UncopiedLane:
     what: UncopiedPartition
     position: SourcePosition | None
     history: LaneHistory = NO_HISTORY
-    """Changes at the source since the leader started watching; unknown positions are ignored."""
+    """Changes at the source since the leader started to track the partition."""
 
     @property
     def lag_records(self) -> int | None:
@@ -62,22 +62,25 @@ class UncopiedLane:
 
     @property
     def retained_records(self) -> int | None:
-        """Number of records at the source that are already copied; retention deletes these before it deletes
-        uncopied records."""
+        """Number of copied records that the source still has. Retention deletes them before uncopied
+        records."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.committed - self.position.first, 0)
 
     @property
     def lost_records(self) -> int | None:
-        """Number of uncopied records already deleted at the source."""
+        """Number of uncopied records that the source has already deleted."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.first - self.position.committed, 0)
 
 
 class UncopiedWatch:
-    """Watches uncopied partitions. Used by the leader's thread; `lanes` may be read from any thread."""
+    """Tracks uncopied partitions. Used by the leader's thread.
+
+    `lanes` may be read from any thread.
+    """
 
     def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog
@@ -100,8 +103,7 @@ class UncopiedWatch:
         return tuple(replace(lane, position=None) for lane in lanes)
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Find uncopied partitions and their backlog, note partitions without a task, and report pauses in
-        health."""
+        """Find uncopied partitions and their backlog, and report them in health and as problems."""
         self._topics.update(world.topics)
         plan = decision.plan or world.plan
         members: dict[GroupName, list[Datastream]] = {}
@@ -152,7 +154,7 @@ class UncopiedWatch:
     def _waiting(
         self, wanted: Mapping[Route, Iterable[TopicPartition]]
     ) -> dict[tuple[ClusterRef, TopicPartition], int]:
-        """Return the offset of the first uncopied record, for each partition that has such a record."""
+        """Return the offset of the first uncopied record of each partition that has one."""
         found: dict[tuple[ClusterRef, TopicPartition], int] = {}
         for route, partitions in wanted.items():
             for partition in partitions:
@@ -164,7 +166,7 @@ class UncopiedWatch:
         return found
 
     def resign(self) -> None:
-        """Stop leading: discard all partitions."""
+        """Discard all partitions after losing leadership."""
         self._found, self._made = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
@@ -175,7 +177,10 @@ class UncopiedWatch:
         taskless: Mapping[TopicPartition, str],
         planned: frozenset[TopicPartition],
     ) -> tuple[UncopiedPartition, ...]:
-        """Return the uncopied partitions of a datastream; the same object while nothing changes."""
+        """Return the uncopied partitions of a datastream.
+
+        Returns the same object while nothing changes.
+        """
         if not (datastream.status.is_mirrored or datastream.status.is_halted):
             return ()
         is_known = datastream.source in self._topics
@@ -260,7 +265,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
-    """Return a description of a pause: the paused object, the requester and the reason, if known."""
+    """Describe a pause: the paused object, and the requester and reason if known."""
     requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

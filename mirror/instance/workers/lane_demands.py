@@ -1,4 +1,4 @@
-"""Demand of the lanes of an instance, by lane and by source partition, for plans. Pure."""
+"""Load that the lanes of an instance need, for plans. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def demands_of(
 ) -> dict[LaneKey, Demand]:
     """Return the demand of every lane that has reported.
 
-    `before`: previous demands. A lane that does not copy, or whose source does not respond, has at least the
-    last known arrival rate.
+    `before`: previous demands. If a lane does not copy, or if its source does not respond, its demand is at
+    least the last known arrival rate.
     """
     return {
         key: at_least(_demand(state, copied), before.get(key))
@@ -50,7 +50,10 @@ def measured_demand(
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
 ) -> InstanceMeasurements:
-    """Return the demand to publish; for a partition copied by several groups, the maximum."""
+    """Return the measurements to publish.
+
+    For a partition that several groups copy, the maximum counts.
+    """
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}

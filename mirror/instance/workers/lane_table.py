@@ -29,9 +29,9 @@ from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
 
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
-"""Worker number of a lane that no worker may copy now."""
+"""Worker number of a lane that no worker may copy."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""Time for which the loss of a process is remembered as the reason why its lanes restart elsewhere."""
+"""Time for which a lost process is remembered as the reason why its lanes restart."""
 _SAME_LOSS_SECONDS: Final = 5.0
 
 
@@ -53,8 +53,11 @@ class LanePhase(StrEnum):
 
 
 class LaneLoss(NamedTuple):
-    """Loss of the process that copied a lane, with its time in monotonic seconds. `instance`: instance that
-    lost its session; empty if only the worker process was lost."""
+    """Loss of the process that copied a lane.
+
+    `at`: monotonic seconds. `instance`: instance that lost its session; empty if only a worker process was
+    lost.
+    """
 
     at: float
     instance: InstanceName | None = None
@@ -64,12 +67,11 @@ class LaneLoss(NamedTuple):
 class LaneStatus:
     """State of one lane as known to this instance.
 
-    `worker`: number of its worker; -1 if no worker may or can copy the lane now. `reason`: reason why the
-    lane is paused or waits. `slowed`: quota that throttles the lane while it copies, as last reported.
-    `cause`: cause of a pause. `since`: start of the phase and cause, in monotonic seconds; None if unknown.
-    `track`: reports of the lane; mutable, unlike the other fields. `hold`: measurements of the throttling by
-    the quota `slowed`. `recovered`: whether the lane had paused itself before it copied. `loss`: loss of the
-    process that copied the lane before; None if there was none.
+    `worker`: number of its worker, -1 if there is none. `reason`: reason why the lane is paused or waits.
+    `slowed`: quota that throttles the lane. `cause`: cause of a pause. `since`: start of the phase and cause
+    in monotonic seconds, None if unknown. `track`: reports of the lane; mutable, unlike the other fields.
+    `hold`: measurements of the throttling by `slowed`. `recovered`: whether the lane had paused itself
+    before. `loss`: loss of the process that copied the lane before, or None.
     """
 
     spec: LaneSpec
@@ -87,7 +89,7 @@ class LaneStatus:
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
     ) -> LaneStatus:
-        """Return the status with this phase and reason. `since` is kept if phase and cause are unchanged."""
+        """Return the status in another phase. `since` is kept if phase and cause are unchanged."""
         is_same = (self.phase, self.cause) == (phase, cause)
         recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
         since = self.since if is_same else now
@@ -100,7 +102,7 @@ class LaneStatus:
 
     @property
     def ends(self) -> tuple[int | None, int | None]:
-        """Next offset to copy, and end offset of the source partition; each None if unknown."""
+        """Next offset to copy, and end offset of the source partition. Each is None if unknown."""
         rate, waiting = self.rate, self.lag[0]
         if rate is None or rate.checkpoint is None:
             return None, None
@@ -108,8 +110,10 @@ class LaneStatus:
 
     @property
     def timestamp_offset_seconds(self) -> float | None:
-        """Clock offset of the producers of the partition, in seconds: positive if ahead, negative if behind,
-        0 if no offset is known; None before the first report."""
+        """Clock error of the producers of the partition in seconds, positive if ahead.
+
+        0 if no error is known; None before the first report.
+        """
         return None if self.rate is None else self.rate.offset_ms / 1000
 
     @property
@@ -119,15 +123,15 @@ class LaneStatus:
 
     @property
     def held_back(self) -> str:
-        """Quota that throttles the lane; empty if none does, or if the lane does not copy."""
+        """Quota that throttles the lane, or an empty string."""
         return self.slowed if self.phase is LanePhase.COPYING else ""
 
     @property
     def lag(self) -> tuple[int | None, int | None]:
-        """Records not yet at the destination, and the age of the oldest in ms; None if unknown.
+        """Lag in records, and age of the oldest uncopied record in ms. None if unknown.
 
-        The backlog is known to be empty only while the lane copies and its source responds, because earlier
-        measurements may be outdated. Records hidden by an open transaction count as waiting.
+        A lag of 0 is known only while the lane copies and its source responds, because older measurements may
+        be outdated. Records of an open transaction count as lag.
         """
         rate = self.rate
         if rate is None:
@@ -162,15 +166,15 @@ class WorkerShare:
 
     @property
     def size(self) -> int:
-        """Number of lanes that the worker has or will get."""
+        """Number of lanes that the worker runs or will start."""
         return len(self.lanes) + len(self.expected)
 
 
 class LanesInTime(NamedTuple):
-    """Summary of lanes that copy without late records until their worker reports otherwise.
+    """Summary of lanes without late records.
 
-    `counts`: number of lanes by group. `loss_at`: time in monotonic seconds at which the source deletes the
-    first uncopied record, by group, if known. `others`: lanes that must be evaluated individually.
+    `counts`: number of lanes without late records, by group. `loss_at`: time at which the source will delete
+    the first uncopied record, by group, if known (monotonic seconds). `others`: all other lanes.
     """
 
     counts: Mapping[GroupName, int]
@@ -194,8 +198,10 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Lanes without late records. The counts by group are updated incrementally, because nearly all lanes are
-    without late records and few lanes change."""
+    """Lanes without late records, counted by group.
+
+    The counts are updated incrementally, because few lanes change.
+    """
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}
@@ -245,8 +251,8 @@ class _LanesInTime:
 class LaneTable:
     """States of lanes.
 
-    `states`: lanes assigned to a worker and not released, and lanes that no worker may copy. `muted`: former
-    states of lanes whose worker does not respond.
+    `states`: lanes that a worker has not released, and lanes that no worker may copy. `muted`: former states
+    of lanes whose worker does not respond.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -283,8 +289,10 @@ class LaneTable:
         self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
     def stop(self, key: LaneKey) -> int:
-        """Stop a lane and return the worker that must release it. A lane without a worker is removed at
-        once."""
+        """Stop a lane, and return the worker that must release it.
+
+        A lane without a worker is removed at once.
+        """
         state = self.states[key]
         if state.worker == NOBODY:
             self._drop(key)
@@ -301,10 +309,12 @@ class LaneTable:
                 self._drop(key)
 
     def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
-        """Remove lanes whose worker process was lost, and keep the loss for their next start. `instance`:
-        this instance, if it has lost its session. Losses of the preceding seconds then count as losses of the
-        session too, because workers end when their lease expires, shortly before the instance learns that its
-        session is lost."""
+        """Remove lanes whose worker process was lost, and remember the loss for their next start.
+
+        `instance`: this instance, if it has lost its session. Losses of the last seconds then also count as
+        losses of the session. Workers end when their lease expires, shortly before the instance learns that
+        its session is lost.
+        """
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
         recent = {key: loss for key, loss in self._lost.items() if now - loss.at < _REMEMBERED_SECONDS}
@@ -325,9 +335,9 @@ class LaneTable:
     ) -> None:
         """Record the latest measurements of lanes.
 
-        `answered_at`: time of their worker's previous measurements. `at`: time of the measurements; default
-        now (both in monotonic seconds). `waiting`: lanes with overdue responses. `limited`: lanes whose rate
-        is limited by the TCP window of a distant broker.
+        `answered_at`: time of the previous measurements of the worker. `at`: time of these measurements,
+        default now. Both times are in monotonic seconds. `waiting`: lanes with overdue responses. `limited`:
+        lanes whose rate is limited by the TCP window of a distant broker.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
@@ -363,14 +373,13 @@ class LaneTable:
                 self._put(event.key, state.entering(LanePhase.COPYING, now))
 
     def unwatch(self, keys: Iterable[LaneKey], answered_at: float) -> None:
-        """Mark lanes whose worker has not measured for too long, since `answered_at` in monotonic seconds."""
+        """Mark lanes whose worker has sent no measurements since `answered_at` (monotonic seconds)."""
         for key in keys:
             self.states[key].track.unwatch(answered_at)
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Mark lanes of an unresponsive worker as paused. Lanes of an unresponsive worker do not count as
-        copying, and their lag is unknown."""
+        """Mark lanes of an unresponsive worker as paused. The lag of such lanes is unknown."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]

@@ -1,9 +1,8 @@
-"""Reports of a lane, stored at a cost that hardly grows with the number of lanes.
+"""Reports of a lane, in a form that is cheap for a large number of lanes.
 
-Most lanes have no late records: the position has advanced, waiting records are young, and no record is
-hidden. Workers omit the positions of such lanes (`PositionWatch` decides which), and send the last few
-omitted positions with the next relevant one. The resulting `history` is the same as if `LaneHistory.after`
-had been applied to each position (`tests/property/mirror/instance/test_lane_track.py`).
+Most lanes have no late records. Workers omit the positions of such lanes (see `PositionWatch`), and send the
+last few omitted positions with the next relevant position. The resulting `history` is the same as if
+`LaneHistory.after` had been applied to each position (`tests/property/mirror/instance/test_lane_track.py`).
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from mirror.worker.protocol import LaneRate
 class LaneTrack:
     """Reports of one lane. Written by one thread; may be read by any thread.
 
-    `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
-    `quiet_at`: time (monotonic seconds) of the last report of a lane with waiting but no late records;
-    infinite if no records wait, or if the worker will report when records become late; minus infinity for all
-    other lanes. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied
-    records. `unanswered`: overdue requests at the last report; None if none. `windows`: TCP receive windows
-    that limited the lane's rate at the last report. `moved_at`: last report of copied or waiting records;
-    minus infinity if never.
+    `history`: reported positions of the lane. `rate`: last report, None if missing or outdated. `quiet_at`:
+    time of the last report of a lane with waiting but no late records (monotonic seconds). The time is
+    infinity if no records wait or if the worker will report late records, and minus infinity in all other
+    cases. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied records.
+    `unanswered`: overdue requests at the last report; None if none. `windows`: TCP receive windows that
+    limited the lane's rate at the last report. `moved_at`: last report of copied or waiting records; minus
+    infinity if never.
     """
 
     __slots__ = (
@@ -65,14 +64,14 @@ class LaneTrack:
             self.quiet_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:
-        """Return a track with the same history and no current report."""
+        """Return a copy without a current report."""
         silent = LaneTrack()
         silent._keep(self.history, is_watched=self._is_watched)
         silent.moved_at = self.moved_at
         return silent
 
     def unwatch(self, answered_at: float) -> None:
-        """Treat `answered_at` as the time of the lane's last report, because the worker does not respond."""
+        """Treat `answered_at` as the time of the last report, because the worker does not respond."""
         if self._is_watched:
             self._is_watched, self.quiet_at = False, answered_at
 
@@ -93,10 +92,9 @@ class LaneTrack:
         self._keep(history, is_watched=place.is_watched)
 
     def loss_at(self) -> float:
-        """Return the time in monotonic seconds at which the source deletes the first uncopied record;
-        infinite if unknown.
+        """Return when the source will delete the first uncopied record (monotonic seconds).
 
-        Computed once per history.
+        Infinity if unknown. Computed once per history.
         """
         if not self.may_lose:
             return inf
@@ -109,11 +107,11 @@ class LaneTrack:
         return found
 
     def is_in_time(self, now: float, silence_seconds: float) -> bool:
-        """Return whether the lane had no late records at the last report and still has none.
+        """Return whether the lane has no late records.
 
-        The lane is in time only if no records are late, hidden by a transaction, of unknown age or copied
-        again. A lane with waiting records must have reported within `silence_seconds`. May return False for a
-        lane whose state is expensive to determine.
+        Returns False if records are late, hidden by an open transaction, of unknown age, or copied again.
+        Also returns False if records wait and the lane has not reported within `silence_seconds`. May return
+        False if the result is expensive to compute.
         """
         return now - self.quiet_at <= silence_seconds
 

@@ -1,10 +1,10 @@
-"""Finds the datastream group that crashes its worker process, by isolating suspects. Pure; takes the time.
+"""Finds the datastream group that crashes its worker process, by isolating suspects. Pure.
 
-A crash counts only soon after a start of lanes: a process that crashes because of a lane crashes again when
-the lane restarts from its checkpoint. After the second such crash in a row, the groups of that process are
-suspects. The suspects are divided between two separate processes, the cells. Groups of a cell that survives
-are cleared. Groups of a cell that crashes are divided again, and wait if no cell is free. If a cell with a
-single group crashes repeatedly, the group is suspended and retried much later.
+Only a crash soon after lanes were started counts: a lane that crashes its process crashes it again after the
+restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects.
+Suspected groups are divided between two separate processes, the cells. If a cell survives, its groups are
+cleared. If a cell crashes, its groups are divided again, and wait if no cell is free. If a cell with a single
+group crashes repeatedly, the group is suspended, and retried much later.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from mirror.model.identifiers import GroupName
 from mirror.wording import counted
 
 CELLS: Final = 2
-"""Number of worker processes for suspects; they run only while there are suspects."""
+"""Number of worker processes for suspects (cells). Cells run only while there are suspects."""
 
 QUICK_SECONDS: Final = 60.0
-"""A crash counts only within this time after lanes were started. If a process survives this time, its groups
-are cleared."""
+"""Maximum seconds between a start of lanes and a crash that counts.
+
+If the process survives this time, its groups are cleared.
+"""
 
 SUSPECT_DEATHS: Final = 2
 PROVEN_DEATHS: Final = 3
 _AGAIN_SECONDS: Final = 600.0
-"""An unresponsive worker counts as a crash if its groups already had an unresponsive worker within this
-time."""
+"""Seconds within which a second unresponsive worker with the same groups counts as a crash."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""Time for which a process for suspects (a cell) waits for lanes that do not start, because they run
-elsewhere or have stopped."""
+"""Seconds for which a cell waits for lanes that do not start, because they run elsewhere or have stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlacement:
-    """Placement of lanes of a group: the cell with this number, any worker (None), or no process, with the
-    reason."""
+    """Placement of the lanes of a group.
+
+    `cell`: number of the cell; None for any worker. `reason`: reason why the lanes run in no process.
+    """
 
     cell: int | None = None
     held: str = ""
@@ -50,8 +52,8 @@ _ANYWHERE: Final = CellPlacement()
 class _Trial:
     """Suspects that share a cell.
 
-    `since`: time at which the lanes of the suspects were started in the cell. `until`: time until which the
-    cell waits for the lanes.
+    `since`: time at which the lanes were started in the cell. `until`: time until which the cell waits for
+    them.
     """
 
     groups: frozenset[GroupName]
@@ -99,8 +101,10 @@ class Quarantine:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker other than a cell, `seconds` after lanes of the given groups were last
-        started in the worker.
+        """Record the crash of a worker that is not a cell.
+
+        `groups`: groups with lanes in the worker. `seconds`: time since lanes were last started in the
+        worker.
         """
         suspects = []
         for group in groups:
@@ -111,10 +115,10 @@ class Quarantine:
         self._fill(now)
 
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record that a worker was killed because it did not respond; not for cells.
+        """Record that a worker that is not a cell was killed because it did not respond.
 
-        A single kill does not count as a crash, because the process may have been frozen externally; repeated
-        kills count. `seconds` as for `died`.
+        A single kill does not count as a crash, because the process may have been frozen externally. Repeated
+        kills count. `seconds`: see `died`.
         """
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)
@@ -122,7 +126,10 @@ class Quarantine:
         self.died(groups & recent.keys(), seconds, now)
 
     def cell_died(self, cell: int, now: float, how: str) -> None:
-        """Record the crash of a cell's worker; `how` describes it."""
+        """Record the crash of a cell.
+
+        `how`: description of the crash.
+        """
         trial = self._cells[cell]
         if trial is None:
             return
@@ -140,8 +147,10 @@ class Quarantine:
         self._fill(now)
 
     def forget_all_but(self, groups: Set[GroupName]) -> None:
-        """Drop groups that no longer exist. A group that is created later with the same name is not a
-        suspect."""
+        """Drop groups that no longer exist.
+
+        A group that is later created with the same name is not a suspect.
+        """
         for known in (self._deaths, self._silences, self._aside):
             for group in known.keys() - groups:
                 del known[group]
@@ -179,7 +188,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial with only the given groups as suspects; None if no suspect remains."""
+    """Return the trial with only these groups as suspects, or None if none remains."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)

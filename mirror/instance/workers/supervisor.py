@@ -1,8 +1,8 @@
-"""Worker processes of an instance and their lanes. Each task runs in a single worker.
+"""Supervises the worker processes of an instance and their lanes. Each task runs in a single worker.
 
-Datastreams suspected of crashing their worker are copied in separate workers, the cells (`quarantine`), which
-are the spares of the pool. All methods run in the follower's thread. Reader threads only put messages of
-workers into the inbox.
+Datastreams that may crash their worker are copied in separate workers, the cells (see `quarantine`). Cells
+are the spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages
+of workers into the inbox.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _EMPTY_CELL_SECONDS = 1.0
 
 
 class Supervisor:
-    """Owns the workers and the state of every lane."""
+    """Manages the workers and the state of every lane."""
 
     def __init__(self, spawn: Spawn, workers: int, inbox: Inbox, clock: Clock, limits: PoolLimits) -> None:
         self._clock = clock
@@ -83,17 +83,17 @@ class Supervisor:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes assigned to a worker and not released, and lanes that no worker may copy."""
+        """Lanes that a worker has not released, and lanes that no worker may copy."""
         return self._table.states
 
     @property
     def in_time(self) -> LanesInTime:
-        """Immutable summary of the lanes that currently have no late records."""
+        """Immutable summary of the lanes without late records."""
         return self._table.in_time
 
     @property
     def quarantine(self) -> Quarantine:
-        """Quarantine of groups that crash their worker process, or are suspected to."""
+        """Quarantine of groups that may crash their worker process."""
         return self._quarantine
 
     def start(self) -> None:
@@ -101,7 +101,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Announce the lanes that workers should prepare; replaces earlier announcements."""
+        """Announce lanes that workers should prepare. Replaces earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -130,7 +130,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or in several if too long. Pause a lane that cannot be sent."""
+        """Send lanes in as few messages as possible. Pause a lane that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -146,7 +146,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Tell workers to release lanes. A lane stays in `lanes` until its worker reports the release."""
+        """Request the release of lanes. A lane stays in `lanes` until its worker reports the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -158,7 +158,7 @@ class Supervisor:
             self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
-        """Return the lanes that this instance should run, but that have no worker process now."""
+        """Return the assigned lanes that have no worker process."""
         ended = (worker.slot.restart_at for worker in self._pool.everyone if worker.process is None)
         until = [moment for moment in ended if moment is not None]
         reason = NO_WORKER
@@ -183,7 +183,7 @@ class Supervisor:
                 share.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
-        """Extend the lease of every worker to this time of the monotonic clock."""
+        """Extend the lease of every worker. `until`: end of the lease (monotonic seconds)."""
         self._lease_until = until
         for worker in self._pool.everyone:
             self._pool.send(worker, ExtendLease(until))
@@ -222,8 +222,8 @@ class Supervisor:
         return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
 
     def restart_dead(self) -> None:
-        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects to or from
-        cells."""
+        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects. Suspects
+        move to or from cells."""
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             if worker.slot.is_silent:
@@ -260,7 +260,7 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, then kill workers that still run. Safe to call twice."""
+        """Let workers drain until the deadline, then kill the remaining ones. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
@@ -273,7 +273,7 @@ class Supervisor:
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
-        """Process the end of a worker, which exited or was killed because it hung; determine the suspects."""
+        """Process the end of a worker that exited or was killed, and determine suspects."""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
@@ -300,7 +300,8 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Assign lanes to workers. Each counts at once in the size of its worker, to spread new tasks."""
+        """Assign lanes to workers. Each assigned lane counts at once in the size of its worker, to spread
+        new tasks."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._choice.worker_for(spec)

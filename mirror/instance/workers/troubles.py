@@ -17,10 +17,10 @@ def troubles_of(
     undescribed: Mapping[LaneKey, Exception],
     ailing: Mapping[GroupName, str],
 ) -> dict[GroupName, str]:
-    """Return a sentence for each group with stalled lanes.
+    """Return a message for each group with stalled lanes.
 
-    `undescribed`: lanes that the plan assigns to this instance, but whose specification cannot be sent to a
-    worker. `ailing`: groups that crash their worker process, or are suspected to.
+    `undescribed`: assigned lanes whose spec cannot be sent to a worker. `ailing`: groups that may crash their
+    worker process.
     """
     paused = {
         key: state.reason
@@ -32,7 +32,7 @@ def troubles_of(
 
 
 def held_back_of(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
-    """Return a sentence for each group with lanes that a quota throttles."""
+    """Return a message for each group with lanes that a quota throttles."""
     quotas = {key: state.held_back for key, state in lanes.items() if state.held_back}
     return _sentences(quotas, "is limited by a quota")
 

@@ -1,13 +1,13 @@
 """Continuous audit of the lanes that an instance runs.
 
-Each audit run audits the records copied since the previous run, slice by slice. A slice ends where a window
-of event time ends. An audit run writes the rows of a slice before the state of the lane. If an instance is
-killed in between, the next owner of the lane audits this slice again, and its rows replace the earlier rows.
+An audit run compares the records that were copied since the previous run. The auditor splits the records into
+slices, which end at the window boundaries of event time. For each slice, the run first writes the audit rows,
+and then the state of the lane. If an instance is killed between the two writes, the next owner of the lane
+audits the slice again, and the new rows replace the earlier rows.
 
 A row contains all counts of its window up to an offset. The time of a row is the start of its run. An audit
-run reads the stored state after it has started, and continues from the state of another instance if there is
-one. An instance that was frozen while another instance took over the lane therefore never overwrites newer
-rows.
+run always continues from the newest stored state, even if another instance wrote that state. Therefore, an
+instance that was frozen while another instance took over the lane never overwrites newer rows.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ from mirror.protocol.control.topics import describe_each
 from mirror.replication.context import EngineContext
 
 SAMPLED_SHARE: Final = 1 / 20
-"""Share of the windows whose records the mode `sampled` compares."""
+"""Share of the event-time windows that are compared record by record in the mode `sampled`."""
 _MOST_OFFSETS: Final = 50_000
-"""Maximum size of a slice whose records are compared, because unmatched records use memory."""
+"""Maximum number of offsets in a slice that is compared record by record, because unmatched records use
+memory."""
 _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
 
 
 class _Slice(NamedTuple):
-    """Source offsets [start, end) to audit together. `timestamp`: timestamp of the first record. `is_last`:
-    no record after the slice is copied yet."""
+    """Source offsets [start, end) that are audited together.
+
+    `timestamp`: timestamp of the first record. `is_last`: no later record has been copied yet.
+    """
 
     start: int
     end: int
@@ -63,7 +66,7 @@ class _Slice(NamedTuple):
 
 
 class Auditor:
-    """Audits of one instance. Used by one thread."""
+    """Audits the lanes of one instance. Not thread-safe."""
 
     def __init__(self, context: EngineContext, options: AuditOptions) -> None:
         self._context = context
@@ -73,19 +76,20 @@ class Auditor:
         """Stored form of each lane's state, as last read or written by this instance."""
         self._marks: dict[LaneKey, PartitionWatermark] = {}
         self._windows: dict[LaneKey, int] = {}
-        """Start of the window of the last slice of a lane."""
+        """Start of the event-time window that each lane audited last."""
         self._settled: dict[LaneKey, LaneEnds] = {}
-        """Ends of the lanes whose records are all compared and equal."""
+        """Log ends of the lanes whose records have all been compared without a difference."""
         self._logs_of: dict[ClusterRef, AuditLog] = {}
         self._destinations: dict[LaneKey, ClusterRef] = {}
         self._pending: list[AuditWindow] = []
         self._unsaved: dict[ClusterRef, dict[bytes, bytes]] = {}
         self._rested = context.loop.now(), time.thread_time()
         self.reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]] = {}
-        """State of each lane by datastream. Safe to read from any thread."""
+        """Latest audit report of each lane, by datastream. Safe to read from any thread."""
 
     def keep(self, audited: Collection[AuditedLanes]) -> None:
-        """Drop the states of lanes that are not in `audited`; other instances may audit them now."""
+        """Drop the state of all lanes that are not in `audited`, because other instances may audit these
+        lanes."""
         names = {lanes.name for lanes in audited}
         self.reports = {name: found for name, found in self.reports.items() if name in names}
         keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
@@ -102,7 +106,10 @@ class Auditor:
         return known
 
     async def turn(self, lanes: AuditedLanes) -> bool:
-        """Audit one slice of each lane; return whether further slices remain. Raises Unreachable."""
+        """Audit one slice of each lane, and return whether further slices remain.
+
+        Raises Unreachable.
+        """
         await self._send()
         context, job = self._context, lanes.job
         keys = {place: LaneKey(GroupName(job.state), place) for place in lanes.places}
@@ -139,7 +146,7 @@ class Auditor:
         return has_more
 
     def _settle(self, key: LaneKey, ends: LaneEnds, logs: LaneLogs, problem: str) -> None:
-        """Note whether everything before the ends of both logs is compared and equal."""
+        """Remember whether all records of a lane up to both log ends are compared and equal."""
         state, progress = self._states[key], logs.copy.progress
         if (
             progress is not None
@@ -153,7 +160,8 @@ class Auditor:
             self._settled.pop(key, None)
 
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
-        """Return the state of a lane; if another instance has stored a state, return the stored state."""
+        """Return the state of a lane: the stored state if another instance has changed it, else the cached
+        state."""
         stored = self._log(job.destination).state(key)
         if key in self._states and stored == self._stored[key]:
             return self._states[key]
@@ -164,8 +172,10 @@ class Auditor:
         return known
 
     def _observe(self, keys: LaneKeys, ends: Mapping[TopicPartition, LaneEnds], at_ms: int) -> LaneKeys:
-        """Note the ends of the source logs. Return the lanes that have changed: the others were compared
-        completely in an earlier run."""
+        """Store the current end of each source log, and return the lanes to audit.
+
+        Lanes whose log has not changed since a complete comparison are left out.
+        """
         changed = {}
         for place, key in keys.items():
             mark = self._marks.setdefault(key, PartitionWatermark())
@@ -178,7 +188,7 @@ class Auditor:
         return changed
 
     def _log_windows(self, lanes: AuditedLanes, keys: LaneKeys) -> LogWindows:
-        """Return the windows of the last slices, where known and necessary."""
+        """Return the lookup of the event-time windows of the next records."""
         known = {} if lanes.mode is AuditMode.FULL else self._windows
         starts_ms = {place: known[key] for place, key in keys.items() if key in known}
         positions = {place: self._states[keys[place]].position for place in starts_ms}
@@ -199,7 +209,8 @@ class Auditor:
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> tuple[LaneAudit, str]:
-        """Audit the next slice of a lane. Return the lane's new state, and the reason if the audit failed."""
+        """Audit the next slice of a lane. Return the new state of the lane, and an error message or an empty
+        string."""
         copy, mark, place = logs.copy, self._marks[key], key.partition
         progress, history = copy.progress, copy.history
         if progress is None or history is None:
@@ -256,7 +267,7 @@ class Auditor:
         tally: WindowTally,
         part: _Slice,
     ) -> LaneAudit:
-        """Queue the rows of a slice, and return the state with the differences found in the slice."""
+        """Queue the rows of an audited slice. Return the state with the differences in this slice."""
         begins, ends = (part.start, verdict.target_range[0]), (part.end, verdict.target_range[1])
         audit = AuditMode.FULL if part.reads else AuditMode.COUNTS
         for start_ms, counts in sorted(tally.windows.items()):
@@ -286,7 +297,7 @@ class Auditor:
     async def _with_late(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> LaneAudit:
-        """Return the state with the number of overdue records, and queue the rows that this changes."""
+        """Count the overdue records of a lane. Queue the rows whose counts change."""
         late = await self._late(lanes, key, logs)
         before = state.late
         if late == before:
@@ -301,9 +312,11 @@ class Auditor:
         return state
 
     async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs) -> tuple[int, int] | None:
-        """Return the start of the oldest window with overdue records, and the number of overdue offsets in
-        it. A record is overdue if it was not copied within the configured lateness. Return None if no record
-        is overdue."""
+        """Return the start of the oldest window with overdue records, and their number in this window.
+
+        A record is overdue if it was not copied within the configured lateness. Returns None if no record is
+        overdue.
+        """
         progress, place = logs.copy.progress, key.partition
         before_ms = self._context.clock.now_ms() - self._lateness_ms(lanes)
         due = min(self._marks[key].end_at(before_ms), logs.source[1])
@@ -334,7 +347,7 @@ class Auditor:
     async def _slice(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
     ) -> _Slice:
-        """Return the next offsets to audit, up to the first record of the next window."""
+        """Return the next slice to audit. The slice ends before the first record of the next window."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
@@ -356,8 +369,11 @@ class Auditor:
     async def _first_batch(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
     ) -> tuple[int, int] | None:
-        """Return the offset after the window of the first record in [start, end), and the start time of the
-        window. Return None if there is no record."""
+        """Return the offset at which the window of the first record in [start, end) ends, and the start time
+        of the window.
+
+        Returns None if the range has no record.
+        """
         self._windows.pop(key, None)
         first = await self._first_window(lanes, key.partition, start, end)
         if first is None:
@@ -379,7 +395,7 @@ class Auditor:
     async def _note_deletions(
         self, lanes: AuditedLanes, part: _Slice, logs: LaneLogs, tally: WindowTally, place: TopicPartition
     ) -> bool:
-        """Count copies that the destination deleted before their retention time; return whether there are
+        """Count copies that the destination deleted before their retention time. Return whether there are
         any."""
         job, progress, now_ms = lanes.job, logs.copy.progress, self._context.clock.now_ms()
         target, topic = self._context.cluster(job.destination), job.naming.destination(place.topic)
@@ -413,8 +429,10 @@ class Auditor:
         return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, count)
 
     async def _send(self) -> None:
-        """Write the queued rows. The audit does not continue until the rows are stored. Raises Unreachable,
-        NotAuthorized."""
+        """Write the queued rows, and wait until the brokers have stored them.
+
+        Raises Unreachable, NotAuthorized.
+        """
         if self._pending:
             cluster = self._context.cluster(self._options.rows_cluster)
             await write_rows(cluster, self._options.rows_topic, self._pending)
@@ -430,7 +448,9 @@ class Auditor:
 
 
 def is_sampled(name: str, place: TopicPartition, window_ms: int) -> bool:
-    """Return whether the mode `sampled` compares the records of a window. All instances select the same
-    windows."""
+    """Return whether the mode `sampled` compares the records of this window.
+
+    Deterministic, so all instances select the same windows.
+    """
     seed = zlib.crc32(f"{name}/{place.topic}/{place.partition}/{window_ms}".encode())
     return seed < SAMPLED_SHARE * 2**32

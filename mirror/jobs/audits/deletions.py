@@ -1,4 +1,4 @@
-"""Detects copies that the destination deleted although retention did not require it. Pure."""
+"""Detects copies that the destination deleted before their retention time. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ class RetentionRule(NamedTuple):
 
 
 def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
-    """Return the retention in the settings of a topic. Return None if the settings do not determine which
-    deletions are expected: they are unreadable, they limit the size, or brokers replace timestamps."""
+    """Return the retention of a topic, or None if its deletions cannot be predicted from its settings.
+
+    Deletions cannot be predicted if the settings are unreadable, if they limit the size, or if brokers
+    replace the timestamps.
+    """
     try:
         policy, milliseconds = settings["cleanup.policy"], int(settings["retention.ms"])
         is_by_size = int(settings["retention.bytes"]) != _UNLIMITED
@@ -37,9 +40,11 @@ def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
 def deleted_copies(
     offset_map: OffsetMap, source: tuple[int, int], target_start: int, young_from: int
 ) -> tuple[int, int]:
-    """Return the first source offset, and the number, of records whose copies were deleted too early. A
-    record counts if it is in the range `source`, at or after offset `young_from`, and its copy is before the
-    start of the destination log."""
+    """Count the records whose copies were deleted too early. Return the first source offset and the number.
+
+    A record counts if its offset is in `source` and not below `young_from`, and its copy is before the start
+    of the destination log.
+    """
     first = max(source[0], young_from)
     behind = offset_map.source_behind(target_start)
     return first, offset_map.count(first, min(source[1], behind)) if behind is not None else 0

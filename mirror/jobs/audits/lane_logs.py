@@ -1,5 +1,4 @@
-"""Ends of both logs of the lanes of a datastream, and their stored progress, in the order that an audit
-requires."""
+"""Reads the log ends and the stored progress of lanes in the order that an audit requires."""
 
 from __future__ import annotations
 
@@ -23,7 +22,10 @@ LaneKeys = Mapping[TopicPartition, LaneKey]
 
 
 class LaneEnds(NamedTuple):
-    """Ends of both logs of a lane, and the ids of their topics. `target`: None if unknown."""
+    """End offsets of the source log and the destination log of a lane, and their topic ids.
+
+    `target`: None if unknown.
+    """
 
     source: int
     target: OffsetAnswer | None
@@ -31,8 +33,11 @@ class LaneEnds(NamedTuple):
 
 
 class LaneLogs(NamedTuple):
-    """Ranges [start, end) of both logs of a lane, and the stored state of the lane. `window`: see
-    `LogWindows`. `open_to`: end of the destination log, with records of open transactions."""
+    """Offset ranges [start, end) of the source log and the destination log, and the stored progress of the
+    lane.
+
+    `window`: see `LogWindows`. `open_to`: end of the destination log, including open transactions.
+    """
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -41,15 +46,18 @@ class LaneLogs(NamedTuple):
     open_to: int = 0
 
     def settled(self, progress: LaneProgress) -> int:
-        """Return the source offset up to which copies can be read."""
+        """Return the source offset before which all copies are readable by consumers."""
         return settled_offset(progress, self.target[1], self.open_to)
 
 
 async def read_ends(
     context: EngineContext, lanes: AuditedLanes, keys: LaneKeys
 ) -> Mapping[TopicPartition, LaneEnds]:
-    """Return the ends of both logs. The topics are described after the source has returned its ends, so these
-    are not of a topic that was created again since. Raises Unreachable."""
+    """Return the end offsets of the source and destination logs of lanes.
+
+    The topics are described after the source has returned its end offsets, so the offsets never belong to a
+    topic that was recreated in between. Raises Unreachable.
+    """
     job = lanes.job
     source, target = context.cluster(job.source), context.cluster(job.destination)
     ends = await source.offsets(dict.fromkeys(keys, LATEST))
@@ -75,10 +83,12 @@ async def read_logs(
     ends: Mapping[TopicPartition, LaneEnds],
     windows: LogWindows,
 ) -> Mapping[TopicPartition, LaneLogs]:
-    """Read the stored progress, and then the ends of both logs. `ends`: ends that were read before the
-    progress. The progress includes all records before the earlier end of the destination log, if no records
-    are in flight. All records that the progress counts as copied are before the later end. Raises
-    Unreachable."""
+    """Read the stored progress, and then the ends of both logs. Raises Unreachable.
+
+    `ends`: ends that were read before the progress. If no records are in flight, the stored progress includes
+    all records before these ends. All records that the progress counts as copied are before the ends that are
+    read afterwards.
+    """
     if not keys:
         return {}
     job, target = lanes.job, context.cluster(lanes.job.destination)

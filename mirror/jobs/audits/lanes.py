@@ -1,4 +1,4 @@
-"""Lanes to audit, the options of their audits, and reports on them."""
+"""Lanes to audit, audit options, and audit reports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Options of all audits of an instance. `rows_cluster`, `rows_topic`: cluster and topic for the rows; if
-    the topic is empty, no rows are written. `lateness_ms`: maximum time between a record's timestamp and its
-    arrival at the source."""
+    """Options for all audits of an instance.
+
+    `rows_cluster`, `rows_topic`: cluster and topic to which audit rows are written; no rows are written if
+    the topic is empty. `lateness_ms`: maximum time between the timestamp of a record and its arrival at the
+    source.
+    """
 
     instance: str
     rows_cluster: ClusterRef
@@ -29,8 +32,11 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLanes:
-    """Lanes of one datastream on this instance. `lateness_ms`: overrides `AuditOptions.lateness_ms`, unless
-    None. `may_repeat`, `has_markers`: see `CountRules`."""
+    """Lanes of one datastream that this instance audits.
+
+    `lateness_ms`: overrides `AuditOptions.lateness_ms` unless None. `may_repeat`, `has_markers`: see
+    `CountRules`.
+    """
 
     name: DatastreamName
     job: VerifyJob
@@ -42,10 +48,13 @@ class AuditedLanes:
 
 
 class LaneAuditReport(NamedTuple):
-    """State of the audit of one lane. `through_ms`: time before which all records are at the destination, by
-    their timestamps; None if unknown. `waiting`: number of source offsets that are copied but not yet
-    audited. `late`: number of overdue source offsets in the oldest window that has any. `problem`: error of
-    the last run, empty if it succeeded. `topic_partitions`: number of partitions of the source topic."""
+    """Audit state of one lane.
+
+    `through_ms`: event time before which all records are at the destination; None if unknown. `waiting`:
+    number of copied source offsets that are not yet audited. `late`: number of overdue source offsets in the
+    oldest window with overdue records. `problem`: error of the last run, empty if the run succeeded.
+    `topic_partitions`: partition count of the source topic.
+    """
 
     through_ms: int | None
     waiting: int

@@ -1,4 +1,4 @@
-"""The progress topic of a destination, which also stores the state of each lane's audit."""
+"""Reader of a progress topic that also stores the audit state of each lane."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class AuditLog(ProgressLog):
-    """Progress topic that also returns the states of audits. The state of a lane's audit is read, kept and
-    deleted together with the progress of the lane."""
+    """Progress topic with audit states. The audit state of a lane is read and deleted together with the
+    progress of the lane."""
 
     def state(self, key: LaneKey) -> bytes | None:
         """Return the stored audit state of a lane, as of the last read of the topic."""

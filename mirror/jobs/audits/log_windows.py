@@ -1,5 +1,4 @@
-"""Finds windows of event time in the source log with offset lookups by timestamp, and detects a recreated
-source topic."""
+"""Finds event-time windows in a source log by timestamp lookups, and detects a recreated source topic."""
 
 from __future__ import annotations
 
@@ -13,8 +12,11 @@ from mirror.model.topics import TopicPartition
 
 
 class LogWindow(NamedTuple):
-    """Window of event time that contains a record. `edge`: offset of the first record of a later window,
-    `NO_END` if there is none. `batch_end`: offset after the batch that contains the record."""
+    """An event-time window that contains a given record.
+
+    `edge`: offset of the first record of a later window, `NO_END` if there is none. `batch_end`: offset after
+    the batch that contains the record.
+    """
 
     start_ms: int
     edge: int
@@ -34,17 +36,21 @@ async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow 
 
 
 class LogWindows(NamedTuple):
-    """Windows of the records at offsets of several logs, read for all of them at once. `starts_ms`: starts of
-    the preceding windows. `offsets`: offsets of the records."""
+    """Looks up the event-time windows of records in several logs with few requests.
+
+    `starts_ms`: start of the previous window of each log. `offsets`: offset of the record in each log.
+    """
 
     length_ms: int
     starts_ms: Mapping[TopicPartition, int]
     offsets: Mapping[TopicPartition, int]
 
     async def read(self, source: Cluster) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return the start of each record's window, and the offset of the first record of later windows
-        (`NO_END` if there is none). Logs whose timestamps are not in order can be missing. Raises
-        Unreachable."""
+        """Return the window start of each record, and the offset of the first record of a later window.
+
+        The offset is `NO_END` if there is no later window. A log whose timestamps are out of order can be
+        missing from the result. Raises Unreachable.
+        """
         found, starts_ms = dict[TopicPartition, tuple[int, int]](), self.starts_ms
         for _ in range(2):
             ended = dict[TopicPartition, int]()
@@ -61,9 +67,9 @@ class LogWindows(NamedTuple):
 
 
 def is_other_topic(topic_id: bytes, progress: LaneProgress) -> bool:
-    """Return whether the source topic was recreated after the copy began, according to its topic id.
+    """Return whether the source topic was recreated after the copy began.
 
-    Returns False for clusters without topic ids.
+    Compares topic ids. Returns False for clusters without topic ids.
     """
     copied = progress.source.topic_id
     return bool(topic_id and copied and topic_id != copied)

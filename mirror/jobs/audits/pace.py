@@ -9,25 +9,29 @@ from typing import Final
 from mirror.model.topics import TopicPartition
 
 COPYING_SHARE: Final = 0.02
-"""Processor time of count audits, as a share of the processor time of copying."""
+"""Maximum CPU time of count audits, as a share of the CPU time of copying."""
 ALLOWANCE_SECONDS: Final = 1.0
-"""Initial budget of processor time in seconds, and maximum of the accumulated budget."""
+"""Initial and maximum CPU budget of count audits, in seconds."""
 IDLE_PER_BUSY: Final = 3.0
-"""Idle seconds for each second of processor time, so that an audit uses at most a quarter of a core."""
+"""Idle seconds per second of CPU time, so that an audit uses at most a quarter of a core."""
 
 
 def rest_seconds(read_bytes: int, bytes_per_second: int, elapsed: float, busy: float) -> float:
-    """Return the pause after a fetch, in seconds. `elapsed`: seconds since the last pause. `busy`: processor
-    time used since the last pause."""
+    """Return how long to pause after a fetch, in seconds.
+
+    `elapsed`: seconds since the last pause. `busy`: CPU seconds used since the last pause.
+    """
     wanted = max(read_bytes / bytes_per_second, (1 + IDLE_PER_BUSY) * busy)
     return max(wanted - elapsed, 0.0)
 
 
 class AuditBudget:
-    """Limits count audits to a share of the processor time of copying. The limit does not apply to a
-    datastream whose audit has not reached the end of its copies for `longest` seconds. It does not apply to a
-    datastream with lanes that this instance has not audited either, because the former owner of these lanes
-    may have waited just as long."""
+    """Limits count audits to a share of the CPU time of copying.
+
+    Two kinds of datastreams are exempt: datastreams whose audit has been behind for `longest` seconds, and
+    datastreams with a lane that this instance has never audited. The former owner of such a lane may have
+    been behind just as long.
+    """
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
@@ -36,8 +40,10 @@ class AuditBudget:
         self._audited: dict[str, tuple[float, frozenset[TopicPartition]]] = {}
 
     def earn(self, copying: Mapping[str, float]) -> None:
-        """Add budget. `copying`: seconds of processor time that each task has used since the instance
-        started."""
+        """Increase the budget.
+
+        `copying`: CPU seconds that each task has used since the instance started.
+        """
         for task, seconds in copying.items():
             more = max(seconds - self._copying.get(task, 0.0), 0.0)
             self._left = min(self._left + COPYING_SHARE * more, ALLOWANCE_SECONDS)
@@ -51,7 +57,10 @@ class AuditBudget:
     def spend(
         self, name: str, places: Collection[TopicPartition], seconds: float, now: float, *, has_more: bool
     ) -> None:
-        """Subtract the processor time of an audit. `has_more`: copied records remain to be audited."""
+        """Subtract the CPU time of an audit from the budget.
+
+        `has_more`: copied records remain to be audited.
+        """
         self._left -= seconds
         if not has_more:
             self._audited[name] = now, frozenset(places)

@@ -1,4 +1,4 @@
-"""Stored state of the audit of one lane: a record beside the lane's progress. Pure codec.
+"""Serialises the audit state of one lane, which is stored in the progress topic. Pure.
 
 Readers ignore unknown fields. If a state is unreadable, the audit of the lane restarts from the beginning.
 """
@@ -16,14 +16,17 @@ from mirror.jobs.partition_verdict import CopyHistory
 FORMAT: Final = 1
 MOST_FAULTS: Final = 20
 MOST_WINDOWS: Final = 4
-"""Maximum number of windows whose counts are stored, because further records may belong to them."""
+"""Maximum number of unfinished windows with stored counts. Further records may belong to these windows."""
 FAULTS: Final = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFault:
-    """Unexplained differences of one kind in a window. `start_ms`: start of the window. `source_offset`,
-    `target_offset`: offsets of the first affected record; -1 if a cluster lacks the record."""
+    """Unexplained differences of one kind in an event-time window.
+
+    `start_ms`: start of the window. `source_offset`, `target_offset`: offsets of the first affected record on
+    each cluster; -1 if that cluster lacks the record.
+    """
 
     start_ms: int
     verdict: Verdict
@@ -34,8 +37,11 @@ class WindowFault:
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """Counts of a window that may still grow. `source`, `target`: offsets at which the counts begin.
-    `is_part`: the counts cover only a part of the window, because its earlier counts are no longer stored."""
+    """Counts of an unfinished event-time window.
+
+    `source`, `target`: first counted offset on each cluster. `is_part`: True if the earlier counts of the
+    window are no longer stored.
+    """
 
     start_ms: int
     source: int
@@ -46,12 +52,15 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class LaneAudit:
-    """State of an audit. `position`: next source offset to audit. `target_next`: destination offset after the
-    audited records. `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of
-    the last run. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults.
-    `windows`: newest windows, in order. `closed_ms`: start of the newest window whose counts have already
-    been discarded. `late`: start of the oldest window with overdue records, and the number of overdue offsets
-    in it. `row_ms`: latest time of any row of this lane."""
+    """Audit state of one lane.
+
+    `position`: next source offset to audit. `target_next`: destination offset after the audited records.
+    `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of the last run.
+    `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults. `windows`: newest
+    windows, in order. `closed_ms`: start of the newest window whose counts were discarded. `late`: start of
+    the oldest window with overdue records, and the number of overdue offsets in this window. `row_ms`: latest
+    time of any audit row of this lane.
+    """
 
     position: int = 0
     target_next: int | None = None
@@ -67,14 +76,17 @@ class LaneAudit:
 
     @property
     def saved(self) -> tuple[object, ...]:
-        """Fields whose changes are stored. A new instance computes the other fields in its first run."""
+        """Fields that require a write when they change. The first run of a new instance recomputes all other
+        fields."""
         return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults, self.late
 
     def with_counts(
         self, start_ms: int, counts: WindowCounts, begins: tuple[int, int]
     ) -> tuple[LaneAudit, OpenWindow]:
-        """Add the counts of a part of a window; return the new state, and all counts of the window. `begins`:
-        source and destination offsets at which the part begins."""
+        """Add the counts of a part of a window. Return the new state and the total counts of the window.
+
+        `begins`: source and destination offset at which the part begins.
+        """
         known = {window.start_ms: window for window in self.windows}
         before, total = known.get(start_ms), WindowCounts()
         if before is None and start_ms <= self.closed_ms:
@@ -94,7 +106,10 @@ class LaneAudit:
         ), window
 
     def with_window(self, start_ms: int, counts: WindowCounts, *, may_repeat: bool) -> LaneAudit:
-        """Return the state with the faults of a part of a window. `may_repeat`: duplicates are expected."""
+        """Return the state with the faults of a part of a window.
+
+        `may_repeat`: duplicates are expected.
+        """
         faults, more = {(one.start_ms, one.verdict): one for one in self.faults}, self.more_faults
         for verdict in FAULTS:
             number = getattr(counts, verdict.value)
@@ -112,9 +127,11 @@ class LaneAudit:
         return replace(self, faults=tuple(faults.values()), more_faults=more)
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
-        """Return the state without faults whose records were deleted by retention in the meantime. The
-        retention of the source decides if the source had the record, otherwise the retention of the
-        destination."""
+        """Return the state without faults whose records have expired.
+
+        If the source had the record, the record expires by the retention of the source, otherwise by the
+        retention of the destination.
+        """
         kept = tuple(
             one
             for one in self.faults
@@ -126,7 +143,6 @@ class LaneAudit:
         return replace(self, faults=kept, is_stopped=self.is_stopped and bool(kept))
 
     def write(self) -> bytes:
-        """Return the stored form."""
         lane = self.lane
         document = {
             "format": FORMAT,

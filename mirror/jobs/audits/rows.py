@@ -1,4 +1,4 @@
-"""Rows of audited windows, and the topic to which they are written."""
+"""Audit rows of event-time windows, and the topic to which they are written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.control.offsets import LATEST
 
 MIRROR_TIER: Final = "mirror"
-"""Tier of the rows that Headrace writes."""
+"""Value of the `tier` column in rows that Headrace writes."""
 RECORD_COLUMNS: Final = ("count", "missing", "duplicated", "altered", "foreign", "explained")
 """Columns that count records."""
 _APPLICATION: Final = "headrace"
@@ -37,7 +37,10 @@ _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
 
 
 class AuditOrigin(NamedTuple):
-    """Columns with the same value in all rows of a slice. `time_ms`: see `LaneAudit.row_ms`."""
+    """Column values that are the same in all rows of a slice.
+
+    `time_ms`: see `LaneAudit.row_ms`.
+    """
 
     time_ms: int
     datastream: str
@@ -49,8 +52,11 @@ class AuditOrigin(NamedTuple):
 def window_row(
     origin: AuditOrigin, place: TopicPartition, window: OpenWindow, ends: tuple[int, int], late: int
 ) -> AuditWindow:
-    """Return the row of a window. `ends`: source and destination offsets after its audited records. `late`:
-    number of overdue offsets in the window."""
+    """Return the audit row of a window.
+
+    `ends`: source and destination offsets after the audited records. `late`: number of overdue offsets in the
+    window.
+    """
     counts = window.counts
     key = f"{origin.datastream}/{place.topic}/{place.partition}/{window.start_ms}"
     verdict = worst([counts.verdict, Verdict.LATE if late else Verdict.COMPLETE])
@@ -84,8 +90,10 @@ def window_row(
 
 
 async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping[str, Any]]:
-    """Return the rows of a topic with a timestamp of at least `since_ms`. Skip rows that cannot be decoded.
-    Raises TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge."""
+    """Read the audit rows with a timestamp of at least `since_ms`. Rows that cannot be decoded are skipped.
+
+    Raises TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge.
+    """
     await cluster.refresh([topic])
     known = cluster.topics[topic]
     if known.error:
@@ -115,8 +123,10 @@ async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping
 
 
 async def write_rows(cluster: Cluster, topic: str, rows: Sequence[AuditWindow]) -> None:
-    """Write rows with their ids as keys, and wait until all replicas have stored them. Raises Unreachable if
-    the topic does not exist yet, NotAuthorized."""
+    """Write audit rows, with their ids as record keys, and wait until all replicas have stored them.
+
+    Raises Unreachable if the topic does not exist yet; NotAuthorized.
+    """
     known = cluster.topics.get(topic)
     if known is None or known.error or not known.leaders:
         await cluster.refresh([topic])

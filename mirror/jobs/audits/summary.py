@@ -1,4 +1,4 @@
-"""Summaries of audits by datastream and topic, merged over all instances. Pure."""
+"""Merges the audits of all instances by datastream and topic. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ MOST_FAULTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class AuditFault:
-    """Unexplained differences of one kind in a window of a partition. `source_offset`, `destination_offset`:
-    offsets of the first affected record; -1 if a cluster lacks the record."""
+    """Unexplained differences of one kind in an event-time window of a partition.
+
+    `source_offset`, `destination_offset`: offsets of the first affected record on each cluster; -1 if that
+    cluster lacks the record.
+    """
 
     partition: int
     start_ms: int
@@ -35,12 +38,14 @@ class AuditFault:
 
 @dataclass(frozen=True, slots=True)
 class TopicAudit:
-    """Audit of partitions of one topic of a datastream. `through_ms`: time before which all records of these
-    partitions are at the destination, by their timestamps; None if unknown. `waiting`: number of copied
-    source offsets that are not yet audited. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number
-    of further faults. `problem`: reason why a partition could not be audited, empty if there is none. `late`:
-    number of overdue source offsets, counted in the oldest window of each partition that has any. `expected`:
-    number of partitions of the source topic."""
+    """Audit result of one topic of a datastream.
+
+    `through_ms`: event time before which all records of the audited partitions are at the destination; None
+    if unknown. `waiting`: number of copied source offsets that are not yet audited. `faults`: the first
+    `MOST_FAULTS` faults. `more_faults`: number of further faults. `problem`: reason why a partition could not
+    be audited, or an empty string. `late`: number of overdue source offsets, counted in the oldest affected
+    window of each partition. `expected`: partition count of the source topic.
+    """
 
     datastream: DatastreamName
     topic: str
@@ -55,8 +60,10 @@ class TopicAudit:
 
     @property
     def complete_through_ms(self) -> int | None:
-        """Time before which every record of the topic is at the destination. None if unknown, also while a
-        partition has no owner and is therefore not audited."""
+        """Event time before which every record of the topic is at the destination.
+
+        None if unknown, for example while a partition has no owner.
+        """
         return self.through_ms if set(self.partitions).issuperset(range(self.expected)) else None
 
     @property
@@ -101,14 +108,16 @@ def topic_audits(
 
 
 def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
-    """Merge the audits of all partitions of each topic. Sort the result by datastream and topic."""
+    """Merge the audits of the partitions of each topic. Return them sorted by datastream and topic."""
     by_topic = sorted(audits, key=_place_of)
     return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
 
 
 def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[TopicAudit]:
-    """Yield an audit without partitions for each topic to audit, so that topics are complete only if an
-    instance audits them."""
+    """Yield an empty audit for each topic that should be audited.
+
+    A topic then counts as complete only if an instance has audited its partitions.
+    """
     for datastream in datastreams:
         if datastream.audit_mode is not AuditMode.OFF and datastream.status.is_mirrored:
             topics = {place.topic for place in plan.planned.get(datastream.group, ())}
@@ -118,8 +127,10 @@ def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[To
 
 
 def through_of(audits: Iterable[TopicAudit]) -> int | None:
-    """Return the time in epoch ms before which all records of the given topics are at the destination; None
-    if it is unknown for any topic."""
+    """Return the event time before which all records of all topics are at the destination, in epoch ms.
+
+    Returns None if the time is unknown for any topic.
+    """
     return _earliest([one.complete_through_ms for one in audits])
 
 

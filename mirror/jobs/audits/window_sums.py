@@ -1,7 +1,7 @@
-"""Sums the rows of audited windows, and compares them with counts from producers and consumers. Pure.
+"""Sums audit rows by window, and compares the sums with the counts of producers and consumers. Pure.
 
-Producers and consumers write their counts as rows with the same schema, with their own tier and without a
-datastream (docs/data-plane/audit-tiers.md).
+Producers and consumers write rows with the same schema. Rows of clients have their own tier and no datastream
+(docs/data-plane/audit-tiers.md).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE})
 
 @dataclass
 class WindowSum:
-    """Sums of a window over the partitions of a topic. `datastream`: empty if no audit has counted the
-    window. `sums`: sum of each column. `tiers`: number of records that producers or consumers have counted,
-    by tier."""
+    """Sums of an event-time window over the partitions of a topic.
+
+    `datastream`: empty if no audit has counted the window. `sums`: sum of each column. `tiers`: number of
+    records counted by producers or consumers, by tier.
+    """
 
     datastream: str
     topic: str
@@ -34,17 +36,17 @@ class WindowSum:
 
     @property
     def differences(self) -> Mapping[str, int]:
-        """Records counted by each tier minus records counted by the audit, for tiers with a difference."""
+        """Return the difference between the count of each tier and the count of the audit, without zeros."""
         count = self.sums["count"]
         return {tier: number - count for tier, number in self.tiers.items() if number != count}
 
     @property
     def is_complete(self) -> bool:
-        """True if the window has no unexplained difference, and all tiers agree with the audit."""
+        """Return whether the window has no unexplained difference and all tiers agree with the audit."""
         return self.verdict in _CLEAN and not self.sums["late"] and not self.differences
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the sums as a JSON object."""
         return {
             **{"datastream": self.datastream, "topic": self.topic},
             **{"start_ms": self.start_ms, "end_ms": self.end_ms},
@@ -66,9 +68,11 @@ def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None) -> list[WindowSum]:
-    """Return the sums of each topic and window, sorted. `datastream`: include only audits of this datastream;
-    None includes all. The counts of producers and consumers are compared with the counts of each datastream.
-    Raises ValueError for an unknown verdict."""
+    """Return the sums of each topic and window, sorted. Raises ValueError for an unknown verdict.
+
+    `datastream`: include only audits of this datastream; None includes all. The counts of producers and
+    consumers are compared with the counts of each datastream.
+    """
     sums: dict[tuple[str, int, str], WindowSum] = {}
     tiers: dict[tuple[str, int, int], dict[str, int]] = {}
     for row in newest_rows(rows):

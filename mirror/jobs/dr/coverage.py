@@ -23,21 +23,23 @@ class PartitionSpan(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A source partition, and the number of its offsets after the checkpoint."""
+    """A source partition, and the number of its offsets that are not copied."""
 
     place: TopicPartition
     offsets: int
 
     def __str__(self) -> str:
-        """Return the partition, and the number of offsets in parentheses."""
+        """Return the partition with the number of offsets in parentheses."""
         return f"{self.place} ({self.offsets})"
 
 
 def uncopied(
     spans: Mapping[TopicPartition, PartitionSpan], lanes: Mapping[TopicPartition, LaneProgress]
 ) -> list[Missing]:
-    """Return the partitions whose checkpoint is before the end of the source, with the largest backlog first.
-    For a partition without a checkpoint, all offsets from the first offset count."""
+    """Return the partitions whose checkpoint is before the end of the source, sorted by descending backlog.
+
+    In a partition without a checkpoint, all offsets count as backlog.
+    """
     found = []
     for place, span in spans.items():
         lane = lanes.get(place)
@@ -50,8 +52,10 @@ def uncopied(
 def differing_topics(
     origin: str, here: Mapping[str, int], target: str, there: Mapping[str, int]
 ) -> list[str]:
-    """Return sentences about topics that are missing at the target, or have another number of partitions
-    there. `here` and `there`: numbers of partitions at the two clusters."""
+    """Return a message for each topic that is missing at the target or has another partition count there.
+
+    `here`, `there`: partition counts at the two clusters.
+    """
     found = []
     for name, count in sorted(here.items()):
         if name not in there:
@@ -64,17 +68,18 @@ def differing_topics(
 
 
 def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:
-    """Return the partitions that have an offset without a class."""
+    """Return the partitions in which some offset has no class."""
     return sorted(place for place, lane in lanes.items() if not lane.ledger.is_balanced)
 
 
 def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
-    """Return the number of records that are not at the destination, by offset class."""
+    """Return the number of records that were not copied, by offset class."""
     totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
     return {kind: count for kind, count in totals.items() if count}
 
 
 def gaps_of(lanes: Mapping[TopicPartition, LaneProgress]) -> tuple[str, ...]:
-    """Describe offset ranges that the source lost before they were copied, at most `MOST_GAPS`."""
+    """Return messages about offset ranges that the source lost before they were copied, at most
+    `MOST_GAPS`."""
     found = (f"{place}: {gap}" for place, lane in sorted(lanes.items()) for gap in lane.gaps)
     return tuple(islice(found, MOST_GAPS))

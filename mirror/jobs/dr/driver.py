@@ -1,4 +1,4 @@
-"""Runs or undoes the steps of an operation. Stores the state of the pair before each step acts."""
+"""Runs or undoes the steps of an operation. The state of the pair is stored before each step."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ T = TypeVar("T")
 
 
 class Acts(Protocol):
-    """The action of each step. All methods are idempotent, and raise retriable errors if a retry may help."""
+    """Performs and undoes the steps of operations.
+
+    All methods are idempotent. The methods raise retriable errors if a retry may help.
+    """
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with the parameters that `perform` needs for the step. Changes nothing."""
+        """Return the operation with the parameters that `perform` needs. Makes no changes."""
         ...
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
-        """Perform the step of the operation; return the operation with the results of the step."""
+        """Perform the current step. Return the operation with the results of the step."""
         ...
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo a step, whether it was performed completely, partly or not at all."""
+        """Undo a step, even if it was performed only partly or not at all."""
         ...
 
 
@@ -44,14 +47,20 @@ class StateBook(Protocol):
     """Storage for the state of a pair."""
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
-        """Store the state, and return the state with its new version. `everywhere`: fail if either cluster
-        cannot store a copy. Raises VersionConflict if another operator has changed the state concurrently."""
+        """Store the state, and return it with its new version.
+
+        `everywhere`: fail if either cluster cannot store a copy. Raises VersionConflict if another operator
+        has changed the state concurrently.
+        """
         ...
 
 
 class Driver:
-    """Runs one operation. `may_repeat`: called before a retry, with the error and whether an undo failed; it
-    waits, and returns False to stop retrying. `note`: called at the beginning of each step."""
+    """Runs one operation.
+
+    `may_repeat`: callback before a retry. Receives the error and whether an undo failed. Waits, and returns
+    False to stop retrying. `note`: callback at the beginning of each step.
+    """
 
     def __init__(
         self,
@@ -68,11 +77,13 @@ class Driver:
         self._note = note
 
     def run(self, state: PairState) -> PairState:
-        """Run the operation from its current step to its end. If a step fails, undo the operation, and record
-        the reason in the last entry of the history.
+        """Run the operation from its current step to its end.
 
-        Raises VersionConflict if another operator runs the operation. Raises the error of a step after the
-        point of no return, and of a failed undo; the operation then remains stored, and must be run again.
+        If a step fails, undo the operation. The last entry of the history then contains the reason.
+
+        Raises VersionConflict if another operator runs the operation. Raises the error of a step that fails
+        after the point of no return, and the error of a failed undo. In both cases, the operation remains
+        stored and must be run again.
         """
         operation = state.operation
         while operation is not None and not operation.failure:
@@ -99,7 +110,7 @@ class Driver:
         return self._save(completed(state, self._clock.now_ms()), is_undo=True)
 
     def _step(self, state: PairState, operation: Switchover) -> PairState:
-        """Begin the current step, and retry the step until it succeeds. Raises _ActFailed."""
+        """Perform the current step, and retry until it succeeds. Raises _ActFailed."""
         step = operation.step
         self._note(step)
         try:

@@ -1,4 +1,4 @@
-"""The fence of a cluster: ACLs that deny Write to the principals of producers."""
+"""Fences a cluster: creates ACLs that deny Write to the principals of producers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
     """Raise Refused if the principals include a principal of Headrace itself, or the wildcard `User:*`.
 
-    ACLs do not apply to super users, whose names brokers do not disclose. `watch_ends` detects writes of
-    super users.
+    ACLs do not apply to super users, and brokers do not disclose the names of super users. `watch_ends`
+    detects writes of super users.
     """
     mine = {*own, EVERYONE}
     for principal in principals:
@@ -44,8 +44,11 @@ def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
 
 
 async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[Denial]:
-    """Return the ACLs of a broker that deny Write on a topic from all hosts. `broker`: None requests the ACLs
-    from any broker. Raises Refused if brokers have no authorizer, NotAuthorized, Unreachable."""
+    """Return the ACLs that deny Write on a topic from all hosts.
+
+    `broker`: broker to query; None queries any broker. Raises Refused if brokers have no authorizer,
+    NotAuthorized, Unreachable.
+    """
     found = await cluster.ask(list_acls(), broker)
     _require(cluster, AclOutcome(found.error, found.message), "listing ACLs", "Describe on the cluster")
     return frozenset(
@@ -92,7 +95,7 @@ async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
 
 
 async def allow(cluster: Cluster, denials: Sequence[Denial]) -> None:
-    """Delete the ACLs, and ignore missing ACLs. Raises Refused, NotAuthorized, Unreachable."""
+    """Delete the ACLs. Missing ACLs are ignored. Raises Refused, NotAuthorized, Unreachable."""
     await _change(cluster, denials, delete_acls, "deleting ACLs")
 
 

@@ -1,6 +1,5 @@
-"""The fork of a pair: the offsets at which copying ended in a failover. Records of the lost cluster after the
-fork are its tail. Pure.
-"""
+"""Offsets at which copying ended in a failover (the fork), and the records that were not copied (the tail).
+Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ PartitionOffsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition."""
 
 EXPORT: Final = "export"
-"""Action that copies the tail to files, and does not decide whether to replay or skip it."""
+"""Action that copies the tail to files, without a decision whether to replay or skip it."""
 _RECORDS: Final = re.compile(r"([0-9]{1,18})[ -]records?")
 
 
 class PairRecord(BaseModel):
-    """A part of the stored state of a pair."""
+    """Base class for parts of the stored state of a pair."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,9 +33,9 @@ class PartitionLoss(PairRecord):
     """Records of a partition that are not at the target.
 
     `first`: source offset of the first missing record. `end`: last known end offset of the source, None if
-    unknown. `least`, `most`: minimum and maximum number of missing records. `most` includes offsets without a
-    record, and is None if `end` is unknown. `seconds`: time between the last copied record and the last
-    contact with the source, None if unknown.
+    unknown. `least`, `most`: minimum and maximum number of missing records. `most` also counts offsets
+    without a record. `most` is None if `end` is unknown. `seconds`: time between the last copied record and
+    the last contact with the source, None if unknown.
     """
 
     topic: str
@@ -49,7 +48,7 @@ class PartitionLoss(PairRecord):
 
 
 class Loss(PairRecord):
-    """Loss of a failover: the partitions that lose records, or may lose some."""
+    """Records that a failover loses: the affected partitions."""
 
     partitions: tuple[PartitionLoss, ...] = ()
 
@@ -60,22 +59,24 @@ class Loss(PairRecord):
 
     @property
     def most(self) -> int:
-        """Maximum number of records, without partitions whose end at the source is unknown."""
+        """Maximum number of records, without partitions whose end offset at the source is unknown."""
         return sum(one.most or 0 for one in self.partitions)
 
     @property
     def unknown(self) -> int:
-        """Number of partitions whose end at the source is unknown."""
+        """Number of partitions whose end offset at the source is unknown."""
         return sum(one.most is None for one in self.partitions)
 
     @property
     def figure(self) -> str:
-        """Value of `--accept-loss` with which an operator accepts the loss."""
+        """Value of `--accept-loss` that accepts this loss."""
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
-        """Return the loss with `seconds` of an earlier measurement, for the partitions in both measurements.
-        The earlier times remain valid, because the source was lost before that measurement."""
+        """Return the loss with `seconds` of an earlier measurement, where available.
+
+        The earlier values remain valid because the source was already lost then.
+        """
         seconds = {(one.topic, one.partition): one.seconds for one in former.partitions}
         return Loss(
             partitions=tuple(
@@ -86,15 +87,18 @@ class Loss(PairRecord):
 
 
 class LossLimit(PairRecord):
-    """Accepted loss. `records`, `seconds`: None means unlimited. `unknown`: maximum number of partitions
-    whose end at the source is unknown."""
+    """Maximum loss that the operator accepts.
+
+    `records`, `seconds`: None means unlimited. `unknown`: maximum number of partitions whose end offset at
+    the source is unknown.
+    """
 
     records: int | None = None
     seconds: float | None = None
     unknown: int = 0
 
     def excess(self, loss: Loss) -> str:
-        """Describe how a loss exceeds the limit; return an empty string if it does not."""
+        """Return a message if the loss exceeds the limit, otherwise an empty string."""
         if loss.unknown > self.unknown:
             return f"the loss is unknown in {counted(loss.unknown, 'partition')}"
         if self.records is not None and loss.most > self.records:
@@ -109,14 +113,16 @@ class LossLimit(PairRecord):
 
 
 def record_limit(text: str) -> LossLimit | None:
-    """Parse a limit such as `1000-records`. Return None if the unit is not records."""
+    """Parse a limit such as `1000-records`. Return None for another unit."""
     found = _RECORDS.fullmatch(text.strip())
     return LossLimit(records=int(found[1])) if found else None
 
 
 def accepted_limit(text: str, loss: Loss) -> LossLimit:
-    """Return a limit that permits the measured loss, but no larger loss. Raises InvalidRequest if the
-    operator's text is not `loss.figure`."""
+    """Return a limit that permits exactly the measured loss.
+
+    Raises InvalidRequest if `text` differs from `loss.figure`.
+    """
     if text.strip() != loss.figure:
         raise InvalidRequest(
             f"the loss is {loss.figure} now, not {shown(text)}",
@@ -126,8 +132,11 @@ def accepted_limit(text: str, loss: Loss) -> LossLimit:
 
 
 class TailDecision(PairRecord):
-    """An action on the tail: replay, skip or export. `ends`: source offsets at which the action ends.
-    `records`: number of records it applies to. `folder`: destination of an export."""
+    """A replay, skip or export of the tail.
+
+    `ends`: source offsets at which the action ends. `records`: number of affected records. `folder`:
+    destination of an export.
+    """
 
     action: str
     at_ms: int
@@ -139,13 +148,12 @@ class TailDecision(PairRecord):
 
 
 class Fork(PairRecord):
-    """Point of a failover after which the logs of the two clusters differ.
+    """Offsets after which the logs of the two clusters differ because of a failover.
 
-    `cluster`: the former active cluster. `copied`: offsets of the former active cluster before which every
-    record is at the target. `ends`: target offsets after the last copied record. `log_ends`: end offsets of
-    the target at the failover, for partitions whose last copies have no checkpoint; empty after the
-    comparison of both clusters. `decided`: offsets of the former active cluster before which every record is
-    replayed or skipped.
+    `cluster`: the former active cluster. `copied`: its offsets before which every record is at the target.
+    `decided`: its offsets before which every record is replayed or skipped. `ends`: target offsets after the
+    last copied record. `log_ends`: end offsets of the target at the failover, for partitions whose last
+    copies have no checkpoint. `log_ends` is empty after the comparison of both clusters.
     """
 
     identity: str
@@ -165,7 +173,7 @@ class Fork(PairRecord):
         return sum(one.action != EXPORT for one in self.decisions)
 
     def start(self, place: TopicPartition) -> int:
-        """Return the first source offset of a partition that is neither copied nor decided."""
+        """Return the first source offset of a partition that is not copied, replayed or skipped."""
         topic, number = place
         return max(self.copied.get(topic, {}).get(number, 0), self.decided.get(topic, {}).get(number, 0))
 
@@ -177,8 +185,10 @@ class Fork(PairRecord):
         return self.model_copy(update=update)
 
     def settled(self, found: Mapping[TopicPartition, tuple[int, int]]) -> Fork:
-        """Return the fork with the results of the comparison of both clusters. `found`: source offset and
-        target offset after the last copy of each partition."""
+        """Return the fork with the results of the comparison of both clusters.
+
+        `found`: source offset and target offset after the last copied record of each partition.
+        """
         copied = document_of({place: source for place, (source, _) in found.items()})
         ends = document_of({place: target for place, (_, target) in found.items()})
         return self.model_copy(
@@ -197,7 +207,10 @@ def fork_of(
     lanes: Mapping[TopicPartition, LaneProgress],
     log_ends: Mapping[TopicPartition, int],
 ) -> Fork:
-    """Return the fork for the progress of stopped lanes. `log_ends`: end offsets of the target."""
+    """Return the fork that results from the progress of the stopped lanes.
+
+    `log_ends`: end offsets of the target.
+    """
     ends = {place: lane.target_end for place, lane in lanes.items()}
     return Fork(
         identity=identity,
@@ -222,9 +235,11 @@ def loss_of(
     log_ends: Mapping[TopicPartition, int],
     seconds: Mapping[TopicPartition, float],
 ) -> Loss:
-    """Return the loss that a failover would cause now. `source_ends`: source end offsets that are newer than
-    the ends stored with checkpoints. `log_ends`: end offsets of the target; the last records before these
-    offsets may be copies without a checkpoint."""
+    """Return the records that a failover would lose now.
+
+    `source_ends`: end offsets of the source that are newer than the stored ones. `log_ends`: end offsets of
+    the target. Records just before these offsets may be copies without a checkpoint.
+    """
     found = []
     for place in sorted({*places, *lanes}):
         lane = lanes.get(place)
@@ -251,7 +266,7 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Return the offsets of `before`, updated with the offsets of `later`."""
+    """Merge two sets of offsets. Offsets of `later` take precedence."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 

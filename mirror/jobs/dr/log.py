@@ -16,7 +16,10 @@ _PREFIX: Final = "~dr/"
 
 
 class StateCopy:
-    """The copy of one pair's state on one cluster. Use only within the event loop of the context."""
+    """Stored state of one pair on one of its clusters.
+
+    Use only within the event loop of the context.
+    """
 
     def __init__(self, context: EngineContext, cluster: ClusterRef, name: str) -> None:
         self._context = context
@@ -41,7 +44,7 @@ class StateCopy:
 
 
 class _StateLog(ProgressLog):
-    """Progress topic that caches only the states of pairs."""
+    """Progress topic that caches only the stored states of pairs."""
 
     async def value_of(self, key: bytes) -> bytes | None:
         """Return the newest state stored under a key. Raises Unreachable, CorruptData, NewerFormat."""

@@ -1,9 +1,9 @@
-"""State of a pair of clusters and of its current operation, and the order of the operation's steps. Pure.
+"""State of a pair of clusters, and the steps of its operations. Pure.
 
 An operation is a switch-over, a failover, a failback, or a decision about a tail; `STEPS` lists the steps of
-each. Before a step acts, the state is stored with the parameters of the step. An operation interrupted after
-the fence resumes at the fence, because producers may have written since the fence was verified. All steps are
-therefore idempotent, and an undo removes only resources that the operation has created.
+each. Before a step acts, the state is stored with the parameters of the step. If an operation is interrupted
+after the fence, it resumes at the fence, because producers may have written in the meantime. Therefore all
+steps are idempotent. An undo removes only resources that the operation has created.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ class Step(StrEnum):
     """Steps of operations."""
 
     LAG_OK = "LAG_OK"
-    """The datastreams are running, and their lag is below `rpo_seconds`."""
+    """All datastreams are running, and their lag is below `rpo_seconds`."""
     FENCED = "FENCED"
-    """ACLs deny the producers Write on the origin."""
+    """ACLs at the origin deny Write to the producers."""
     FENCE_VERIFIED = "FENCE_VERIFIED"
     """No record was written at the origin for `still_seconds`."""
     DRAINED = "DRAINED"
-    """Checkpoints have reached the end of every partition of the origin."""
+    """Checkpoints have reached the end offset of every origin partition."""
     AUDITED = "AUDITED"
-    """Every offset of the origin has a class."""
+    """Every offset of the origin is accounted for."""
     GROUPS_MOVED = "GROUPS_MOVED"
     """The positions of consumer groups are committed at the target."""
     STOPPED = "STOPPED"
     """The datastreams from the origin to the target are stopped."""
     REVERSED = "REVERSED"
-    """The datastreams to the target are deleted. Datastreams in the opposite direction run, and copy from the
-    end offsets of the target."""
+    """The datastreams to the target are deleted. The opposite datastreams run from the end offsets of the
+    target."""
     OPEN = "OPEN"
-    """Producers may write at the target. After this step, only another switch-over leads back."""
+    """Producers may write at the target. From here, only another switch-over reverses the direction."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
     FORKED = "FORKED"
-    """The end offsets of the copied records are stored."""
+    """The end offsets of the copied records are stored as the fork."""
     SETTLED = "SETTLED"
-    """A comparison of both clusters has found the copied records after the checkpoints."""
+    """Both clusters were compared, to find copied records after the checkpoints."""
     REPLAYED = "REPLAYED"
     """All records of the tail are written to the active cluster."""
     TAIL_DECIDED = "TAIL_DECIDED"
@@ -88,33 +88,35 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
     Kind.REPLAY: (*_FENCE, Step.REPLAYED),
     Kind.SKIP: _FENCE,
 }
-"""Steps of each kind, in order."""
+"""Steps of each kind of operation, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: the step from which an operation cannot be undone. Operations of other kinds have
-none."""
+"""Point of no return: first step that cannot be undone. Kinds without an entry can always be undone."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
-"""Kinds that need a fork. The origin is the lost cluster; the target is the active cluster."""
+"""Kinds of operations that need a fork. The origin is the lost cluster; the target is the active cluster."""
 
 
 class Denial(PairRecord):
-    """An ACL created by an operation, which denies a principal Write on a topic."""
+    """An ACL that an operation creates to deny a principal Write on a topic."""
 
     topic: str
     principal: str
 
 
 class StepBegun(PairRecord):
-    """Start of a step. `at_ms`: time of the start (epoch ms). A repeated step has several entries."""
+    """Start of a step. `at_ms`: start time (epoch ms). A repeated step has several entries."""
 
     step: Step
     at_ms: int
 
 
 class MovedGroup(PairRecord):
-    """Consumer group whose positions were committed at the target. `positions`: number of these positions.
-    `ahead`: number of partitions in which the group was already ahead at the target. `has_members`: True if
-    members at the origin may have committed later positions. `may_redeliver`: True for a share group, which
-    may receive records after its start offset again."""
+    """Consumer group whose positions were committed at the target.
+
+    `positions`: number of committed positions. `ahead`: number of partitions in which the group was already
+    ahead at the target. `has_members`: whether the group had members at the origin, which may have committed
+    later positions. `may_redeliver`: whether records after the start offset may be delivered again (share
+    groups).
+    """
 
     name: str
     positions: int
@@ -125,16 +127,15 @@ class MovedGroup(PairRecord):
     @property
     def read_again(self) -> int | None:
         """Number of records that the group reads again at the target although it has committed them at the
-        origin. The number is 0 because a switch-over waits for exact positions, and None if members may have
-        continued reading, or for a share group.
-        """
+        origin. 0 after a switch-over, which waits for exact positions. None for a share group, or if members
+        may have continued reading."""
         return None if self.has_members or self.may_redeliver else 0
 
 
 class AuditedTopic(PairRecord):
-    """State of the continuous audit of a topic. `through_ms`: time before which all records are at the
-    target, by their timestamps; None if unknown. `faults`: number of records in the listed faults.
-    `more_faults`: number of faults that are not listed."""
+    """State of the continuous audit of a topic. `through_ms`: event time before which all records are at the
+    target; None if unknown. `faults`: number of records in the listed faults. `more_faults`: number of
+    faults that are not listed."""
 
     topic: str
     through_ms: int | None
@@ -153,9 +154,9 @@ class BegunOperation(PairRecord):
 
 
 class _Account(BegunOperation):
-    """Facts about an operation. `operator`: user who began the operation. `continued_by`: other users who
-    continued or undid it. `failure`: reason for the undo, empty if the operation is not undone. `notes`:
-    notes for the operator. `loss`: loss of a failover."""
+    """Record of an operation. `operator`: user who started the operation. `continued_by`: other users who
+    continued or undid it. `failure`: reason for the undo, or an empty string. `notes`: notes for the
+    operator. `loss`: loss of a failover."""
 
     kind: Kind = Kind.SWITCHOVER
     operator: str = ""
@@ -167,20 +168,20 @@ class _Account(BegunOperation):
     groups: tuple[MovedGroup, ...] = ()
     """Consumer groups whose positions were committed at the target."""
     audits: tuple[AuditedTopic, ...] = ()
-    """State of the continuous audits at the step `AUDITED`."""
+    """State of the continuous audits after the step `AUDITED`."""
     gaps: tuple[str, ...] = ()
-    """Descriptions of offset ranges that the origin lost before they were copied."""
+    """Messages about offset ranges that the origin lost before they were copied."""
 
 
 class Switchover(_Account):
     """An operation in progress.
 
-    `step`: current step, which may have been performed partly or completely. `reached`: the furthest step
-    that was ever begun. `fence`: ACLs that this operation creates at the origin. `ends`: end offsets of the
-    origin after writes stopped. `starts`: end offsets of the target, where the opposite datastreams start.
-    `definitions`: the datastreams that this operation replaces, by current name. `limit`: accepted loss of a
-    failover. `fork`: the fork after this operation. `selection`, `records`: topics and number of records of a
-    decision about the tail.
+    `step`: current step, which may be partly complete. `reached`: the furthest step that was ever begun.
+    `fence`: ACLs that this operation creates at the origin. `ends`: end offsets of the origin after writes
+    stopped. `starts`: end offsets of the target, from which the opposite datastreams start. `definitions`:
+    datastreams that this operation replaces, by current name. `limit`: accepted loss of a failover. `fork`:
+    the fork after this operation. `selection`, `records`: topics and number of records of a decision about
+    the tail.
     """
 
     step: Step = Step.LAG_OK
@@ -200,18 +201,18 @@ class Switchover(_Account):
         return self.reached is _FINAL.get(self.kind)
 
     def with_(self, **fields: Any) -> Switchover:
-        """Return a copy with these fields."""
+        """Return a copy with the given fields replaced."""
         return self.model_copy(update=fields)
 
     def by(self, operator: str) -> Switchover:
-        """Return the operation as an operator continues or undoes it."""
+        """Return the operation with this operator added to the users who continued it."""
         others = dict.fromkeys([*self.continued_by, operator])
         return self.with_(continued_by=tuple(name for name in others if name != self.operator))
 
 
 class PastSwitchover(_Account):
-    """An operation that has ended. `closed_ms`: time during which producers could not write, in milliseconds;
-    for a failover, the duration of the operation."""
+    """A completed or undone operation. `closed_ms`: time during which producers could not write, in ms. For
+    a failover, the duration of the operation."""
 
     ended_ms: int
     closed_ms: int = 0
@@ -220,8 +221,7 @@ class PastSwitchover(_Account):
 
     @property
     def abridged(self) -> PastSwitchover:
-        """The operation without the results of topics and groups, which are kept only for the last
-        operation."""
+        """Copy without the results of topics and groups, which are kept only for the last operation."""
         return self.model_copy(
             update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
         )
@@ -229,9 +229,9 @@ class PastSwitchover(_Account):
 
 class PairState(PairRecord):
     """State of a pair. `version`: number of writes. `writer`: identity of the process that wrote this state.
-    `active`: cluster that producers write to. `datastreams`: current names by configured name. `previous`:
-    names before the last switch-over, when the direction was the opposite. `fences`: ACLs on the cluster that
-    is not active. `fork`: set between a failover and the failback, while the datastreams are deleted."""
+    `active`: cluster to which producers write. `datastreams`: current name of each datastream, by configured
+    name. `previous`: names before the last switch-over. `fences`: ACLs on the other cluster. `fork`: set
+    between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT
     name: str
@@ -247,22 +247,22 @@ class PairState(PairRecord):
     history: tuple[PastSwitchover, ...] = ()
 
     def with_(self, **fields: Any) -> PairState:
-        """Return a copy with these fields."""
+        """Return a copy with the given fields replaced."""
         return self.model_copy(update=fields)
 
     @property
     def next_names(self) -> Mapping[str, str]:
-        """Unused names for the datastreams in the opposite direction, by configured name."""
+        """Unused names for the opposite datastreams, by configured name."""
         return {name: f"{name}-dr{self.generation + 1}" for name in self.datastreams}
 
 
 def write_state(state: PairState) -> bytes:
-    """Return the stored form."""
+    """Serialize the state of a pair."""
     return state.with_(format=FORMAT).model_dump_json().encode()
 
 
 def read_state(value: bytes) -> PairState:
-    """Return a stored state. Raises CorruptData, NewerFormat."""
+    """Parse the stored state of a pair. Raises CorruptData, NewerFormat."""
     try:
         document = json.loads(value)
         version = int(document["format"])
@@ -286,12 +286,14 @@ def operation_of(state: PairState) -> Switchover:
 def fork_of_pair(state: PairState) -> Fork:
     """Return the fork of a pair. Raises IllegalTransition if the pair has no fork."""
     if state.fork is None:
-        raise IllegalTransition(f"{state.name} has no tail: it has not failed over since the last failback")
+        raise IllegalTransition(
+            f"{state.name} has no undecided records: it has not failed over since the last failback"
+        )
     return state.fork
 
 
 def is_returning(state: PairState) -> bool:
-    """Return whether a failback has started its datastreams, but its switch-over is not yet complete."""
+    """Return whether a failback runs its datastreams but has not yet switched over."""
     done = [past.kind for past in state.history if not past.failure]
     return state.fork is None and done[-1:] == [Kind.FAILBACK]
 
@@ -311,11 +313,12 @@ def begin(
     kind: Kind = Kind.SWITCHOVER,
     **fields: Any,
 ) -> PairState:
-    """Return the state with a new operation. If an operation of the same kind and target is in progress,
-    resume that operation instead. `fields`: parameters of a new operation.
+    """Start an operation, or resume it if an operation of the same kind and target is in progress.
 
-    Raises IllegalTransition if another operation is in progress, if the pair has no tail to decide about, or
-    if the target is already active.
+    `fields`: parameters of a new operation.
+
+    Raises IllegalTransition if another operation is in progress, if the pair has no tail, or if the target is
+    already active.
     """
     present = state.operation
     if present is not None:
@@ -351,8 +354,8 @@ def begin(
 
 
 def resumed(operation: Switchover) -> Switchover:
-    """Return the operation set to the step where it resumes after a restart. An operation with a fence
-    creates and verifies the fence again; a failover stops the datastreams again."""
+    """Return the operation at the step from which it resumes after a restart. An operation with a fence
+    creates and verifies the fence again. A failover stops the datastreams again."""
     first = Step.STOPPED if operation.kind is Kind.FAILOVER else Step.FENCED
     if operation.failure or operation.is_final or not has_reached(operation, first):
         return operation
@@ -360,7 +363,7 @@ def resumed(operation: Switchover) -> Switchover:
 
 
 def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
-    """Return the operation with a step begun."""
+    """Return the operation with the start of a step recorded."""
     steps = STEPS[operation.kind]
     reached = step if steps.index(step) > steps.index(operation.reached) else operation.reached
     begun = (*operation.steps, StepBegun(step=step, at_ms=now_ms))
@@ -368,14 +371,14 @@ def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
 
 
 def step_after(operation: Switchover) -> Step | None:
-    """Return the step that follows the current step, or None if the current step is the last."""
+    """Return the step after the current step; None if the current step is the last."""
     steps = STEPS[operation.kind]
     number = steps.index(operation.step) + 1
     return steps[number] if number < len(steps) else None
 
 
 def failed(state: PairState, reason: str) -> PairState:
-    """Return the state with the operation marked for undo. Raises IllegalTransition after the point of no
+    """Mark the operation for undo, and return the state. Raises IllegalTransition after the point of no
     return."""
     operation = operation_of(state)
     if operation.is_final:
@@ -387,13 +390,13 @@ def failed(state: PairState, reason: str) -> PairState:
 
 
 def steps_to_undo(operation: Switchover) -> tuple[Step, ...]:
-    """Return the begun steps that must be undone, in the order of the undo."""
+    """Return the steps to undo, in the order of the undo."""
     undoable = (Step.REVERSED, Step.STOPPED, Step.FENCED)
     return tuple(step for step in undoable if has_reached(operation, step))
 
 
 def completed(state: PairState, now_ms: int) -> PairState:
-    """Return the state after the operation has succeeded or has been undone."""
+    """Return the state after an operation has succeeded or was undone."""
     operation = state.operation
     if operation is None:
         return state

@@ -1,4 +1,4 @@
-"""Report on one operation of a pair, as a document that can be signed. Pure."""
+"""Report on one operation of a pair, to be signed. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mirror.jobs.dr.operation import STEPS, Kind, PairState, PastSwitchover, Swi
 from mirror.jobs.dr.settings import PairSettings
 
 KIND: Final = "dr-report"
-"""Value of `kind` that distinguishes these reports from other signed documents."""
+"""Value of the field `kind` in reports of operations."""
 DRILL_SUFFIX: Final = "~drill"
-"""Suffix that is added to the name of a pair to store the state of its drills."""
+"""Suffix of the pair's name under which the state of drills is stored."""
 COMPLETED: Final = "completed"
 UNDONE: Final = "undone"
 IN_PROGRESS: Final = "in progress"
@@ -26,11 +26,12 @@ _Account = Switchover | PastSwitchover
 def report_of(
     state: PairState, identity: str, settings: PairSettings, issued_ms: int, issuer: str
 ) -> dict[str, Any]:
-    """Return the report on an operation of the pair. `identity`: if empty, report on the operation in
-    progress, or on the last operation. `issuer`: user who requests the report. Raises NotFound.
+    """Return the report on an operation. Raises NotFound.
 
-    Positions, groups, audits and gaps are kept only for the latest operation, and null for earlier
-    operations.
+    `identity`: id of the operation; if empty, the operation in progress or the last operation is used.
+    `issuer`: user who requests the report.
+
+    Positions, groups, audits and gaps are null for operations before the latest one.
     """
     known: list[_Account] = [*state.history, *([] if state.operation is None else [state.operation])]
     found = [account for account in known if identity in ("", account.identity)]
@@ -76,7 +77,7 @@ def _ended_ms(account: _Account) -> int | None:
 
 
 def _targets(account: _Account, settings: PairSettings, outcome: str) -> list[dict[str, Any]]:
-    """Return the targets and the actual values. A value is None if it is unknown or does not apply."""
+    """Return the targets and the actual values. An unknown or inapplicable value is None."""
     closed = account.closed_ms / 1000 if isinstance(account, PastSwitchover) else None
     lag = _lost_seconds(account) if outcome == COMPLETED else None
     return [
@@ -106,8 +107,11 @@ def _target(name: str, seconds: float, actual: float | None) -> dict[str, Any]:
 
 
 def _stages(account: _Account, outcome: str) -> list[dict[str, Any]]:
-    """Return the begun steps with their end times. A step ends when the next step begins. The end time of a
-    failed step is unknown. A step that was repeated after an interruption is listed several times."""
+    """Return the steps with their start and end times.
+
+    A step ends when the next step starts. The end time of a failed step is unknown. A step that was repeated
+    after an interruption is listed several times.
+    """
     rows, order = [], STEPS[account.kind]
     for begun, following in pairwise((*account.steps, None)):
         assert begun is not None
@@ -125,7 +129,6 @@ def _stages(account: _Account, outcome: str) -> list[dict[str, Any]]:
 
 
 def _results(account: _Account) -> dict[str, Any]:
-    """Return the results for each topic and group."""
     places = sorted(
         (topic, number)
         for topic in account.ends.keys() | account.starts.keys()

@@ -1,4 +1,4 @@
-"""Settings of `[dr.NAME]`: a pair of clusters whose roles can be exchanged."""
+"""Settings of `[dr.NAME]`: a pair of clusters with exchangeable roles."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ class PairSettings(Settings):
     standby: str
     """Alias of the cluster that takes over from the primary."""
     datastreams: list[str] = Field(min_length=1)
-    """Names of the datastreams from the primary to the standby. These datastreams must not rename topics."""
+    """Names of the datastreams from the primary to the standby. The datastreams of a pair must not rename
+    topics."""
     groups: Annotated[str, read_by(partial(read_expression, "groups"))] = ""
     """Consumer groups to move: a regular expression that must match the whole name; empty moves none."""
     principals: list[str] = Field(default=[])
-    """Principals of producers, such as `User:app`, that are denied Write during a switch-over. If the list is
-    empty, stop the producers yourself; the switch-over then only checks that there are no writes."""
+    """Principals of producers, such as `User:app`. A switch-over denies them Write. If the list is empty,
+    stop the producers yourself; the switch-over then only checks that there are no writes."""
     rpo_seconds: Seconds = 30.0
-    """Maximum age of the oldest record that is not yet on the other cluster. A switch-over begins only if the
-    age is below this target."""
+    """Recovery point objective: maximum age of the oldest record that is not yet on the other cluster. A
+    switch-over starts only if the age is below this value."""
     rto_seconds: Seconds = 60.0
-    """Target for the time during which producers cannot write. The result of a switch-over compares the
-    actual time with this target."""
+    """Recovery time objective: maximum time during which producers cannot write. The report of a switch-over
+    compares the actual time with this value."""
     still_seconds: float = Field(default=10.0, ge=_SHORTEST_STILL)
-    """Time without new records after which writes count as stopped."""
+    """Time without new records after which a switch-over assumes that no producer writes."""
 
     @model_validator(mode="after")
     def _has_two_clusters(self) -> PairSettings:

@@ -1,4 +1,4 @@
-"""Detects writes to a fenced cluster, and identifies the producer."""
+"""Detects writes to a fenced cluster, and identifies their producers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class StrayBatch(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Description of the batch and its producer."""
         who = f"producer id {self.producer}" if self.producer >= 0 else "a producer without an id"
         named = f", transactional id {shown(self.transactional_id)}" if self.transactional_id else ""
         who += f" (epoch {self.epoch}{named})" if self.producer >= 0 else ""
@@ -51,7 +50,10 @@ async def log_ends(cluster: Cluster, places: Sequence[TopicPartition]) -> dict[T
 
 
 async def stray_batch(cluster: Cluster, before: Ends, after: Ends) -> StrayBatch | None:
-    """Return the first batch written between the end offsets `before` and `after`, except control batches.
+    """Return the first data batch that was written between two reads of the end offsets. Control batches are
+    ignored.
+
+    `before`, `after`: end offsets of the two reads.
 
     Raises Unreachable, NotAuthorized.
     """
@@ -91,7 +93,7 @@ async def watch_ends(
 ) -> dict[TopicPartition, int]:
     """Wait until no record has been written for `seconds`, and return the end offset of each partition.
 
-    Records within `settle_seconds` only restart the wait, because requests may still have been in flight.
+    A record within the first `settle_seconds` only restarts the wait, because its request may be in flight.
     Raises Refused with the producer of a later record, and Unreachable.
     """
     begun = cluster.loop.now()

@@ -1,5 +1,5 @@
 """Synchronises the positions of consumer groups from the source of a datastream to its destination.
 
-Read `decision.py`, which contains the rules, then `follower.py`, which applies the rules. Imports
+Start with `decision.py`, which contains the rules, then read `follower.py`, which applies them. Imports
 translations, client, protocol and model.
 """

@@ -1,8 +1,9 @@
-"""Synchronises groups in both directions: if a group has moved to the destination, its positions at the
-source follow.
+"""Synchronises consumer groups in both directions.
 
-Each round reads the positions at both clusters; `lead.py` decides which cluster leads. Before a commit, the
-intended positions are stored, and the positions that the commit replaces are read again.
+When a group has moved to the destination, its positions there are committed at the source.
+
+Each round reads the positions at both clusters, and `lead.py` decides which cluster leads. Before a commit,
+the round stores the new positions, and reads the positions that the commit replaces again.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class TwoWayFollower(GroupFollower):
     async def _looks(
         self, names: Sequence[str], here: Mapping[str, ListedGroup], there: Mapping[str, ListedGroup]
     ) -> list[SourceLook]:
-        """Read the groups' current positions at both clusters."""
+        """Read the current positions of the groups at both clusters."""
         looks = await super()._looks(names, here, there)
         kinds = {}
         for look in looks:
@@ -66,13 +67,14 @@ class TwoWayFollower(GroupFollower):
         return await with_present(self._context.cluster(self._job.destination), looks, kinds)
 
     async def _with_present(self, looks: Sequence[SourceLook]) -> Sequence[SourceLook]:
-        """Return the groups, whose positions at the destination are known since the beginning of the
-        round."""
+        """Return the groups unchanged, because their positions at the destination have been read already."""
         return looks
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
-        """Return the group with its current positions, and with those that the source has deleted. Kafka
-        deletes the positions of a group that has had no members for a week."""
+        """Return the group with its current positions, and with positions that the source has deleted.
+
+        Kafka deletes the positions of a group without members after a week.
+        """
         group = super()._positioned(before, look)
         if look.error is not None or not look.present:
             return group
@@ -88,7 +90,7 @@ class TwoWayFollower(GroupFollower):
     async def _commit_moves(
         self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
     ) -> FollowedGroup:
-        """Commit each position at the cluster that does not lead, and return the new state of the group."""
+        """Commit each position at the cluster that does not lead. Return the new state of the group."""
         group = replace(
             group,
             positions={
@@ -124,9 +126,11 @@ class TwoWayFollower(GroupFollower):
     async def _commit_led(
         self, group: FollowedGroup, leader: Side, offsets: Mapping[TopicPartition, int]
     ) -> FollowedGroup:
-        """Commit the intended positions that a cluster leads at the other cluster, and return the new
-        state. A position that has changed there since it was read is not replaced. `offsets`: positions at
-        the source as they were read."""
+        """Commit positions that one cluster leads at the other cluster. Return the new state of the group.
+
+        A position that has changed there since the last read is not replaced. `offsets`: positions at the
+        source as they were read.
+        """
         led = {place: position for place, position in group.positions.items() if is_led_by(position, leader)}
         if not led:
             return group
@@ -150,15 +154,15 @@ class TwoWayFollower(GroupFollower):
         return replace(group, positions={**group.positions, **changed})
 
     async def _fresh_positions(self, cluster: Cluster, group: FollowedGroup) -> Mapping[TopicPartition, int]:
-        """Read the positions of a group immediately before a commit. Raises TimedOut if this takes too
-        long."""
+        """Read the positions of a group immediately before a commit. Raises TimedOut if the read is too
+        slow."""
         asked_at = self._context.loop.now()
         present = await committed_at(cluster, group.group, group.kind)
         self._require_fresh(asked_at, group, cluster)
         return present
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
-        """Store the states of groups that have changed, also since their intended positions were stored."""
+        """Store the states of groups that have changed since they were last stored."""
         await super()._save(found, [self._intended.pop(group.group, group) for group in before])
 
 
@@ -168,7 +172,7 @@ def counterparts_of(
     """Translate the positions of a group at both clusters.
 
     `move`: translation of the position at the source. A position at the destination is translated to the
-    source position of the next copied record, so records that are not copies do not matter there.
+    source offset of the next copied record; records that are not copies are ignored.
     """
     if not move.is_translated:
         reason = untranslated_reason(move)
@@ -189,8 +193,10 @@ def counterparts_of(
 def ruled(
     position: FollowedPosition, found: Counterparts, here: ListedGroup, there: ListedGroup
 ) -> FollowedPosition:
-    """Return the position with the decision, and with the intended positions if a commit is needed. `here`,
-    `there`: listing of the group by the source and by the destination."""
+    """Decide about a position, and return it with the positions to commit, if any.
+
+    `here`, `there`: description of the group at the source and at the destination.
+    """
     source, target = position.source, position.target
     last, lead = after_intent(position.synced, position.lead or Lead(), source, target)
     ruling = without_members(decide_both(source, target, found, last, lead), here, there)
@@ -211,22 +217,25 @@ def ruled(
 
 
 def source_before_deletion(position: FollowedPosition) -> int:
-    """Return the position at the source at which the group has not moved since the last decision. It replaces
-    a position that the source has deleted."""
+    """Return the source position that corresponds to the last synchronisation. Use it if the source has
+    deleted the position of the group."""
     seen = None if position.lead is None else position.lead.seen
     known = seen or position.synced
     return position.source if known is None else known.source
 
 
 def is_led_by(position: FollowedPosition, leader: Side) -> bool:
-    """Return whether a cluster leads a position that is yet to be committed at the other cluster."""
+    """Return whether a position of one cluster remains to be committed at the other cluster."""
     intent = None if position.lead is None else position.lead.intent
     return position.reason.commits and intent is not None and intent.leader is leader
 
 
 def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
-    """Return the position after its commit. `code`: error code, None if the response has none. Unless the
-    commit was refused, the next round finds out its result."""
+    """Return the position after its commit.
+
+    `code`: error code, None if the response has none. Unless the commit was rejected, the next round
+    determines its result.
+    """
     leader, intended = _intent_of(position)
     if code == Code.NONE:
         return position._replace(

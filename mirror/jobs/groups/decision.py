@@ -1,9 +1,9 @@
-"""Decides whether to commit a consumer group's position from the source at the destination. Pure.
+"""Decides whether to commit a position of a consumer group at the destination. Pure.
 
-A position is committed only if the group has no members at the destination. It never moves back there unless
-the group's own position at the source has moved back since the last synchronisation, and nobody else has
-moved the position at the destination since. Offsets are never committed under the name of a share group: its
-start offset follows, by the same rules.
+A position is committed only if the group has no members at the destination. The position at the destination
+moves back only if two conditions hold since the last synchronisation: the position at the source has moved
+back, and no other client has changed the position at the destination. For a share group, the same rules apply
+to its start offset; no offset is committed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class FollowReason(StrEnum):
     FORWARD = "forward"
     """The position moved forward."""
     RESET = "reset"
-    """The group was reset at the source; the position at the destination moved backward, too."""
+    """The group was reset at the source, so the position at the destination moves back, too."""
     RETURNED = "forward from the destination"
-    """The group has read on at the destination; the position at the source moved forward."""
+    """The group has read on at the destination, so the position at the source moves forward."""
     RESET_THERE = "reset at the destination"
-    """The group was reset at the destination; the position at the source moved backward, too."""
+    """The group was reset at the destination, so the position at the source moves back, too."""
     CURRENT = "current"
     """The position at the destination is already equal to the translated position."""
     MEMBERS = "members there"
     """The group has members at the destination."""
     MEMBERS_HERE = "members at the source"
-    """The group has moved at the destination, and has members at the source."""
+    """The group has moved at the destination, but still has members at the source."""
     EXCLUDED = "excluded"
     """The datastream does not select the group."""
     NOT_ALLOWED = "not allowed"
@@ -40,7 +40,7 @@ class FollowReason(StrEnum):
     SHARE_GROUP = "share group"
     """The brokers of a cluster do not support start offsets of share groups."""
     OTHER_TYPE = "another type there"
-    """Only one of the two clusters has a share group of this name."""
+    """The group is a share group on only one of the two clusters."""
     NO_RIGHTS = "no rights"
     """Headrace has no right to commit at the destination, or to read positions at one of the clusters."""
     NOT_MIRRORED = "not mirrored"
@@ -52,15 +52,15 @@ class FollowReason(StrEnum):
     WOULD_MOVE_BACK = "would move back"
     """The position at the destination is ahead, and the group was not reset at the source."""
     TAKEN_OVER = "moved at the destination"
-    """Another client changed the position at the destination, and the position at the source is unchanged."""
+    """Another client changed the position at the destination; the position at the source has not changed."""
     BOTH_CHANGED = "changed at both clusters"
     """The group has moved at both clusters since the last synchronisation."""
     TWO_WAY = "two-way"
-    """The topic is written on both clusters, so a position at one has no counterpart at the other: a commit
-    could skip records that precede it only in the order of the destination."""
+    """The topic is written on both clusters, so positions have no exact counterpart. A commit could skip
+    records."""
     BEFORE_COPIES = "before the copies"
-    """The position precedes the first record that the datastream has copied, and the destination has earlier
-    records, so a commit could skip those."""
+    """The position precedes the first copied record, and the destination has earlier records, which a commit
+    could skip."""
     GONE = "gone"
     """The source cluster no longer has the group."""
     FAILED = "failed"
@@ -68,12 +68,12 @@ class FollowReason(StrEnum):
 
     @property
     def commits(self) -> bool:
-        """Return whether to commit the position, at the source for `RETURNED` and `RESET_THERE`."""
+        """Return whether to commit a position. `RETURNED` and `RESET_THERE` commit at the source."""
         return self in _COMMITS
 
     @property
     def follows(self) -> bool:
-        """Return whether the positions of both clusters correspond."""
+        """Return whether the positions on both clusters correspond."""
         return self in _COMMITS or self is FollowReason.CURRENT
 
 
@@ -89,7 +89,7 @@ _COMMITS: Final = frozenset(
 
 
 class SyncedPosition(NamedTuple):
-    """Committed offsets of a group on both clusters, as of the last synchronisation."""
+    """Committed offsets of a group on both clusters after the last synchronisation."""
 
     source: int
     target: int
@@ -98,7 +98,7 @@ class SyncedPosition(NamedTuple):
 def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | None:
     """Return the reason why no position of the group may be committed at the destination, or None.
 
-    `target`: `ListedGroup()` if the destination has no such group.
+    `target`: `ListedGroup()` if the group does not exist at the destination.
     """
     is_share = SHARE in {source.kind, target.kind}
     if is_share and source.kind != target.kind and target != ListedGroup():
@@ -109,9 +109,9 @@ def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | 
 def decide(source: int, target: int | None, translated: int, last: SyncedPosition | None) -> FollowReason:
     """Decide whether to commit `translated` at the destination.
 
-    `source`, `target`: current positions of the group on both clusters; `target` is None if the group has no
-    position there. `translated`: position at the destination that corresponds to `source`, or a lower bound
-    of this position. `last`: positions as of the last synchronisation, None before the first.
+    `source`, `target`: current positions of the group on both clusters; `target` is None if there is none.
+    `translated`: the position `source`, translated to the destination, or a lower bound. `last`: positions
+    after the last synchronisation, None before the first.
     """
     if target is None:
         return FollowReason.NEW

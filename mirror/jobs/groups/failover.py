@@ -1,4 +1,5 @@
-"""Translates a group's positions without the source, from the source positions stored at the destination."""
+"""Translates the positions of a group while the source is down, using source positions stored at the
+destination."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translations of a group's last known source positions. `as_of_ms`: time at which the oldest of these
-    positions was read from the source (epoch ms). `kind`: type of the group, empty if unknown."""
+    """Translations of the last known source positions of a group.
+
+    `as_of_ms`: time at which the oldest of these positions was read from the source (epoch ms). `kind`: type
+    of the group, empty if unknown.
+    """
 
     moves: list[PositionMove]
     as_of_ms: int
@@ -27,7 +31,7 @@ class StoredTranslation(NamedTuple):
 
 
 async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupLog:
-    """Read the progress topic of a cluster, which stores the positions of groups. Raises Unreachable."""
+    """Read the stored positions of groups from the progress topic of a cluster. Raises Unreachable."""
     log = progress_log(GroupLog, bench, destination)
     await log.catch_up()
     return log
@@ -36,8 +40,11 @@ async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupL
 async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
-    """Return the offsets to commit, by the last synchronisation. `log`: stored groups, if they were read
-    before. Raises NotFound without positions, and the errors of `committed_at`."""
+    """Return the offsets to commit, computed from the positions of the last synchronisation.
+
+    `log`: stored groups, if they were already read. Raises NotFound if no positions are stored, and the
+    errors of `committed_at`.
+    """
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     log = log or await stored_groups(bench, job.destination)

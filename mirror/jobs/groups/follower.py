@@ -1,9 +1,10 @@
-"""Synchronises consumer groups in rounds. A round reads the groups of both clusters, translates their
-positions, and commits and stores the results.
+"""Synchronises consumer groups in rounds.
 
-A round reads the positions at the source before the offset maps, so that the maps include as many positions
-as possible. The position at the destination is read immediately before the commit. If the group has members
-by then, the group coordinator rejects the commit.
+A round reads the groups of both clusters, translates their positions, and commits and stores the results.
+
+A round reads the positions at the source before the offset maps, so that the maps cover as many positions as
+possible. The follower reads the position at the destination immediately before the commit. If the group has
+gained members, the group coordinator rejects the commit.
 """
 
 from __future__ import annotations
@@ -52,14 +53,21 @@ _READ_AT_ONCE: Final = 200
 _AT_ONCE: Final = 16
 """Maximum number of groups with commits in flight."""
 _COMMIT_CONNECTIONS: Final = 4
-"""Connections to a coordinator for commits: it handles the requests of a connection one by one, and responds
-to a commit only after replication."""
+"""Number of connections to a coordinator for commits.
+
+A coordinator handles the requests of a connection one at a time, and responds to a commit only after
+replication.
+"""
 _LISTING_SECONDS: Final = 1.0
-"""Time for which rounds at shorter intervals use the same list of groups. The coordinator protects a group
-that gains members meanwhile."""
+"""Time for which a list of groups is reused.
+
+If a group gains members in this time, the coordinator rejects the commit.
+"""
 _FRESH_SECONDS: Final = 5.0
-"""Maximum time between the read of a group's position at the destination and the commit. A process that was
-frozen for longer may no longer be the leader, and must not overwrite newer positions."""
+"""Maximum time between the read of a position at the destination and the commit.
+
+A process that was frozen for longer may no longer be the leader, and must not overwrite newer positions.
+"""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
 _UNTRANSLATED: Final = {
     NOT_MIRRORED: FollowReason.NOT_MIRRORED,
@@ -87,8 +95,8 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether the destination topic may have producers besides this datastream, or is mirrored
-        back to the source topic."""
+        """Return whether a destination topic may have other producers, or is mirrored back to the source
+        topic."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -97,14 +105,17 @@ class FollowJob:
 
     @property
     def state(self) -> GroupName:
-        """Group of datastreams that shares the progress of this datastream."""
+        """Name of the group of datastreams that shares the progress of this datastream."""
         return self.keys.state
 
 
 class RoundReport(NamedTuple):
-    """Result of a round. `groups`: number of groups with positions in the datastream's topics. `hindered`:
-    groups that were not synchronised, each with its first reason. `is_complete`: True if every broker of the
-    source has listed its groups."""
+    """Result of a round.
+
+    `groups`: number of groups with positions in the topics of the datastream. `hindered`: groups that were
+    not synchronised, with the first reason. `is_complete`: whether every broker of the source has listed its
+    groups.
+    """
 
     groups: int
     hindered: Mapping[str, FollowReason]
@@ -139,8 +150,9 @@ class GroupFollower:
         return self._context.clock.now_ms()
 
     async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
-        """Synchronise the named groups of the source, and store the result at the destination. `listings`:
-        groups of the source and of the destination.
+        """Synchronise the named groups, and store the result at the destination.
+
+        `listings`: groups of the source and of the destination.
 
         Raises Unreachable, NotAuthorized or UnsafeProgressTopic if no group can be synchronised.
         """
@@ -176,8 +188,10 @@ class GroupFollower:
         return report
 
     async def _refresh_lists(self, is_hidden: Callable[[str], bool]) -> bool:
-        """List the groups if this is due, and return whether the round uses a new list. Frequent rounds
-        continue with the former list meanwhile."""
+        """List the groups if the current list is too old. Return whether this round uses a new list.
+
+        Frequent rounds use the previous list until the new one is complete.
+        """
         if self._listing is None and self._context.loop.now() >= self._listed_until:
             self._listing = self._context.loop.spawn(self._list(is_hidden))
             self._listing.is_awaited = True  # it may fail before the round that awaits it
@@ -206,8 +220,10 @@ class GroupFollower:
     async def _looks(
         self, names: Sequence[str], here: Mapping[str, ListedGroup], there: Mapping[str, ListedGroup]
     ) -> list[SourceLook]:
-        """Read the groups' current positions at the source. `here`, `there`: groups of the source and of the
-        destination."""
+        """Read the current positions of the groups at the source.
+
+        `here`, `there`: groups of the source and of the destination.
+        """
         source = self._context.cluster(self._job.source)
         return await source_looks(source, names, (here, there), self._job.topics)
 
@@ -278,7 +294,6 @@ class GroupFollower:
     async def _commit_moves(
         self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
     ) -> FollowedGroup:
-        """Commit positions at the destination, and return the new state of the group."""
         cluster = self._context.cluster(self._job.destination)
         hindrance = FollowReason.MEMBERS if look.there.has_members else None
         try:
@@ -310,13 +325,16 @@ class GroupFollower:
         )
 
     def _require_fresh(self, asked_at: float, group: FollowedGroup, cluster: Cluster) -> None:
-        """Raise TimedOut if the positions of a group, requested at `asked_at` (monotonic seconds), are too
-        old for a commit."""
+        """Raise TimedOut if the positions of a group are too old for a commit.
+
+        `asked_at`: time of the request (monotonic seconds).
+        """
         if self._context.loop.now() - asked_at > _FRESH_SECONDS:
             raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
 
     def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
-        """Translate a position, unless records without a counterpart might be skipped."""
+        """Translate a position. The result has no offset if a commit might skip records that are not
+        copies."""
         if self._job.is_two_way(place.topic):
             copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
@@ -356,8 +374,10 @@ class GroupFollower:
 
 
 def _require_source(looks: Sequence[SourceLook]) -> None:
-    """Raise Unreachable if no group of the source could be read. The stored states then keep the time at
-    which the positions were read."""
+    """Raise Unreachable if no group of the source could be read.
+
+    The stored states then keep the time at which the positions were read.
+    """
     errors = [look.error for look in looks if look.here is not None]
     for error in errors:
         if not isinstance(error, Unreachable):
@@ -367,7 +387,7 @@ def _require_source(looks: Sequence[SourceLook]) -> None:
 
 
 def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
-    """Return the group with the reason why none of its positions could be synchronised."""
+    """Return the group with the reason why it could not be synchronised."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
     if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
         reason = FollowReason.SHARE_GROUP
@@ -380,7 +400,7 @@ def untranslated_reason(move: PositionMove) -> FollowReason:
 
 
 def is_exact_move(move: PositionMove) -> bool:
-    """Return whether all records before the position are mirrored, so that its translation is final."""
+    """Return whether the translation is final, because all records before the position are mirrored."""
     return not move.behind and move.precision != Precision.BEFORE
 
 
@@ -405,8 +425,10 @@ def _decided(
 
 
 def _committed(position: FollowedPosition, wanted: int | None, code: int | None) -> FollowedPosition:
-    """Return the position after a commit. `wanted`: offset of the commit, None if no commit was sent. `code`:
-    error code of the commit, None if the response has none."""
+    """Return the position after a commit.
+
+    `wanted`: committed offset, None if no commit was sent. `code`: error code, None if the response has none.
+    """
     if wanted is None:
         return position
     if code == Code.NONE:
@@ -415,8 +437,11 @@ def _committed(position: FollowedPosition, wanted: int | None, code: int | None)
 
 
 def refusal_of(code: int | None) -> FollowReason:
-    """Return why a position was not committed. `code`: error code of the commit, None if the response has
-    none: Kafka 4.1 ignores some start offsets."""
+    """Return why a position was not committed.
+
+    `code`: error code of the commit. None means that the response has none, because Kafka 4.1 ignores some
+    start offsets.
+    """
     if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
         return FollowReason.MEMBERS
     if code == GROUP_ID_NOT_FOUND:

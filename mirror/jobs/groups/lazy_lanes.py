@@ -1,4 +1,4 @@
-"""Stored lanes of a datastream whose groups follow."""
+"""Stored lanes of a datastream, parsed on demand for the translation of positions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class _ParsedLane:
 
 
 class LazyLanes(Mapping[LaneKey, LaneProgress]):
-    """Stored lanes of a datastream, parsed when a position requires one, and again after a checkpoint.
+    """Stored lanes of a datastream. A lane is parsed on demand, and again after a checkpoint.
 
-    An offset map may have a million runs, so chunks that have not changed are not parsed again: the former
-    value is extended, and must not be used any longer.
+    An offset map may have a million runs, so unchanged chunks are not parsed again. The previous offset map
+    is extended in place; do not use it afterwards.
     """
 
     def __init__(self, log: GroupLog, state: GroupName, topics: TopicSelection) -> None:
@@ -39,12 +39,12 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
         self._parsed: dict[LaneKey, _ParsedLane] = {}
 
     def refresh_if_grown(self) -> None:
-        """Find the lanes again if the progress topic has more or fewer keys than at the last time."""
+        """Find the lanes again if the number of keys in the progress topic has changed."""
         if self._log.keys != self._log_keys:
             self.refresh()
 
     def refresh(self) -> None:
-        """Find the lanes as of the last read of the progress topic."""
+        """Find the lanes after a read of the progress topic."""
         self._log_keys = self._log.keys
         found = (key for key in self._log.keys_of(self._state) if self._topics.matches(key.partition.topic))
         self._keys = dict.fromkeys(found)
@@ -71,7 +71,7 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
 
 
 def _parsed(key: LaneKey, raw: bytes, stored: Mapping[bytes, bytes]) -> _ParsedLane:
-    """Parse a whole lane. Raises CorruptData, NewerFormat."""
+    """Parse all records of a lane. Raises CorruptData, NewerFormat."""
     progress = read_progress(key, stored)
     assert progress is not None, "its main record is stored"
     return _ParsedLane(raw, progress, [stored[name] for name in _chunk_keys(key, progress)])
@@ -109,7 +109,7 @@ def _chunk_keys(key: LaneKey, progress: LaneProgress) -> list[bytes]:
 
 
 class _WithoutChunks(dict[bytes, bytes]):
-    """Records of a lane without the chunks of its offset map."""
+    """Records of a lane, excluding the chunks of its offset map."""
 
     def __missing__(self, key: bytes) -> bytes:
         return b"[]"

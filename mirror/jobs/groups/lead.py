@@ -1,11 +1,11 @@
-"""Decides which cluster leads the positions of a group that follows in both directions. Pure.
+"""Decides which cluster leads in a two-way synchronisation of consumer groups. Pure.
 
-The cluster at which the group has moved since the last synchronisation leads, and the position at the other
-cluster follows. If the group has moved at both clusters, nothing is committed until it moves at only one
-cluster. The positions of both clusters are *level* if the same copied records precede them.
+The cluster at which the group has moved since the last synchronisation leads. The position at the other
+cluster follows. If the group has moved at both clusters, nothing is committed until it moves at only one of
+them. The two positions are *level* if the same copied records precede both.
 
-A commit is stored before it is sent, so that its result is known after a failure: the positions committed by
-Headrace never count as moves of the group.
+A commit is stored before it is sent. After a failure, Headrace can therefore recognise its own commits, and
+does not mistake them for moves of the group.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from mirror.protocol.control.groups import ListedGroup
 
 
 class Side(StrEnum):
-    """Cluster of a datastream."""
+    """One of the two clusters of a datastream."""
 
     SOURCE = "source"
     DESTINATION = "destination"
 
 
 class PendingCommit(NamedTuple):
-    """Commit with an unknown result. `leader`: cluster that led. `positions`: positions of both clusters if
-    the commit was applied."""
+    """A commit whose result is unknown.
+
+    `leader`: cluster that led. `positions`: positions on both clusters if the commit was applied.
+    """
 
     leader: Side
     positions: SyncedPosition
 
 
 class Lead(NamedTuple):
-    """Which cluster led a position at the last synchronisation.
+    """Cluster that led a position at the last synchronisation.
 
-    `seen`: positions when the group was last found to have moved at both clusters, None if it was not.
+    `seen`: positions when the group was last found to have moved at both clusters; None if it never was.
     `intent`: last commit, if its result is unknown.
     """
 
@@ -45,8 +47,11 @@ class Lead(NamedTuple):
 
 
 class Counterpart(NamedTuple):
-    """Translation of a position to the other cluster. `offset`: None if there is none, for `reason`.
-    `is_exact`: False if a later checkpoint may give a higher offset."""
+    """Translation of a position to the other cluster.
+
+    `offset`: None if there is no translation; `reason` then says why. `is_exact`: False if a later checkpoint
+    may give a higher offset.
+    """
 
     offset: int | None = None
     is_exact: bool = False
@@ -54,20 +59,26 @@ class Counterpart(NamedTuple):
 
 
 class Counterparts(NamedTuple):
-    """Counterparts of a group's positions. `of_source`: at the destination. `of_target`: at the source.
-    `is_level`: True if the same copied records precede both positions."""
+    """Translations of the positions on both clusters.
+
+    `of_source`: offset at the destination for the source position. `of_target`: offset at the source for the
+    destination position. `is_level`: whether the same copied records precede both positions.
+    """
 
     of_source: Counterpart
     of_target: Counterpart = Counterpart()
     is_level: bool = False
 
     def of(self, leader: Side) -> Counterpart:
-        """Return the counterpart of the position at the cluster that leads."""
+        """Return the translation of the position at the leading cluster."""
         return self.of_source if leader is Side.SOURCE else self.of_target
 
 
 class Ruling(NamedTuple):
-    """Decision about a position. `leader`: cluster whose position the other one follows."""
+    """Decision about a position.
+
+    `leader`: cluster whose position is committed at the other cluster.
+    """
 
     reason: FollowReason
     leader: Side
@@ -76,8 +87,10 @@ class Ruling(NamedTuple):
 def after_intent(
     last: SyncedPosition | None, lead: Lead, source: int, target: int | None
 ) -> tuple[SyncedPosition | None, Lead]:
-    """Return the last synchronisation and the lead, after the result of the last commit was found out.
-    `source`, `target`: current positions."""
+    """Return the last synchronisation and the lead after the last commit.
+
+    Determines from the current positions whether the last commit was applied.
+    """
     intent = lead.intent
     if intent is None:
         return last, lead
@@ -93,10 +106,10 @@ def after_intent(
 def decide_both(
     source: int, target: int | None, found: Counterparts, last: SyncedPosition | None, lead: Lead
 ) -> Ruling:
-    """Decide which cluster leads, and whether to commit at the other one.
+    """Decide which cluster leads, and whether to commit at the other cluster.
 
-    `source`, `target`: current positions of the group; `target` is None if the group has none. `last`:
-    positions as of the last synchronisation. Without one, only the destination follows.
+    `source`, `target`: current positions of the group; `target` is None if there is none. `last`: positions
+    after the last synchronisation. If None, only the destination can follow.
     """
     if target is None or last is None:
         return _without_history(source, target, found.of_source)
@@ -123,14 +136,18 @@ def _without_history(source: int, target: int | None, translated: Counterpart) -
 
 
 def _is_reset(leader: Side, seen: SyncedPosition, last: SyncedPosition) -> bool:
-    """Return whether the group was reset at the cluster that would follow, before it moved at the other
-    one. The reset is not overruled."""
+    """Return whether the group was reset at the following cluster before it moved at the leading cluster.
+
+    A reset of the group is not overruled.
+    """
     return seen.target < last.target if leader is Side.SOURCE else seen.source < last.source
 
 
 def _reason(leader: Side, found: Counterparts, following: int, *, has_reset: bool) -> FollowReason:
-    """Return whether to commit the counterpart of the leading position. `has_reset`: whether that position
-    has moved back since the last synchronisation."""
+    """Return whether to commit the translation of the leading position, as a reason.
+
+    `has_reset`: whether the leading position has moved back since the last synchronisation.
+    """
     offset, _, reason = found.of(leader)
     if offset is None:
         return reason
@@ -145,8 +162,10 @@ def _reason(leader: Side, found: Counterparts, following: int, *, has_reset: boo
 
 
 def without_members(ruling: Ruling, here: ListedGroup, there: ListedGroup) -> Ruling:
-    """Return the decision, which commits only at a cluster where the group has no members. `here`, `there`:
-    listing of the group by the source and by the destination."""
+    """Return the decision, without a commit at a cluster where the group has members.
+
+    `here`, `there`: description of the group at the source and at the destination.
+    """
     if ruling.reason.commits:
         if ruling.leader is Side.SOURCE and there.has_members:
             return ruling._replace(reason=FollowReason.MEMBERS)

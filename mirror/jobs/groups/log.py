@@ -1,4 +1,4 @@
-"""The progress topic of a destination, with the records of all lanes and of synchronised consumer groups."""
+"""Reader of a progress topic that caches the records of lanes and of consumer groups."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class GroupLog(ProgressLog):
-    """Progress topic that caches every record. The first `catch_up` reads the whole topic. All followers of
-    a destination share one object."""
+    """Progress topic that caches every record.
+
+    The first `catch_up` reads the whole topic. All followers of a destination share one object.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, replication: int) -> None:
         super().__init__(cluster, topic, replication)
         self._stored.keep_all()
 
     def main_record(self, key: LaneKey) -> bytes | None:
-        """Return the main record of a lane as of the last read of the topic."""
+        """Return the main record of a lane from the cache."""
         main = main_key(key)
         return self._stored.records_of(main).get(main)
 
@@ -41,7 +43,7 @@ class GroupLog(ProgressLog):
         return sum(map(len, self._stored.partitions))
 
     def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
-        """Return, by key, the records of a group of datastreams except records of lanes."""
+        """Return the records of a group of datastreams by key, except records of lanes."""
         start = f"{group}/".encode()
         return {
             key: value
@@ -51,8 +53,10 @@ class GroupLog(ProgressLog):
         }
 
     def names(self, group: GroupName) -> set[str]:
-        """Return the names of consumer groups whose positions are stored for a group of datastreams. Skip
-        unreadable records. Raises NewerFormat."""
+        """Return the names of consumer groups with stored positions. Raises NewerFormat.
+
+        Unreadable records are skipped.
+        """
         names = set()
         for key, value in self.records_under(group).items():
             with suppress(CorruptData):

@@ -1,9 +1,10 @@
-"""Stored state of a synchronised consumer group: one record in the destination's progress topic. Pure codec.
+"""Serialises the state of a synchronised consumer group, a record in the progress topic of the destination.
+Pure.
 
 The record key is `STATE/DATASTREAM.GROUP`. STATE is the group of datastreams that shares progress. DATASTREAM
 and GROUP are names in base64, because the name of a consumer group may contain any character. The value is
-JSON; readers ignore unknown fields. The record `STATE/DATASTREAM.~round` contains the time of the last round
-in which all brokers listed their groups.
+JSON; readers ignore unknown fields. The record `STATE/DATASTREAM.~round` contains the time of the last
+complete round, in which all brokers listed their groups.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _ROUND: Final = b"~round"
 
 
 class FollowedPosition(NamedTuple):
-    """Position of a group in a partition of the source.
+    """Committed position of a group in a partition of the source.
 
     `source`: committed offset at the source. `target`: committed offset at the destination, None if there is
-    none. `copy`: partition at the destination. `is_exact`: True if all records before the position are
-    mirrored; otherwise the position at the destination is a lower bound. `synced`: offsets as of the last
-    synchronisation. `lead`: cluster that led, None for a group that follows to the destination only.
+    none. `copy`: partition at the destination. `is_exact`: whether all records before the position are
+    mirrored; if not, the position at the destination is a lower bound. `synced`: offsets after the last
+    synchronisation. `lead`: cluster that led; None without two-way synchronisation.
     """
 
     source: int
@@ -52,9 +53,9 @@ class FollowedPosition(NamedTuple):
 class FollowedGroup:
     """State of a consumer group as of the last round.
 
-    `kind`: type of the group, empty if unknown. `reason`: reason that prevents the synchronisation of all
-    positions; None if each position has its own reason. `detail`: error message. `changed_ms`: time of the
-    last change of this state, epoch milliseconds.
+    `kind`: type of the group, empty if unknown. `reason`: reason why the whole group is not synchronised;
+    None if each position has its own reason. `detail`: error message. `changed_ms`: time of the last change
+    of this state, epoch milliseconds.
     """
 
     group: str
@@ -66,8 +67,10 @@ class FollowedGroup:
 
     @property
     def may_redeliver(self) -> bool:
-        """Return whether records after the positions may be delivered again: brokers do not disclose which
-        of them a share group has acknowledged."""
+        """Return whether records after the positions may be delivered again.
+
+        True for share groups, because brokers do not disclose which records were acknowledged.
+        """
         return self.kind == SHARE
 
     @property
@@ -83,7 +86,10 @@ class FollowedGroup:
 
 
 class GroupKeys(NamedTuple):
-    """Record keys of one datastream. `state`: group of datastreams that shares the datastream's progress."""
+    """Record keys of one datastream.
+
+    `state`: name of the group of datastreams that shares progress.
+    """
 
     state: GroupName
     datastream: DatastreamName
@@ -99,7 +105,6 @@ class GroupKeys(NamedTuple):
         return self.start + _ROUND
 
     def of(self, group: str) -> bytes:
-        """Return the record key of a consumer group."""
         return self.start + _encoded(group).encode()
 
     def groups(self, keys: Iterable[bytes]) -> set[str]:
@@ -224,14 +229,19 @@ def read_round(value: bytes) -> int | None:
 
 
 def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
-    """Parse a record of any datastream. Return None for the record of a round. Raises the errors of
-    `read_group`."""
+    """Parse a record of any datastream. Return None if it is the record of a round.
+
+    Raises the errors of `read_group`.
+    """
     return None if key.endswith(_ROUND) else read_group(value)
 
 
 class StoredGroups(NamedTuple):
-    """Stored consumer groups of a datastream by name. `round_ms`: end of the last complete round (epoch ms),
-    None before the first. `damaged`: number of unreadable records."""
+    """Stored consumer groups of a datastream by name.
+
+    `round_ms`: end of the last complete round (epoch ms), None before the first. `damaged`: number of
+    unreadable records.
+    """
 
     groups: Mapping[str, FollowedGroup]
     round_ms: int | None

@@ -1,4 +1,4 @@
-"""Groups that a round may skip because nothing has changed since they were synchronised."""
+"""Groups that a round may skip because their positions have not changed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _SETTLED_SECONDS: Final = 60.0
 
 
 class SettledGroup(NamedTuple):
-    """A group that is skipped until its mark changes or until the time `until` (monotonic seconds).
-    `hindrances`: reasons why positions of the group are not synchronised."""
+    """A group that is skipped until its mark changes or `until` (monotonic seconds) has passed.
+
+    `hindrances`: reasons why positions of the group are not synchronised.
+    """
 
     mark: Hashable
     until: float
@@ -24,8 +26,11 @@ class SettledGroup(NamedTuple):
 
 
 class SettledGroups:
-    """Settled groups by name. `hindered_seconds`: time for which a group is skipped that only a change at the
-    destination could let follow; 0 to look at such a group in each round."""
+    """Settled groups by name.
+
+    `hindered_seconds`: time for which a group is skipped if only a change at the destination could make it
+    follow; 0 to read such a group in each round.
+    """
 
     def __init__(self, hindered_seconds: float) -> None:
         self._hindered_seconds = hindered_seconds
@@ -36,13 +41,16 @@ class SettledGroups:
         self._groups = {name: self._groups[name] for name in names if name in self._groups}
 
     def of(self, look: SourceLook, now: float) -> SettledGroup | None:
-        """Return the group if it has not changed since it was settled."""
+        """Return the settled group if its positions have not changed, else None."""
         known = self._groups.get(look.name)
         return known if known is not None and known.mark == look.mark and now < known.until else None
 
     def note(self, look: SourceLook, found: FollowedGroup, now: float) -> None:
-        """Settle the group if every position was committed exactly, or if the group has no position in topics
-        of the datastream; for a short time also if the next checkpoint changes nothing."""
+        """Settle the group if all its positions were committed exactly, or if it has no position in the
+        datastream's topics.
+
+        A group is settled for a short time if the next checkpoint would change nothing.
+        """
         self._groups.pop(look.name, None)
         positions, hindrances = found.positions.values(), tuple(found.hindrances)
         seconds = self._hindered_seconds if hindrances else _SETTLED_SECONDS

@@ -1,5 +1,7 @@
-"""Lists consumer groups, and reads their positions, many groups in one request where brokers support it
-(KIP-709)."""
+"""Lists consumer groups and reads their positions.
+
+One request reads many groups if the brokers support it (KIP-709).
+"""
 
 from __future__ import annotations
 
@@ -26,27 +28,32 @@ from mirror.replication.context import EngineContext
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 16
-"""Maximum number of groups that are read alone at the same time."""
+"""Maximum number of concurrent requests that read a single group."""
 _IN_REQUEST: Final = 50
-"""Maximum number of groups in a request; a larger response would block the loop for too long."""
+"""Maximum number of groups in a request. A larger response would block the event loop for too long."""
 
 
 Committed = Mapping[TopicPartition, int] | HeadraceError
-"""Positions of a group, or the error of reading them."""
+"""Committed positions of a group, or the error of reading them."""
 
 
 class GroupListing(NamedTuple):
-    """Consumer groups of a cluster by name. `is_complete`: True if every broker has listed its groups."""
+    """Consumer groups of a cluster by name.
+
+    `is_complete`: whether every broker has listed its groups.
+    """
 
     groups: Mapping[str, ListedGroup]
     is_complete: bool
 
 
 class SourceLook(NamedTuple):
-    """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
-    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading positions.
-    `present`: positions at the destination, if they were read, requested at `asked_at` (monotonic
-    seconds)."""
+    """A consumer group at the beginning of a round.
+
+    `here`, `there`: description of the group at the source (None if missing) and at the destination.
+    `offsets`: positions at the source. `error`: error of reading them. `present`: positions at the
+    destination, if they were read. `asked_at`: time of that request (monotonic seconds).
+    """
 
     name: str
     here: ListedGroup | None
@@ -58,7 +65,7 @@ class SourceLook(NamedTuple):
 
     @property
     def mark(self) -> Hashable:
-        """Fingerprint that changes if the listing or a position of the group changes."""
+        """Fingerprint of the group, which changes if its description or a position changes."""
         if self.here is None or self.error is not None:
             return object()
         offsets = (hash(frozenset(found.items())) for found in (self.offsets, self.present))
@@ -66,8 +73,10 @@ class SourceLook(NamedTuple):
 
 
 async def listed(cluster: Cluster) -> GroupListing:
-    """Return the groups of all brokers that respond. Raises Unreachable or NotAuthorized if all brokers
-    fail."""
+    """Return the groups of all brokers that respond.
+
+    Raises Unreachable or NotAuthorized if all brokers fail.
+    """
     await cluster.refresh(())
     found: dict[str, ListedGroup] = {}
     failure: HeadraceError | None = None
@@ -101,8 +110,10 @@ async def source_looks(
     listings: tuple[Mapping[str, ListedGroup], Mapping[str, ListedGroup]],
     topics: TopicSelection,
 ) -> list[SourceLook]:
-    """Return the groups with their current positions in these topics. `listings`: groups of the source and of
-    the destination."""
+    """Return the groups with their current positions in these topics.
+
+    `listings`: groups of the source and of the destination.
+    """
     here, there = listings
     found = await committed_by_group(cluster, {name: here[name].kind for name in names if name in here})
     looks = []
@@ -121,8 +132,10 @@ async def source_looks(
 async def with_present(
     cluster: Cluster, looks: Sequence[SourceLook], kinds: Mapping[str, str]
 ) -> list[SourceLook]:
-    """Return the groups with their current positions at the destination. `kinds`: types of the groups that
-    may have positions."""
+    """Return the groups with their current positions at the destination.
+
+    `kinds`: types of the groups that may have positions.
+    """
     asked_at = cluster.loop.now()
     found = await committed_by_group(cluster, kinds)
     read = []
@@ -159,8 +172,10 @@ async def _read_alone(cluster: Cluster, name: str, kind: str) -> Mapping[TopicPa
 
 
 async def _read_together(cluster: Cluster, names: Sequence[str]) -> Mapping[str, CommittedOffsets]:
-    """Return the responses of the coordinators. Groups without a response must be read alone, which retries
-    and returns the error of the group."""
+    """Return the responses of the coordinators.
+
+    Groups without a response must be read one by one, with retries, to get the error of each group.
+    """
     by_broker: dict[int, list[str]] = {}
     try:
         brokers = await cluster.loop.together(cluster.coordinators.find(GROUP, name) for name in names)

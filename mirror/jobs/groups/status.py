@@ -1,5 +1,4 @@
-"""Result of the last round of synchronisation of a datastream's consumer groups, for health and metrics.
-Pure."""
+"""Result of the last synchronisation of a datastream's consumer groups, for health and metrics. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ _NAMES_SHOWN: Final = 5
 class FollowingStatus:
     """Result of the last round for one datastream.
 
-    `groups`: number of groups with positions in the datastream's topics. `hindered`: groups that were not
-    synchronised, each with its first reason. `round_ms`: end of the last complete round (epoch ms), None
+    `groups`: number of groups with positions in the topics of the datastream. `hindered`: groups that were
+    not synchronised, with the first reason. `round_ms`: end of the last complete round (epoch ms), None
     before the first. `failure`: error of the last round, empty if the round succeeded.
     """
 
@@ -39,7 +38,7 @@ Statuses = Mapping[DatastreamName, FollowingStatus]
 
 
 def sentence_of(statuses: Statuses) -> tuple[str, bool]:
-    """Return a description for the health check, and whether the last round of every datastream succeeded."""
+    """Return a message for the health check, and whether the last round of every datastream succeeded."""
     failures = [f"{name}: {status.failure}" for name, status in sorted(statuses.items()) if status.failure]
     if failures:
         they = counted(len(failures), "datastream")

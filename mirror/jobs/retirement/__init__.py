@@ -1,1 +1,1 @@
-"""Determines from the clusters which topics are in use, and performs the steps of a retirement."""
+"""Finds unused topics, and performs the steps of their retirement."""

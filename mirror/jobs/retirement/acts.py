@@ -1,4 +1,4 @@
-"""Requests of a retirement to a cluster. All are idempotent."""
+"""Idempotent requests to a cluster during the retirement of a topic."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOP
 
 
 async def current_id(cluster: Cluster, topic: str) -> str | None:
-    """Return the id of a topic, an empty string if the cluster has no topic ids, or None if the topic does
-    not exist."""
+    """Return the topic id, an empty string for a cluster without topic ids, or None for a missing topic."""
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)
     if found is None or found.error in _NOT_THERE:
@@ -31,8 +30,10 @@ async def current_id(cluster: Cluster, topic: str) -> str | None:
 
 
 async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
-    """Return `FOUND` if an ACL denies all writes to a topic, `WANTED` if there is no such ACL, and
-    `NO_AUTHORIZER` if the cluster has no authorizer. Raises NotAuthorized."""
+    """Return whether an ACL denies all writes to a topic. Raises NotAuthorized.
+
+    Returns `NO_AUTHORIZER` for a cluster without an authorizer.
+    """
     found = await cluster.patiently(lambda: cluster.ask_controller(list_acls(topic)))
     if found.error == Code.SECURITY_DISABLED:
         return WriteDenial.NO_AUTHORIZER
@@ -61,8 +62,10 @@ async def allow_writes(cluster: Cluster, topic: str) -> None:
 
 
 async def empty_partitions(cluster: Cluster, places: Sequence[TopicPartition]) -> bool:
-    """Delete all records of the given partitions. Return False if the cluster does not permit it because the
-    topic is compacted without deletion. Raises Unreachable, NotAuthorized."""
+    """Delete all records of the partitions. Raises Unreachable, NotAuthorized.
+
+    Returns False if the topic is compacted and the brokers therefore reject the request.
+    """
     ends = await cluster.offsets(dict.fromkeys(places, LATEST))
     for place in places:
         answer = ends[place]
@@ -89,7 +92,7 @@ async def _empty(cluster: Cluster, place: TopicPartition, before: int) -> int:
 
 
 async def remove_topic(cluster: Cluster, topic: str, topic_id: str) -> None:
-    """Delete the topic if it exists with exactly this id. Raises NotAuthorized, Unreachable."""
+    """Delete the topic unless it was recreated with another id. Raises NotAuthorized, Unreachable."""
     await cluster.refresh(())
     outcome = await cluster.ask_controller(delete_topic(topic, bytes.fromhex(topic_id)))
     if outcome.error and outcome.error not in _NOT_THERE:

@@ -1,5 +1,5 @@
-"""Collects evidence of the use of topics: the current state of a cluster, stored observations and
-definitions."""
+"""Collects evidence that topics are in use, from the clusters, stored observations, and definitions of
+datastreams."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class ClusterCalls(Protocol):
 class TopicWatch:
     """Reads the state of clusters, and stores each observation.
 
-    `topics`: returns the topics of a cluster, None if unknown. `followed_groups`: returns the stored state of
-    the consumer groups that a datastream synchronises.
+    `topics`: callback that returns the topics of a cluster, None if unknown. `followed_groups`: callback that
+    returns the stored consumer groups of a datastream.
     """
 
     store: TopicUseStore
@@ -57,8 +57,10 @@ class TopicWatch:
     def look(
         self, cluster: ClusterRef, datastreams: Sequence[Datastream]
     ) -> tuple[ClusterLook, Mapping[str, TopicSighting]]:
-        """Read the state of all topics of a cluster, and store it. Raises Unreachable, NotAuthorized,
-        VersionConflict."""
+        """Read and store the current state of all topics of a cluster.
+
+        Raises Unreachable, NotAuthorized, VersionConflict.
+        """
         own = self._own_groups(cluster, datastreams)
         found = self.ask(cluster, partial(look_at, own=own))
         return found, self.store.note(cluster, found, self.clock.now_ms())
@@ -66,8 +68,11 @@ class TopicWatch:
     def evidence(
         self, cluster: ClusterRef, definitions: Definitions, rules: UnusedRules, only: str = ""
     ) -> list[TopicEvidence]:
-        """Return the evidence about all topics of a cluster. `only`: name of a single topic, empty for all.
-        Raises the errors of `look`, and IllegalTransition if a definition is unreadable."""
+        """Return the evidence about the topics of a cluster.
+
+        `only`: name of a single topic; empty for all topics. Raises the errors of `look`, and
+        IllegalTransition if a definition is unreadable.
+        """
         if not definitions.is_whole:
             raise IllegalTransition(
                 "cannot determine which topics are in use: a damaged definition may select any topic",
@@ -98,8 +103,7 @@ class TopicWatch:
     def _with_policies(
         self, cluster: ClusterRef, found: Sequence[TopicEvidence], rules: UnusedRules
     ) -> list[TopicEvidence]:
-        """Add the reasons to keep each topic. Read settings only of topics that would otherwise count as
-        unused."""
+        """Add the reasons to keep each topic. Only the settings of otherwise unused topics are read."""
         now_ms = self.clock.now_ms()
         first = [judged(topic, rules, now_ms) for topic in found]
         names = [topic.topic for topic in first if topic.is_unused]

@@ -1,5 +1,7 @@
-"""Reads the state of all topics of a cluster: end offsets, sizes, and consumer groups. The whole read fails
-if the groups of any broker are unknown, because a topic with unknown readers must not count as unused.
+"""Reads end offsets, sizes and consumer groups of all topics of a cluster.
+
+The read fails if any broker does not list its groups. Without this check, a topic with unknown readers would
+count as unused.
 """
 
 from __future__ import annotations
@@ -43,22 +45,27 @@ _DESCRIPTIONS: Final = {
     STREAMS: describe_streams_group,
     "": describe_group,
 }
-"""Request that describes the members of each type of group. Brokers before Kafka 3.8 do not report the type,
-which is then classic or consumer."""
+"""Request that describes the members of a group, by group type.
+
+Brokers before Kafka 3.8 do not report the type, which is then classic or consumer.
+"""
 
 GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class OwnGroups(NamedTuple):
-    """Groups of the mirror. `names`: groups under which the mirror commits its own positions. `commits`:
-    offsets that the mirror has committed for groups of other applications whose positions it synchronises."""
+    """Consumer groups that Headrace uses itself.
+
+    `names`: groups under which Headrace commits its own positions. `commits`: offsets that Headrace has
+    committed for other applications.
+    """
 
     names: frozenset[str] = frozenset()
     commits: GroupCommits = MappingProxyType({})
 
 
 class _Group(NamedTuple):
-    """Topics that a group reads; None if unknown."""
+    """Topics that a consumer group reads; None if unknown."""
 
     committed: frozenset[str]
     subscribed: frozenset[str] | None

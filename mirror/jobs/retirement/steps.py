@@ -1,7 +1,7 @@
 """Steps of a retirement: seal, wait, check again, delete; or restore.
 
-Each phase is stored with compare-and-set before it is performed. Of two concurrent callers, one continues and
-the other gets VersionConflict. After a crash, the next call repeats the stored phase.
+Each phase is stored with compare-and-set before it is performed. If two callers act at the same time, one of
+them gets VersionConflict. After a crash, the next call repeats the stored phase.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ from mirror.model.topics import TopicPartition, checked_topic
 from mirror.wording import first_few
 
 PARTITIONS_AT_ONCE: Final = 20
-"""Number of partitions whose records one call deletes. Before each batch of partitions, the call checks for
-readers."""
+"""Number of partitions whose records one call deletes. The call checks for readers first."""
 _SHOWN: Final = 5
 
 
 class RetirementRequest(NamedTuple):
-    """Request to begin or continue a retirement. `wait_ms`: time between the seal and the deletion.
-    `denies_writes`: create an ACL if the cluster has an authorizer."""
+    """Request to start or continue the retirement of a topic.
+
+    `wait_ms`: time between the seal and the deletion. `denies_writes`: whether to create an ACL if the
+    cluster has an authorizer.
+    """
 
     cluster: ClusterRef
     topic: str
@@ -61,8 +63,11 @@ class RetirementRequest(NamedTuple):
 
 
 class RetirementOutcome(NamedTuple):
-    """State after a call. `is_over`: the topic is deleted or restored, and the retirement is no longer
-    stored. `evidence`: None if the step required no evidence."""
+    """Result of a step.
+
+    `is_over`: the topic is deleted or restored, and the retirement is no longer stored. `evidence`: None if
+    the step required no evidence.
+    """
 
     retirement: Retirement
     is_over: bool = False
@@ -71,8 +76,10 @@ class RetirementOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicRetirements:
-    """Use cases of retirement. Each use case requires rights on all datastreams. `announce`: publishes
-    events."""
+    """Starts, continues and ends retirements. Every method requires rights on all datastreams.
+
+    `announce`: callback that publishes events.
+    """
 
     watch: TopicWatch
     store: RetirementStore
@@ -90,9 +97,12 @@ class TopicRetirements:
         return self.store.all()
 
     def retire(self, control: Control, request: RetirementRequest, *, dry_run: bool) -> RetirementOutcome:
-        """Perform the next step. `dry_run`: only check whether the step is possible. Raises IllegalTransition
-        with the reasons if the topic is in use, VersionConflict if another call changed the retirement,
-        NotFound, Forbidden, Unreachable, NotAuthorized."""
+        """Perform the next step of a retirement.
+
+        `dry_run`: only check whether the step is possible. Raises IllegalTransition with the reasons if the
+        topic is in use; VersionConflict if the retirement was changed concurrently; NotFound, Forbidden,
+        Unreachable, NotAuthorized.
+        """
         _check(request)
         control.check_right_to_all("" if dry_run else f"retire topic {request.topic}", request.reason)
         stored = self.store.get(request.cluster, request.topic)
@@ -113,8 +123,10 @@ class TopicRetirements:
     def restore(
         self, control: Control, cluster: ClusterRef, topic: str, requested_by: str, reason: str
     ) -> RetirementOutcome:
-        """Allow writes again, resume the datastreams, and end the retirement. Records that are already
-        deleted remain deleted. Raises NotFound if there is no retirement, and the errors of `retire`."""
+        """Allow writes again, resume the datastreams, and end the retirement.
+
+        Deleted records remain deleted. Raises NotFound if there is no retirement, and the errors of `retire`.
+        """
         checked_topic("the topic", topic)
         control.check_right_to_all(f"restore topic {topic}", reason)
         stored = self.store.get(cluster, topic)
@@ -206,7 +218,7 @@ class TopicRetirements:
                 control.change_status(ChangeStatus(name, "pause", reason, retirement.requested_by))
 
     def _delete(self, control: Control, stored: StoredRetirement, *, dry_run: bool) -> RetirementOutcome:
-        """Check again, then delete the next records; when all records are deleted, delete the topic."""
+        """Delete the next records, or the topic if no records remain. Fails if the topic is in use again."""
         retirement = stored.retirement
         is_deleting = retirement.phase is RetirementPhase.DELETING
         found = self.watch.ask(retirement.cluster, partial(current_id, topic=retirement.topic))

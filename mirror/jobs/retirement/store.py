@@ -1,4 +1,4 @@
-"""Observations of topics, and retirements, in the coordination store. Thread-safe."""
+"""Stores observations of topics, and retirements, in the coordination store. Thread-safe."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ _ATTEMPTS: Final = 5
 
 
 class TopicUseStore:
-    """Stored observations of the topics of each cluster. Topics are distributed over nodes that are written
-    independently."""
+    """Stored observations of topics, by cluster.
+
+    The topics are distributed over several nodes of the coordination store.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
-        """Return the observations by topic. A damaged node counts as missing, so that its topics count as
-        new."""
+        """Return the observations by topic.
+
+        Topics in a damaged node are missing, and therefore count as new.
+        """
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = [f"{parent}/{number}" for number in range(_BUCKETS)]
         found: dict[str, TopicSighting] = {}
@@ -49,8 +53,10 @@ class TopicUseStore:
         return found
 
     def note(self, cluster: ClusterRef, look: ClusterLook, now_ms: int) -> dict[str, TopicSighting]:
-        """Store the observed state of all topics of a cluster, and return the observations. Observations of
-        deleted topics are dropped. Raises VersionConflict, Unreachable."""
+        """Store the current state of all topics of a cluster. Return the stored observations.
+
+        Observations of deleted topics are removed. Raises VersionConflict, Unreachable.
+        """
         by_bucket: dict[int, dict[str, TopicLook]] = {number: {} for number in range(_BUCKETS)}
         for topic, topic_look in look.topics.items():
             by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = topic_look
@@ -64,8 +70,7 @@ class TopicUseStore:
         return all_found
 
     def _note(self, path: str, looks: Mapping[str, TopicLook], now_ms: int) -> dict[str, TopicSighting]:
-        """Update the observations in one node. If two instances write at the same time, both updates are
-        kept."""
+        """Update the observations in one node. Merges concurrent updates of several instances."""
         for _ in range(_ATTEMPTS):
             node = self._nodes.read_present([path]).get(path)
             before = {} if node is None else _sightings(path, node.data)
@@ -102,7 +107,7 @@ class StoredRetirement(NamedTuple):
 
 
 class RetirementStore:
-    """Retirements in progress. Every write names the version that it replaces."""
+    """Retirements in progress. All writes are compare-and-set."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes

@@ -34,13 +34,14 @@ class Reader(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return the time (monotonic seconds) at which the oldest outstanding response was due; infinity if
-        none is outstanding."""
+        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
         ...
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the limit that the socket buffers set to the rate of reading from a distant broker; None if
-        they are not the limit."""
+        """Return the limit of the read rate from a distant broker, or None.
+
+        The limit follows from the broker's socket buffers.
+        """
         ...
 
 
@@ -59,13 +60,14 @@ class Writer(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return the time (monotonic seconds) at which the oldest outstanding response was due; infinity if
-        none is outstanding."""
+        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
         ...
 
     def window_limit(self, lane: L) -> WindowLimit | None:
-        """Return the limit that the socket buffers set to the rate at which the lane is written to a distant
-        broker; None if they are not the limit."""
+        """Return the limit of the write rate to a distant broker, or None.
+
+        The limit follows from the broker's socket buffers.
+        """
         ...
 
     def detach(self, lane: L) -> None:

@@ -1,4 +1,4 @@
-"""Ownership of a lane's destination: its producer identity, which may be disputed, and its transactions."""
+"""Ownership of a lane's destination partition: its producer identity and its transactions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ class TransactionPhase(IntEnum):
 
 
 class TransactionState:
-    """State of an exactly-once lane's transactions.
-
-    `started_at`: start of the open transaction in monotonic seconds. `progress_sequence`: sequence of the
-    next record in the progress topic.
-    """
+    """State of an exactly-once lane's transactions. `started_at`: start of the open transaction in monotonic
+    seconds. `progress_sequence`: sequence of the next record in the progress topic."""
 
     __slots__ = (
         "floor",
@@ -72,10 +69,10 @@ class TransactionState:
 
 
 class DisputedIdentity(NamedTuple):
-    """Former producer id and epoch of an exactly-once lane; another owner may have the id now.
+    """Former producer id and epoch of an exactly-once lane.
 
-    `stored`: version of the progress that the lane last loaded or committed. `refusal`: error that the
-    destination returned for that identity.
+    Another owner may have the id now. `stored`: version of the progress that the lane last loaded or
+    committed. `refusal`: error that the destination returned for that identity.
     """
 
     former: FormerIdentity
@@ -85,7 +82,7 @@ class DisputedIdentity(NamedTuple):
     """Seconds for which the rejected transaction was open."""
 
     def lost(self) -> Fenced:
-        """Return the error for a lane whose producer id another owner has acquired."""
+        """Return the error for a lane whose producer id belongs to another owner now."""
         return Fenced(
             self.refusal or "another owner has taken its producer id",
             advice="run only one service, or one copy per state",
@@ -138,7 +135,7 @@ class LaneOwnership:
 
     @property
     def is_identifying(self) -> bool:
-        """Return whether the lane waits for a producer identity or other prerequisites of its first batch."""
+        """Return whether the lane waits for a producer identity or another condition of its first batch."""
         return self.claimed_at < inf
 
     @property
@@ -148,7 +145,7 @@ class LaneOwnership:
 
     @property
     def is_held(self) -> bool:
-        """Return whether new batches wait for the beginning or the end of a transaction."""
+        """Return whether new batches wait until a transaction begins or ends."""
         return self.transaction is not None and self.transaction.phase is not TransactionPhase.OPEN
 
     @property
@@ -167,5 +164,5 @@ class LaneOwnership:
 
 
 def identity_name(key: LaneKey) -> str:
-    """Return the transactional id of a lane; the next owner uses it to fence the former one."""
+    """Return the transactional id of a lane; the next owner uses it to fence the former owner."""
     return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

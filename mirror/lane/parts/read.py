@@ -1,4 +1,4 @@
-"""Reading of a lane: its position, the ends of the source log, and its place and size in fetch requests."""
+"""Reads a lane's partition: position, ends of the source log, and fetch sizes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from mirror.model.movement.excuses import ExcusedLane
 from mirror.protocol.fetch_session import Place
 
 _FORGETTING: Final = 16
-"""Decay of the remembered batch size: each response without a larger batch reduces it by this fraction."""
+"""Fraction by which a response without a larger batch reduces the remembered batch size."""
 _DEVIATIONS: Final = 4
 """Factor of RFC 6298."""
 _MOST_ROOM: Final = 16
-"""The extra room of a request is at most the batch size divided by this number."""
+"""Divisor: the extra room of a request is at most the batch size divided by this number."""
 
 
 class FetchSize:
-    """Size of a lane's requests in bytes.
-
-    `most`: maximum size of a request, unless a batch is larger. `batch`: size of the largest recent or
-    expected batch, 0 if unknown. `spread`: mean deviation of batch sizes, by the method of RFC 6298.
-    """
+    """Size of a lane's requests in bytes. `most`: maximum size of a request, unless a batch is larger.
+    `batch`: size of the largest recent or expected batch, 0 if unknown. `spread`: mean deviation of batch
+    sizes, by the method of RFC 6298."""
 
     __slots__ = ("batch", "most", "spread")
 
@@ -33,7 +31,7 @@ class FetchSize:
         self.batch = self.spread = 0
 
     def note_batch(self, size: int) -> None:
-        """Record the size of the largest batch of a response, or of a batch too large for the response."""
+        """Record the size of the largest batch of a response, or of a batch that did not fit."""
         self.spread += (abs(size - self.batch) - self.spread) // 4
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
@@ -43,14 +41,14 @@ class FetchSize:
         self.batch = min(tried * 2, max(most, tried))
 
     def of_share(self, share: int) -> int:
-        """Return the bytes to request: about `share`, the bytes of a response that are intended for this
-        lane, in whole batches. The size is at least one batch, and otherwise at most `most`.
+        """Return the number of bytes to request: about `share`, in whole batches.
 
-        A broker truncates its response at the requested size; a truncated batch is useless and is sent again.
-        The request therefore leaves room for a larger batch than the recent batches, depending on the
-        variation. The broker fills unused room with a part of the next batch. The number of batches is
-        rounded to the nearest integer. With a higher number, responses would be full before they contain
-        every partition, although a produce request takes one batch per partition.
+        `share`: bytes of a response that are intended for this lane. The size is at least one batch, and
+        otherwise at most `most`. A broker truncates its response at the requested size; a truncated batch is
+        useless and is sent again. The request therefore leaves room for a larger batch than the recent
+        batches, depending on the variation. The broker fills unused room with a part of the next batch. The
+        number of batches is rounded to the nearest integer. With a higher number, responses would be full
+        before they contain every partition, although a produce request takes one batch per partition.
         """
         most, batch = self.most, self.batch
         allowed = min(share, most)
@@ -128,7 +126,8 @@ class LaneRead:
 
     @property
     def readable_end(self) -> int:
-        """End of the readable records in the last response: with read_committed, the last stable offset."""
+        """End of the readable records in the last response. With read_committed, this is the last stable
+        offset."""
         return self.stable_offset if self.rules.read_committed else self.high_watermark
 
     @property
@@ -142,7 +141,7 @@ class LaneRead:
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Record the send time of a request that included the lane. `last_request`: number and time of the
+        """Record the time of a fetch request that included the lane. `last_request`: number and time of the
         channel's last request with a response. If that request included the lane's current position, the log
         had no further records at that time."""
         was_included = self.first_request <= last_request[0]

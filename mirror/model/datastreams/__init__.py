@@ -1,1 +1,1 @@
-"""Datastreams: definitions, policies, life cycle and pauses."""
+"""Datastreams: definitions, copy policies, status and pauses."""

@@ -10,7 +10,7 @@ from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
 LATENESS: Final = "headrace-audit-lateness"
-"""Metadata keys. The keys lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
 LONGEST_LATENESS_SECONDS: Final = 604_800
 
 
@@ -20,9 +20,10 @@ class AuditMode(StrEnum):
     OFF = "off"
     """Nothing."""
     COUNTS = "counts"
-    """Numbers of records by window, from the offsets of both logs and the offset map. Reads no records."""
+    """Record counts by event-time window, from the offsets of both logs and the offset map. No records are
+    read."""
     SAMPLED = "sampled"
-    """Like `counts`, and every record of 1 in 20 windows."""
+    """As `counts`, and also every record of 1 in 20 windows."""
     FULL = "full"
     """Every record."""
 
@@ -36,19 +37,19 @@ def read_audit_mode(label: str, value: object) -> AuditMode:
 
 
 def audit_mode_from(metadata: Mapping[str, str]) -> AuditMode:
-    """Return a datastream's mode. Raises InvalidRequest."""
+    """Return the audit mode of a datastream. Raises InvalidRequest."""
     found = metadata.get(AUDIT_MODE)
     return DEFAULT_AUDIT if found is None else read_audit_mode(f"metadata {AUDIT_MODE}", found)
 
 
 def read_lateness(label: str, value: str) -> object:
-    """Check a lateness in seconds. Raises InvalidRequest."""
+    """Validate a lateness in seconds. Raises InvalidRequest."""
     return bounds.digits(label, value, 1, LONGEST_LATENESS_SECONDS)
 
 
 def lateness_from(metadata: Mapping[str, str]) -> int | None:
-    """Return a datastream's lateness in seconds; None if the datastream uses the lateness in the settings.
-    Raises InvalidRequest."""
+    """Return the lateness of a datastream in seconds, or None for the value in the settings. Raises
+    InvalidRequest."""
     found = metadata.get(LATENESS)
     if found is None:
         return None

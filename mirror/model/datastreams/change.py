@@ -1,5 +1,7 @@
-"""Changes of a running datastream: which fields may change, and an error for each field that may not.
-Pure."""
+"""Changes of a running datastream. Pure.
+
+Determines which fields may change, and returns an error for each field that may not.
+"""
 
 from __future__ import annotations
 
@@ -61,28 +63,32 @@ _FIXED_METADATA: Final[Mapping[str, str]] = {
 }
 
 _LASTING: Final = (CREATED_MS, RESTART, START_POSITIONS)
-"""Metadata keys that keep their values if a change omits them."""
+"""Metadata keys whose values are kept if a change omits them."""
 
 
 class FieldProblems:
-    """Collects the errors of a request's fields, to report up to a hundred of them at once. `contradicts`:
-    some fields contradict one another."""
+    """Collects errors of request fields, to report up to a hundred of them at once.
+
+    `contradicts`: some fields contradict each other.
+    """
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, str]] = []
         self.contradicts = False
 
     def refuse(self, pointer: str, detail: str, advice: str = "") -> None:
-        """Record an error of a field. If the JSON pointer of the field is too long to show, record the error
-        for the parent object."""
+        """Record an error of a field.
+
+        If the JSON pointer of the field is too long, the error is recorded for its parent object.
+        """
         if len(pointer) > _LONGEST_POINTER:
             pointer = pointer[:_LONGEST_POINTER].rpartition("/")[0]
         if len(self._found) < _MOST_PROBLEMS:
             self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """Return the result of `make`. If `make` raises InvalidRequest, record the error for the field and
-        return `otherwise`."""
+        """Return the result of `make`. If the function raises InvalidRequest, record the error and return
+        `otherwise`."""
         try:
             return make()
         except InvalidRequest as error:
@@ -90,7 +96,7 @@ class FieldProblems:
             return otherwise
 
     def contradiction(self, pointers: Sequence[str], detail: str, advice: str = "") -> None:
-        """Record an error for each of several fields that contradict one another."""
+        """Record an error for each of several fields that contradict each other."""
         self.contradicts = True
         for pointer in pointers:
             self.refuse(pointer, detail, advice)
@@ -112,9 +118,11 @@ class FieldProblems:
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
-    """The definition that a request specifies. `fixed`: values of fields that cannot change, by JSON pointer;
-    None means that the request omits the field. `pointers`: JSON pointers of the typed fields in which the
-    request sets options, by the metadata key of the option."""
+    """Definition that a request specifies.
+
+    `fixed`: values of unchangeable fields by JSON pointer; None means that the request omits the field.
+    `pointers`: JSON pointer of each typed field that sets an option, by metadata key.
+    """
 
     selection: TopicSelection
     limits: TaskLimits
@@ -125,9 +133,11 @@ class WantedDefinition:
 
 
 def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Datastream:
-    """Return the changed definition; status and pauses are kept. `problems`: errors found so far.
+    """Return the changed definition. Status and pauses are kept.
 
-    Raises RefusedFields, which names every field that cannot be changed as requested.
+    `problems`: errors found so far.
+
+    Raises RefusedFields with every field that cannot be changed as requested.
     """
     before = {
         "/name": present.name,
@@ -167,8 +177,10 @@ def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProb
 def check_metadata(
     metadata: Mapping[str, str], problems: FieldProblems, pointers: Mapping[str, str] | None = None
 ) -> None:
-    """Record the errors of single keys, contradictions between two policy keys, and errors of the metadata as
-    a whole. `pointers` as in `WantedDefinition`."""
+    """Record errors of metadata: invalid keys, contradictions between two keys, and errors of the whole.
+
+    `pointers`: see `WantedDefinition`.
+    """
 
     def pointer(key: str) -> str:
         return (pointers or {}).get(key) or pointer_to(["metadata", key])
@@ -190,7 +202,7 @@ def check_metadata(
 
 
 def _is_possible(metadata: Mapping[str, str]) -> bool:
-    """Return True if the metadata is valid; otherwise raise InvalidRequest."""
+    """Return True if the metadata is valid, otherwise raise InvalidRequest."""
     checked_metadata(metadata)
     policy_from(metadata)
     return True
@@ -199,10 +211,12 @@ def _is_possible(metadata: Mapping[str, str]) -> bool:
 def joined_metadata(
     typed: Mapping[str, Any], metadata: Mapping[str, str], present: Mapping[str, str], problems: FieldProblems
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Merge the typed fields (`typed`, by metadata key) and the metadata keys of a request. Return the
-    metadata to store, and `pointers` as in `WantedDefinition`. A value that equals the stored value keeps the
-    stored spelling. Records a contradiction for each option that the request sets twice to different
-    values."""
+    """Merge the typed fields and the metadata keys of a request.
+
+    Returns the metadata to store, and `pointers` as in `WantedDefinition`. `typed`: typed fields by metadata
+    key. A value that equals the stored value keeps its stored spelling. A contradiction is recorded for each
+    option that the request sets to two different values.
+    """
     before, shown_as = typed_values(present), typed_values(without_secrets(present))
     found = kept_secrets(metadata, present)
     for key, value in typed.items():
@@ -230,8 +244,7 @@ def _means(key: str, text: str, value: object) -> bool:
 
 
 def described(datastream: Datastream) -> dict[str, Any]:
-    """Return the user-defined part of a datastream as the JSON-ready fields of /v1, without runtime state and
-    secrets."""
+    """Return the user-defined fields of a datastream as in /v1, without status and secrets."""
     selection, objective = datastream.selection, datastream.objective
     metadata = without_secrets(datastream.metadata)
     typed = typed_document(metadata)

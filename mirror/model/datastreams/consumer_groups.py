@@ -1,4 +1,4 @@
-"""Consumer groups whose committed offsets a datastream translates and commits at the destination."""
+"""Options for consumer groups whose committed offsets a datastream synchronises to the destination."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INCLUDE: Final = "headrace-groups"
 EXCLUDE: Final = "headrace-groups-exclude"
 INTERVAL: Final = "headrace-groups-interval"
 DIRECTION: Final = "headrace-groups-direction"
-"""Metadata keys. The keys lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
 FIELDS: Final = {
     INCLUDE: "include",
     EXCLUDE: "exclude",
@@ -31,19 +31,21 @@ LONGEST_EXPRESSION: Final = 4_096
 
 
 class GroupDirection(StrEnum):
-    """Directions in which the positions of a group follow."""
+    """Direction in which committed offsets are synchronised."""
 
     FORWARD = "forward"
     """From the source to the destination."""
     BOTH = "both"
-    """From the cluster at which the group reads to the other one."""
+    """From the cluster at which the group reads to the other cluster."""
 
 
 @dataclass(frozen=True)
 class FollowingGroups:
-    """Selection of the groups whose committed offsets are translated. `include` and `exclude` are regular
-    expressions that must match the whole name; `exclude` takes precedence. Without `include`, no group is
-    selected. Raises InvalidRequest for an invalid expression."""
+    """Selection of consumer groups to synchronise. Raises InvalidRequest for an invalid expression.
+
+    `include`, `exclude`: regular expressions that must match the whole name; `exclude` takes precedence.
+    Without `include`, no group is selected.
+    """
 
     include: str | None = None
     exclude: str | None = None
@@ -69,8 +71,10 @@ class FollowingGroups:
 
     @property
     def checkpoint_seconds(self) -> float:
-        """Seconds between checkpoints that the interval requires; 0 if the usual ones suffice. A position can
-        be translated only as far as the last checkpoint."""
+        """Maximum seconds between checkpoints for this interval; 0 if the usual interval suffices.
+
+        A position can be translated only up to the last checkpoint.
+        """
         seconds = self.interval_seconds / 2
         return seconds if self.is_on and seconds < _USUAL_CHECKPOINT_SECONDS else 0.0
 
@@ -84,7 +88,7 @@ NO_GROUPS: Final = FollowingGroups()
 
 
 def read_expression(label: str, value: str) -> object:
-    """Check a regular expression for names of groups. Raises InvalidRequest."""
+    """Validate a regular expression for group names. Raises InvalidRequest."""
     if not value:
         raise InvalidRequest(f"{label} is empty", advice="use .* for every group, or omit the key")
     bounds.text(label, value, LONGEST_EXPRESSION)
@@ -92,7 +96,7 @@ def read_expression(label: str, value: str) -> object:
 
 
 def read_interval(label: str, value: str) -> object:
-    """Check an interval in seconds. Raises InvalidRequest."""
+    """Validate an interval in seconds. Raises InvalidRequest."""
     return bounds.decimal(label, value, SHORTEST_SECONDS, LONGEST_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Identifies the call that created a datastream, to recognize retries of the call. Pure."""
+"""Recognises retries of the call that created a datastream. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from mirror.model import bounds
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Idempotency record of a creation. `key`: digest of the caller and its idempotency key; `wish`: digest
-    of the request. The digests are stored with the definition, so every instance can recognize a retry while
-    the datastream exists."""
+    """Idempotency record of a creation.
+
+    `key`: digest of the caller and its idempotency key. `wish`: digest of the request. Both are stored with
+    the definition, so that every instance can recognise a retry while the datastream exists.
+    """
 
     key: str
     wish: str
@@ -24,16 +26,16 @@ class Creation:
         bounds.line("the digest of a creation", self.wish)
 
     def has_key_of(self, other: Creation | None) -> bool:
-        """Return whether both datastreams were created by calls with the same key."""
+        """Return whether both datastreams were created with the same idempotency key."""
         return other is not None and other.key == self.key
 
 
 def creation_of(kind: str, key: str, document: object, principal: str) -> Creation:
-    """Build the idempotency record of a creation. Keys of different kinds or principals never collide, so no
-    caller can block the key of another.
+    """Create the idempotency record of a creation.
 
-    `kind`: kind of the client that issues the key. `document`: the request as a JSON-ready value, which must
-    be equal for equal requests. `principal`: the caller; empty without authentication.
+    `kind`: kind of client that issues the key. `document`: the request as a JSON value. `principal`: the
+    caller, empty without authentication. Keys of different kinds or principals never collide, so no caller
+    can block a key of another caller.
     """
     text = json.dumps(document, separators=(",", ":"), sort_keys=True)
     owner = [principal] if principal else []
@@ -41,7 +43,7 @@ def creation_of(kind: str, key: str, document: object, principal: str) -> Creati
 
 
 def reused(name: str) -> KeyReused:
-    """Return the error for a key that was already used to create this datastream with a different request."""
+    """Return the error for a key that was already used with a different request."""
     return KeyReused(
         f"this key was already used to create datastream {name} with a different request",
         advice="use a new key for each creation; reuse a key only to retry the same request",

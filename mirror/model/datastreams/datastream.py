@@ -45,7 +45,10 @@ _NAME_ADVICE: Final = (
 
 
 class DatastreamStatus(StrEnum):
-    """Life cycle as in Brooklin: the leader turns INITIALIZING into READY and removes DELETING."""
+    """Status of a datastream, as in Brooklin.
+
+    The leader changes INITIALIZING to READY, and removes datastreams in DELETING.
+    """
 
     INITIALIZING = "INITIALIZING"
     READY = "READY"
@@ -56,18 +59,17 @@ class DatastreamStatus(StrEnum):
 
     @property
     def is_halted(self) -> bool:
-        """True if the datastream is paused or stopped, or stopping."""
+        """True if the datastream is paused, stopping or stopped."""
         return self in {DatastreamStatus.PAUSED, DatastreamStatus.STOPPING, DatastreamStatus.STOPPED}
 
     @property
     def is_mirrored(self) -> bool:
-        """True if a datastream with this status copies its partitions."""
+        """True if a datastream with this status is copied."""
         return self is DatastreamStatus.READY
 
     @property
     def has_tasks(self) -> bool:
-        """True if the plan contains partitions of a datastream with this status, paused partitions
-        included."""
+        """True if a datastream with this status has tasks, even if its partitions are paused."""
         return self in {DatastreamStatus.READY, DatastreamStatus.PAUSED}
 
 
@@ -77,30 +79,29 @@ class StartPosition(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
     COMMITTED = "committed"
-    """The committed offset of the datastream's consumer group; if none is committed, the earliest record."""
+    """Committed offset of the datastream's consumer group, or the earliest record if none is committed."""
     COMMITTED_OR_LATEST = "committed-or-latest"
-    """The committed offset of the datastream's consumer group; if none is committed, the end of the log."""
+    """Committed offset of the datastream's consumer group, or the end of the log if none is committed."""
     EARLIEST_LOCAL = "earliest-local"
-    """The first record on the brokers' own disks (KIP-405); records that are only in remote storage are
-    skipped. Without tiered storage, the earliest record is the first on the brokers' disks."""
+    """First record on the local disks of the brokers (KIP-405). Records that are only in remote storage are
+    skipped. Without tiered storage, this is the earliest record."""
     TIMESTAMP = "timestamp"
-    """The first record whose timestamp is not before a given time; without a record at or after that time,
-    the end of the log."""
+    """First record with a timestamp at or after a given time, or the end of the log if there is none."""
 
     @property
     def is_committed(self) -> bool:
-        """True if copying starts at the committed offsets of the datastream's consumer group."""
+        """True if copying starts at committed offsets of the datastream's consumer group."""
         return self in {StartPosition.COMMITTED, StartPosition.COMMITTED_OR_LATEST}
 
     @property
     def is_latest(self) -> bool:
-        """True if copying starts at the end of a partition that has no committed offset."""
+        """True if a partition without a committed offset starts at the end of its log."""
         return self in {StartPosition.LATEST, StartPosition.COMMITTED_OR_LATEST}
 
 
 @dataclass(frozen=True)
 class LatencyObjective:
-    """Short form of the SLA: `percentile` of the records must arrive within `milliseconds`. See
+    """Short form of an objective: `percentile` of the records must arrive within `milliseconds`. See
     `Objective`."""
 
     milliseconds: int
@@ -114,9 +115,11 @@ class LatencyObjective:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
-    """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including partitions
-    that are added later. The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed.
-    `requested_by`: empty if the request does not name the requester."""
+    """Pause of partitions of one topic.
+
+    `numbers`: paused partitions; None for all, including partitions that are added later. `until_ms`: end of
+    the pause (epoch ms), None until resumed. `requested_by`: empty if unknown.
+    """
 
     numbers: frozenset[int] | None
     reason: str
@@ -136,8 +139,11 @@ class PartitionPause:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Pause, stop or deletion of a whole datastream: its reason, its start (epoch ms), and the requester, if
-    named. `until_ms`: time at which a pause expires (epoch ms); None means until resumed."""
+    """Pause, stop or deletion of a whole datastream.
+
+    Contains its reason, its start (epoch ms) and the requester. `until_ms`: end of a pause (epoch ms), None
+    until resumed.
+    """
 
     reason: str
     since_ms: int
@@ -159,7 +165,7 @@ def _check_cause(
 
 
 def check_name(value: object, role: str = "a datastream") -> None:
-    """Raise InvalidRequest for a name that cannot be a node or part of a consumer group id."""
+    """Raise InvalidRequest for a name that cannot be part of a node path or a consumer group id."""
     try:
         name = bounds.line("the name", value)
     except InvalidRequest as error:
@@ -172,14 +178,14 @@ def check_name(value: object, role: str = "a datastream") -> None:
 
 @dataclass(frozen=True)
 class Datastream:
-    """The definition of a datastream, with its state. `metadata` keeps every key given at creation, including
-    unknown keys. `pauses`: by topic. `halt`: pause or stop of the whole datastream, if a reason was given.
-    `start_ms`: start time for the start position `timestamp`, otherwise None. `creation`: idempotency record
-    of the call that created the datastream, if any. `resumptions`: last finished pause by topic, or under
-    `WHOLE`.
+    """Definition and status of a datastream.
 
-    Raises InvalidRequest, which names the first field rejected by `mirror.model.bounds`, `clusters`,
-    `metadata`, `policy` or `topics`.
+    `metadata`: all keys of the creation, including unknown keys. `pauses`: pauses by topic. `halt`: pause or
+    stop of the whole datastream, if it has a reason. `start_ms`: start time for the start position
+    `timestamp`, otherwise None. `creation`: idempotency record of the call that created the datastream, if
+    any. `resumptions`: last finished pause of each topic, or of the datastream under the key `WHOLE`.
+
+    Raises InvalidRequest with the first invalid field.
     """
 
     name: DatastreamName
@@ -227,7 +233,7 @@ class Datastream:
             checked_topic("a paused topic", topic)
 
     def _select_canary(self) -> None:
-        """Add the canary topic to the selection, or remove it after the option was switched off."""
+        """Add the canary topic to the selection, or remove it if the option is off."""
         topic = canary_topic(self.name) if is_on(self.metadata, CANARY) else ""
         if self.selection.canary != topic:
             object.__setattr__(self, "selection", replace(self.selection, canary=topic))
@@ -239,12 +245,12 @@ class Datastream:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Objectives in the metadata, without `objective`."""
+        """Additional objectives in the metadata."""
         return objectives_from(self.metadata)
 
     @cached_property
     def placement(self) -> PlacementKnobs:
-        """Placement choices of this datastream."""
+        """Placement options of this datastream."""
         return knobs_from(self.metadata)
 
     @cached_property
@@ -254,23 +260,23 @@ class Datastream:
 
     @property
     def monitor_mode(self) -> Mode | None:
-        """Reaction of the monitor to a breach; None for the monitor's default."""
+        """Reaction of the monitor to a breach, or None for the monitor's default."""
         return mode_from(self.metadata)
 
     @property
     def audit_mode(self) -> AuditMode:
-        """Extent of the continuous audit."""
+        """Mode of the continuous audit."""
         return audit_mode_from(self.metadata)
 
     @property
     def audit_lateness_seconds(self) -> int | None:
-        """Longest time from a record's timestamp to its arrival at the source; None if the datastream uses
-        the value in the settings."""
+        """Maximum seconds from a record's timestamp to its arrival at the source, or None for the value in
+        the settings."""
         return lateness_from(self.metadata)
 
     @cached_property
     def following_groups(self) -> FollowingGroups:
-        """Consumer groups whose committed offsets are translated and committed at the destination."""
+        """Consumer groups whose committed offsets are synchronised to the destination."""
         return groups_from(self.metadata)
 
     @cached_property
@@ -279,8 +285,10 @@ class Datastream:
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Return whether a pause of the topic includes the partition. Ignores a pause of the whole
-        datastream."""
+        """Return whether a pause of its topic includes the partition.
+
+        Pauses of the whole datastream are ignored.
+        """
         pause = self.pauses.get(partition.topic)
         return pause is not None and pause.covers(partition.partition)
 
@@ -291,7 +299,7 @@ class Datastream:
 
     @property
     def shares_destination(self) -> bool:
-        """True if the datastream shares its destination topics with other datastreams that also set this
+        """True if the datastream shares its destination topics with other datastreams that set this
         option."""
         return is_on(self.metadata, SHARED_DESTINATION)
 
@@ -307,22 +315,23 @@ class Datastream:
 
     @property
     def adopts(self) -> bool | None:
-        """Permission to write to destination topics that are older than the datastream; None if not
-        configured. The permission to add partitions to these topics (`grows_existing`) includes the
-        permission to write."""
+        """True if the datastream may write to older destination topics; None if not configured.
+
+        `grows_existing`, the permission to add partitions to these topics, includes this permission.
+        """
         if ADOPT_EXISTING in self.metadata:
             return is_on(self.metadata, ADOPT_EXISTING)
         return True if self.grows_existing else None
 
     @property
     def expires_ms(self) -> int | None:
-        """Expiry time of the datastream (epoch ms); None means never. Set by Brooklin's metadata keys."""
+        """Time at which the datastream expires (epoch ms), None for never. Set by metadata keys of
+        Brooklin."""
         if self.created_ms is None or TTL_MS not in self.metadata:
             return None
         return self.created_ms + int(self.metadata[TTL_MS])
 
     @property
     def consumer_group(self) -> str:
-        """Consumer group at the source to which the datastream commits its positions. The name of the group
-        follows Brooklin's rule."""
+        """Consumer group at the source under which the datastream commits its positions, as in Brooklin."""
         return self.metadata.get(GROUP_ID) or self.name

@@ -1,4 +1,4 @@
-"""Specifications of lanes, which instances assign, and events of lanes, which engines report."""
+"""Specs of lanes, which instances assign, and events of lanes, which engines report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mirror.model.topics import TopicPartition
 SILENT_WORKER: Final = "its worker process does not respond; it is killed and replaced if this lasts"
 """Reason shown for a lane whose worker process does not respond."""
 NO_WORKER: Final = "no worker process is available"
-"""First words of the reason shown for a lane that waits for a worker process."""
+"""Start of the reason of a lane that waits for a worker process."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaneKey:
-    """Identity of a lane: one source partition of one group of datastreams."""
+    """Identity of a lane: a group of datastreams and a source partition."""
 
     group: GroupName
     partition: TopicPartition
@@ -28,15 +28,15 @@ class LaneKey:
 
 @dataclass(frozen=True, slots=True)
 class LaneSpec:
-    """Everything an engine needs to copy one partition.
+    """Spec of a lane: everything that an engine needs to copy one partition.
 
-    `start` applies only if the partition has no checkpoint; `start_ms` then selects the first record that is
-    not older (epoch milliseconds). `end_offset`: the lane copies only records below this offset.
-    `consumer_group`: group to which the lane commits its position at the source, for standard tools; empty
-    for none. `source_id`, `destination_id`: required ids of the clusters; empty if any id is accepted.
-    `restart_ms`: progress stored before this time is ignored. `excuse`: records that do not count against an
-    objective. `start_offset`: overrides `start`. `checkpoint_seconds`: longest time between two checkpoints
-    of the lane while it advances; 0 if that of the instance applies.
+    `start`: start position of a partition without a checkpoint. `start_ms`: start time (epoch ms) for the
+    start position `timestamp`. `start_offset`: overrides `start`. `end_offset`: only records below this
+    offset are copied. `consumer_group`: group under which the lane commits its position at the source, for
+    standard tools; empty for none. `source_id`, `destination_id`: required ids of the clusters; empty to
+    accept any id. `restart_ms`: progress that was stored before this time is ignored. `excuse`: records that
+    do not count against an objective. `checkpoint_seconds`: maximum time between two checkpoints; 0 for the
+    interval of the instance.
     """
 
     key: LaneKey
@@ -59,7 +59,7 @@ class LaneSpec:
 
 @dataclass(frozen=True, slots=True)
 class LaneStarted:
-    """The lane copies, starting at `position` (source offset)."""
+    """The lane copies from `position` (source offset)."""
 
     key: LaneKey
     position: int
@@ -74,7 +74,7 @@ class LaneStopped:
 
 
 class PauseCause(StrEnum):
-    """Reason that a lane is not copying."""
+    """Cause of a pause that the lane itself started."""
 
     SOURCE_AWAY = "source away"
     """The source cluster does not respond in time, or keeps returning the same error."""
@@ -96,8 +96,10 @@ class PauseCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LanePaused:
-    """The lane paused itself; other lanes continue. `reason` names the cluster, topic, partition and offset
-    if they are relevant."""
+    """The lane has paused itself. Other lanes continue.
+
+    `reason`: contains the cluster, topic, partition and offset if they are relevant.
+    """
 
     key: LaneKey
     reason: str
@@ -106,13 +108,13 @@ class LanePaused:
 
 @dataclass(frozen=True, slots=True)
 class LaneResumed:
-    """The lane copies again after it had paused itself."""
+    """The lane copies again after it has paused itself."""
 
     key: LaneKey
 
 
 class QuotaOwner(StrEnum):
-    """Level at which the quota that throttles a lane is set."""
+    """Level at which a quota is set."""
 
     TASK = "task"
     DATASTREAM = "datastream"
@@ -123,8 +125,11 @@ class QuotaOwner(StrEnum):
 
 
 class QuotaHold(NamedTuple):
-    """A quota that throttles a lane. `share`: share of the time in which the lane is throttled; `broker`: id
-    of the throttling broker for a quota of brokers."""
+    """A quota that throttles a lane.
+
+    `share`: share of the time for which the lane is throttled. `broker`: id of the broker for a quota of the
+    brokers.
+    """
 
     owner: QuotaOwner
     share: float
@@ -132,9 +137,11 @@ class QuotaHold(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Seconds by which responses to a lane's oldest requests are overdue; None if no response is overdue.
-    `produce_seconds` includes the requests that must precede the first produce request. The time for which a
-    fetch may wait for records, and the delay caused by a broker's quota, do not count."""
+    """Seconds by which the responses to a lane's oldest requests are overdue; None if no response is overdue.
+
+    `produce_seconds` includes the requests that precede the first produce request. The time for which a fetch
+    may wait for records, and throttling by the broker, do not count.
+    """
 
     fetch_seconds: float | None = None
     produce_seconds: float | None = None
@@ -144,8 +151,11 @@ ANSWERED: Final = Unanswered()
 
 
 class WindowLimit(NamedTuple):
-    """Limit of the rate to or from a distant broker: because of the socket buffers, each connection carries
-    at most `window_bytes` in a round trip. `connections`: number of additional connections in use."""
+    """Limit of the rate to or from a distant broker.
+
+    Because of socket buffers, each connection carries at most `window_bytes` per round trip. `connections`:
+    number of additional connections in use.
+    """
 
     broker: int
     window_bytes: int
@@ -155,8 +165,8 @@ class WindowLimit(NamedTuple):
 
 
 class LaneWindows(NamedTuple):
-    """Limits that the brokers' socket buffers set to the rate of a lane; None if they are not the limit, or
-    if unknown."""
+    """Limits that socket buffers of brokers set to the rate of a lane; None if they do not limit it, or if
+    unknown."""
 
     source: WindowLimit | None = None
     destination: WindowLimit | None = None
@@ -167,8 +177,11 @@ NO_WINDOWS: Final = LaneWindows()
 
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
-    """The lane is throttled by a configured quota. `reason` names the quota, and is empty once no quota
-    throttles the lane. `hold`: the quota, and the share of the time in which it throttles the lane."""
+    """A configured quota throttles the lane, or no longer does.
+
+    `reason`: contains the quota, empty if the lane is no longer throttled. `hold`: the quota and the share of
+    throttled time.
+    """
 
     key: LaneKey
     reason: str

@@ -1,4 +1,4 @@
-"""States of a datastream and the legal transitions between them (Brooklin's rules). Pure."""
+"""Statuses of a datastream and the permitted transitions, as in Brooklin. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ TRANSITIONS: Final = {
     "settle": ({_S.STOPPING}, _S.STOPPED),
     "delete": (set(_S) - {_S.DELETING}, _S.DELETING),
 }
-"""Actions, the states that allow them, and the resulting state."""
+"""Actions, the statuses in which they are permitted, and the resulting status."""
 _ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
-"""Actions that have no effect because they were already taken."""
+"""Actions that have no effect in this status, because they were already performed."""
 
 
 def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
-    """Return the status after the action. Raises IllegalTransition, which names the action and the current
-    status."""
+    """Return the status after an action. Raises IllegalTransition."""
     if (action, datastream.status) in _ALREADY:
         return datastream.status
     allowed, target = TRANSITIONS[action]
@@ -38,7 +37,7 @@ def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
 
 
 def activated(datastream: Datastream) -> Datastream:
-    """Return the datastream as activated by the leader: INITIALIZING becomes READY."""
+    """Return the datastream with the status READY if it was INITIALIZING."""
     if datastream.status is not DatastreamStatus.INITIALIZING:
         return datastream
     return replace(datastream, status=next_status(datastream, "activate"))

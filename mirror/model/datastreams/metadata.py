@@ -1,4 +1,4 @@
-"""A datastream's metadata: known keys and validation of their values.
+"""Metadata of a datastream: known keys, and validation of their values.
 
 Unknown keys are kept unchanged for other tools; only their size and characters are checked. Unknown keys with
 the reserved prefix `headrace.` are rejected; see `mirror.model.datastreams.policy`.
@@ -28,17 +28,20 @@ GROUP_ID: Final = "group.id"
 CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
 RESTART: Final = "system.restart"
-"""Value: time of the last restart (epoch ms), and the start position, which is a word or a timestamp (epoch
-ms)."""
+"""Metadata key of the last restart.
+
+The value of the key contains the time (epoch ms), and the start position, which is a word or a timestamp
+(epoch ms).
+"""
 BROKERS: Final = "system.destination.KafkaBrokers"
 MANAGED: Final = "system.IsConnectorManagedDestination"
 UUID: Final = "datastreamUUID"
-"""Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
+"""Idempotency key that Brooklin's client generates for each creation and repeats in retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Start positions allowed for a restart. A restart at any other start position would skip records."""
+"""Start positions that a restart may use. Any other would skip records."""
 _LARGEST_BYTES: Final = 100_000
-"""Maximum total size of keys and values in bytes of UTF-8; JSON escapes can make them six times as large."""
+"""Maximum total size of keys and values in bytes of UTF-8. JSON escapes can multiply it by six."""
 _MOST_KEYS: Final = 1_000
 
 
@@ -83,7 +86,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def checked_metadata(value: object) -> Mapping[str, str]:
-    """Validate metadata. Raises InvalidRequest, whose message names the invalid key."""
+    """Validate metadata. Raises InvalidRequest with the invalid key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
         raise InvalidRequest(

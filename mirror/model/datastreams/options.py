@@ -1,5 +1,6 @@
-"""Options of a datastream: one table defines their fields in /v1, their metadata keys and their command-line
-options.
+"""Options of a datastream.
+
+One table defines the fields in /v1, the metadata keys and the command-line options.
 
 `typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
 builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
@@ -45,11 +46,11 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES,
 class DatastreamOption:
     """An option of a datastream.
 
-    `place`: path of the option's field in a document of /v1. `kind`: type of the option's value. `text`:
-    description in the OpenAPI document. `help`, `flag`: description and name on the command line, if they
-    differ (the name has underscores). `key`: metadata key that stores the option; empty if a field of the
-    definition stores it. `default`: None if the settings provide the default or there is none. `least`,
-    `most`, `pattern`: bounds of the value. `word`: text that is allowed in place of a number.
+    `place`: path of the field in a /v1 document. `kind`: type of the value. `text`: description in the
+    OpenAPI document. `help`, `flag`: description and name on the command line, if different (with
+    underscores). `key`: metadata key that stores the option; empty if a field of the definition stores it.
+    `default`: None if there is none, or if the settings provide it. `least`, `most`, `pattern`: bounds of the
+    value. `word`: text that is permitted instead of a number.
     """
 
     place: tuple[str, ...]
@@ -268,16 +269,17 @@ OPTIONS: Final = (
     DatastreamOption(
         ("groups", "include"),
         str,
-        "Consumer groups whose positions follow to the destination: a regular expression that must match the"
+        "Consumer groups whose committed offsets are copied: a regular expression that must match the"
         " whole name. Null: none.",
-        "Regular expression of groups that follow.",
+        "Groups whose offsets are copied (regex).",
         flag="groups",
         key=consumer_groups.INCLUDE,
     ),
     DatastreamOption(
         ("groups", "exclude"),
         str,
-        "Consumer groups that do not follow: a regular expression that must match the whole name.",
+        "Consumer groups whose committed offsets are not copied: a regular expression that must match the"
+        " whole name.",
         "Regular expression of groups to exclude.",
         flag="exclude_groups",
         key=consumer_groups.EXCLUDE,
@@ -287,7 +289,7 @@ OPTIONS: Final = (
         float,
         "Time between two synchronisations of the groups. Below 4, the lanes of the datastream store a"
         " checkpoint twice in this time.",
-        "Seconds between updates of positions.",
+        "Seconds between copies of committed offsets.",
         flag="groups_interval",
         key=consumer_groups.INTERVAL,
         default=consumer_groups.DEFAULT_SECONDS,
@@ -297,15 +299,15 @@ OPTIONS: Final = (
     DatastreamOption(
         ("groups", "direction"),
         consumer_groups.GroupDirection,
-        "Direction in which positions follow: to the destination only, or to the cluster at which the group"
-        " does not read.",
-        "Direction in which positions follow.",
+        "Direction in which committed offsets are copied: to the destination only, or to the cluster at which"
+        " the group does not read.",
+        "Direction in which offsets are copied.",
         flag="groups_direction",
         key=consumer_groups.DIRECTION,
         default=consumer_groups.GroupDirection.FORWARD,
     ),
 )
-"""All options except topics, clusters, start and objectives, whose fields are defined separately."""
+"""All options except topics, clusters, start and objectives."""
 
 
 _NAMING: Final = "names of destination topics cannot change: earlier records are stored under them"
@@ -325,6 +327,5 @@ change."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:
-    """Yield the options whose fields are in the object `group` of a /v1 document, or the option whose field
-    is `group`."""
+    """Yield the options in the object `group` of a /v1 document, or the option whose field is `group`."""
     return (option for option in OPTIONS if option.place[0] == group)

@@ -1,4 +1,4 @@
-"""Pausing and resuming partitions of a datastream by topic, and expiry of pauses. Pure."""
+"""Pauses and resumes partitions of a datastream, and ends expired pauses. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """Return the pauses after the partitions `more` have been paused. A topic has one pause, so its
-    partitions that were already paused get the new reason. If the request does not name all of these
-    partitions, the later of the two expiry times applies, so that no partition resumes earlier than
-    requested."""
+    """Return the pauses after more partitions were paused.
+
+    A topic has one pause, so partitions that were already paused get the new reason. If the request omits
+    some of them, the later of the two expiry times applies, so that no partition resumes too early.
+    """
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)
@@ -44,13 +45,15 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
 
 
 def later_end(first: int | None, second: int | None) -> int | None:
-    """Return the later expiry of two pauses; None means never."""
+    """Return the later end of two pauses. None means until resumed."""
     return None if first is None or second is None else max(first, second)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """Return the pauses after the partitions `fewer` have been resumed. Partitions that are not paused are
-    ignored. Raises InvalidRequest."""
+    """Return the pauses after some partitions were resumed. Raises InvalidRequest.
+
+    Partitions that are not paused are ignored.
+    """
     pauses = dict(present)
     for topic, numbers in fewer.items():
         before = pauses.get(topic)
@@ -70,8 +73,10 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
 
 
 def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Datastream:
-    """Return `after` with a resumption for each pause of `before` that `after` no longer has. Records
-    produced during such a pause do not count against an objective."""
+    """Return `after` with a resumption for each pause that it no longer has.
+
+    Records that were produced during such a pause do not count against an objective.
+    """
     found = after.resumptions
     if before.status.is_halted and after.status.is_mirrored and before.halt is not None:
         found = with_resumption(found, WHOLE, None, before.halt.since_ms, now_ms)
@@ -87,7 +92,7 @@ def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Da
 
 @dataclass(frozen=True, slots=True)
 class EndedPauses:
-    """A datastream without its expired pauses, and a sentence that names these pauses."""
+    """A datastream without its expired pauses, and a sentence that lists these pauses."""
 
     datastream: Datastream
     sentence: str
@@ -129,8 +134,10 @@ def _numbers(numbers: frozenset[int] | None) -> str:
 
 
 def moment_text(moment_ms: int) -> str:
-    """Format a timestamp (epoch ms) as ISO 8601 in UTC, without fractions of a second. A timestamp after the
-    year 9999 is formatted as a number."""
+    """Format a timestamp (epoch ms) as ISO 8601 in UTC, without fractions of a second.
+
+    A timestamp after the year 9999 is formatted as a number.
+    """
     try:
         return datetime.fromtimestamp(moment_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):

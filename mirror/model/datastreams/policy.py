@@ -1,5 +1,4 @@
-"""Copy policy of a datastream: delivery guarantee, isolation, and reactions to data loss and rejected
-records."""
+"""Copy policy of a datastream: delivery guarantee, isolation, and reactions to data loss and rejections."""
 
 from __future__ import annotations
 
@@ -16,12 +15,11 @@ from mirror.wording import counted
 PREFIX: Final = "headrace."
 """Prefix of the metadata keys that set the copy policy."""
 SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
-"""Set to `true` in the metadata of all datastreams that share a destination topic on purpose."""
+"""Must be `true` for all datastreams that share a destination topic intentionally."""
 GROW_EXISTING: Final = f"{PREFIX}grow-existing"
 """If `true`, partitions may be added to destination topics that are older than the datastream."""
 ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
-"""If `true`, the datastream writes to existing destination topics that are older than itself; if `false`, it
-never does."""
+"""If `true`, the datastream may write to destination topics that are older than itself; if `false`, never."""
 CANARY: Final = f"{PREFIX}canary"
 """If `true`, the monitor writes one record a second to a topic that the datastream copies."""
 EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
@@ -43,9 +41,12 @@ CARRIED_SETTINGS: Final = frozenset(
         "segment.ms",
     }
 )
-"""Topic settings that are copied when a destination topic is created. Settings that depend on the cluster
-(replicas, throttles, min.insync.replicas) are not copied. `compression.type` and `message.timestamp.type` are
-set to fixed values (see `FORCED_SETTINGS`), so that batches arrive unchanged."""
+"""Topic settings that are copied to new destination topics.
+
+Settings that depend on the cluster (replicas, throttles, min.insync.replicas) are not copied.
+`compression.type` and `message.timestamp.type` have fixed values (see `FORCED_SETTINGS`), so that batches
+arrive unchanged.
+"""
 
 KEEPING_SETTINGS: Final = frozenset(
     {
@@ -57,8 +58,10 @@ KEEPING_SETTINGS: Final = frozenset(
         "retention.ms",
     }
 )
-"""Copied settings that control which records a topic accepts and retains. For settings that the topic does
-not set, the source cluster's defaults are copied where they differ from the destination's."""
+"""Copied settings that control which records a topic accepts and retains.
+
+If the source topic inherits a broker default, the default is copied if that of the destination differs.
+"""
 
 FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
@@ -66,24 +69,26 @@ LARGEST_RATE: Final = 10**15
 """Maximum quota in bytes per second: a petabyte."""
 _MOST_TRANSFORMS: Final = 50
 _MOST_TRANSFORM_BYTES: Final = 32 * 1024
-"""Maximum size of all transforms of a datastream as JSON; the specification of every lane that is sent to a
-worker contains all transforms."""
+"""Maximum size of all transforms of a datastream as JSON.
+
+The spec of every lane contains all transforms.
+"""
 
 
 class Guarantee(StrEnum):
     """Delivery guarantee when processes, brokers or networks fail (docs/data-plane/guarantees.md)."""
 
     AT_LEAST_ONCE = "at-least-once"
-    """No loss, order preserved; after a crash, records sent since the last checkpoint may be repeated."""
+    """No loss, and order is preserved. After a crash, records since the last checkpoint may be repeated."""
     EFFECTIVELY_ONCE = "effectively-once"
-    """Like at-least-once, but after a crash the lane compares the end of the destination log with the source,
-    so that no record is repeated."""
+    """As at-least-once, but no record is repeated: after a crash, the lane compares the end of the
+    destination log with the source."""
     EXACTLY_ONCE = "exactly-once"
     """Records and checkpoint in one transaction; consumers read committed data."""
 
 
 class Isolation(StrEnum):
-    """Isolation level: which source records are copied."""
+    """Isolation level of reads at the source."""
 
     READ_COMMITTED = "read-committed"
     """Records of aborted transactions are never copied; open transactions delay copying."""
@@ -92,16 +97,16 @@ class Isolation(StrEnum):
 
 
 class OnLoss(StrEnum):
-    """Reaction if the source has deleted records before they were copied, or its log was replaced."""
+    """Reaction if the source has deleted uncopied records, or its log was replaced."""
 
     HALT = "halt"
-    """Pause the partition and report the missing records; an operator decides."""
+    """Pause the partition and report the missing records, so that an operator can decide."""
     CONTINUE = "continue"
     """Record the missing offsets in the ledger, and continue after them."""
 
 
 class OnRejection(StrEnum):
-    """Reaction if the destination rejects a record (too large, no key, invalid timestamp)."""
+    """Reaction if the destination rejects a record, for example because it is too large."""
 
     PAUSE = "pause"
     """Pause the partition and retry later, because the destination's settings may change."""
@@ -115,8 +120,7 @@ class CopyPath(StrEnum):
     """Method of copying: whole batches, or single records."""
 
     AUTO = "auto"
-    """Copy whole batches without decompressing them where possible; merge small batches when they
-    accumulate."""
+    """Copy whole batches without decompression if possible. Merge small batches when they accumulate."""
     PASSTHROUGH = "passthrough"
     """Like auto, but never merge small batches."""
     RECORD = "record"
@@ -125,8 +129,11 @@ class CopyPath(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyPolicy:
-    """Copy policy of one datastream. `bytes_per_second`: quota of the datastream, 0 for none; `transforms`
-    are names of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
+    """Copy policy of one datastream. Raises InvalidRequest for contradictions.
+
+    `bytes_per_second`: quota of the datastream, 0 for none. `transforms`: names of plug-ins, applied in
+    order.
+    """
 
     guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
     isolation: Isolation = Isolation.READ_COMMITTED
@@ -156,17 +163,16 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     for name, kind in get_type_hints(CopyPolicy).items()
     if isinstance(kind, type) and issubclass(kind, StrEnum)
 }
-"""Enumerations of the policy, by their metadata key without the prefix `headrace.`."""
+"""Enumeration of each policy key, without the prefix `headrace.`."""
 _SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING, CANARY})
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
-    """Return the policy that a datastream's metadata contains. All clients, including Brooklin's, can set the
-    policy.
+    """Return the copy policy in the metadata of a datastream. Raises InvalidRequest.
 
     Keys: `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection` and `.path` with values of the enums
-    above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Also validates boolean
-    options that do not affect copying. Raises InvalidRequest.
+    above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Boolean options that do not
+    affect copying are validated, too.
     """
     fields: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -192,7 +198,7 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
 
 
 def is_on(metadata: Mapping[str, str], key: str) -> bool:
-    """Return whether a boolean option is `true`; a missing key means false. Raises InvalidRequest."""
+    """Return whether a boolean option is `true`. A missing key means false. Raises InvalidRequest."""
     value = metadata.get(key, "false")
     if value not in {"true", "false"}:
         raise InvalidRequest(f"metadata {key} cannot be {bounds.shown(value)}", advice="choose true or false")

@@ -1,5 +1,7 @@
-"""Detection of secrets in definitions, which the store stores in plain text. Secrets stored by older versions
-are redacted in all output."""
+"""Detects secrets in definitions, which the coordination store contains in plain text.
+
+Secrets that older versions have stored are redacted in all output.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,14 @@ _VALUES: Final = re.compile(
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 """Reference to a Kafka configuration provider: `${file:/run/secrets/kafka:password}`."""
 REDACTED: Final = "[redacted]"
-"""Placeholder shown in place of a stored secret. In a request, the placeholder stands for the stored
-value."""
+"""Placeholder for a stored secret. In a request, it stands for the stored value."""
 
 
 def holds_secret(key: str, value: str) -> bool:
-    """Return whether a metadata key or its value looks like a secret. The placeholder `REDACTED` counts as a
-    secret; an empty value and a reference to a secret do not."""
+    """Return whether a metadata key or its value looks like a secret.
+
+    The placeholder `REDACTED` counts as a secret. An empty value, and a reference to a secret, do not.
+    """
     if not value.strip() or _REFERENCE.fullmatch(value.strip()):
         return False
     if value == REDACTED:
@@ -36,12 +39,12 @@ def holds_secret(key: str, value: str) -> bool:
 
 
 def without_secrets(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata with its secrets redacted, for display, logs and comparisons."""
+    """Return the metadata with redacted secrets, for display, logs and comparisons."""
     return {key: REDACTED if holds_secret(key, value) else value for key, value in metadata.items()}
 
 
 def kept_secrets(given: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
-    """Return the given metadata with each placeholder replaced by the secret stored in `present`."""
+    """Return the metadata of a request, with placeholders replaced by the stored secrets."""
     return {
         key: present[key]
         if value == REDACTED and key in present and holds_secret(key, present[key])

@@ -1,4 +1,4 @@
-"""Explicit start offsets of partitions without a checkpoint, as a document and as text. Pure."""
+"""Explicit start offsets of partitions without a checkpoint. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from mirror.model.documents import parsed
 from mirror.model.topics import TopicPartition, checked_topic
 
 START_POSITIONS: Final = "headrace-start-positions"
-"""Metadata key of the start offsets. Brooklin uses a different key for start offsets. Imported definitions
-may contain Brooklin's key, which has no effect."""
+"""Metadata key of the start offsets.
+
+Brooklin's own key for start offsets, which imported definitions may contain, has no effect.
+"""
 EVERY_TOPIC: Final = "*"
 LARGEST_OFFSET: Final = 2**63 - 1
 _ADVICE: Final = 'write {"topic": {"partition": offset}}, with * for every topic'
@@ -23,8 +25,11 @@ _LONGEST: Final = 100_000
 
 @dataclass(frozen=True)
 class StartPositions:
-    """Start offsets of a datastream. `offsets`: by topic and partition number; the topic `*` applies to every
-    topic without an entry. A partition without an offset starts at the start position of the datastream."""
+    """Start offsets of a datastream.
+
+    `offsets`: offsets by topic and partition number. The topic `*` applies to every topic without an entry. A
+    partition without an offset starts at the start position of the datastream.
+    """
 
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
@@ -43,7 +48,7 @@ class StartPositions:
 
     @property
     def text(self) -> str:
-        """The positions as metadata value; `read_positions` parses the value."""
+        """Text form in the metadata, which `read_positions` parses."""
         return json.dumps(self.document, separators=(",", ":"))
 
 
@@ -63,8 +68,10 @@ def read_positions(label: str, value: object) -> StartPositions:
 
 
 def positions_of_document(label: str, value: object) -> StartPositions:
-    """Read start positions from a JSON document. A document without topics applies to every topic. Raises
-    InvalidRequest."""
+    """Read start offsets from a JSON document. Raises InvalidRequest.
+
+    A document without topics applies to every topic.
+    """
     document = bounds.mapping(label, value)
     if document and not any(isinstance(inner, Mapping) for inner in document.values()):
         document = {EVERY_TOPIC: document}
@@ -86,8 +93,7 @@ def _offsets(label: str, value: object) -> Mapping[int, int]:
 
 
 def positions_of_options(label: str, lines: Iterable[str]) -> StartPositions:
-    """Read start positions from command-line options of the form `TOPIC:PARTITION=OFFSET`. Raises
-    InvalidRequest."""
+    """Read start offsets from command-line options `TOPIC:PARTITION=OFFSET`. Raises InvalidRequest."""
     found: dict[str, dict[str, str]] = {}
     for line in lines:
         place, _, offset = line.rpartition("=")

@@ -1,4 +1,4 @@
-"""Start position of a datastream or a copy in the form that users write: a word, or a timestamp. Pure."""
+"""Start position in the form that users write: a word or a timestamp. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from mirror.model.datastreams.metadata import RESTART, RESTART_WORDS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_NUMBER: Final = 10**11
-"""Smallest number that is accepted as epoch milliseconds. Smaller numbers would be before April 1973; they
-are probably seconds."""
+"""Smallest number that counts as epoch milliseconds. Smaller numbers are probably seconds."""
 WORDS: Final = tuple(position.value for position in StartPosition if position is not StartPosition.TIMESTAMP)
 
 
 class Start(NamedTuple):
-    """A start position; `at_ms` is set (epoch milliseconds) only for `StartPosition.TIMESTAMP`."""
+    """A start position.
+
+    `at_ms`: start time (epoch ms), only for `StartPosition.TIMESTAMP`.
+    """
 
     position: StartPosition
     at_ms: int | None = None
 
     def __str__(self) -> str:
-        """Return the text that users write; a timestamp in ISO 8601."""
+        """Return the text form. A timestamp is in ISO 8601."""
         if self.at_ms is None:
             return self.position.value
         moment = _EPOCH + timedelta(milliseconds=self.at_ms)
@@ -34,15 +36,17 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The last restart of a datastream: lane progress stored before it is ignored. `at_ms`: time of the
-    restart (epoch milliseconds); 0 if the datastream was never restarted."""
+    """Last restart of a datastream. Progress that was stored before it is ignored.
+
+    `at_ms`: time of the restart (epoch ms), 0 if there was none.
+    """
 
     at_ms: int
     start: Start
 
 
 def restart_of(datastream: Datastream) -> Restart:
-    """Return the last restart; if there was none, time 0 and the start position of the datastream."""
+    """Return the last restart. If there was none, the time is 0 and the start is that of the datastream."""
     value = datastream.metadata.get(RESTART)
     if value is None:
         return Restart(0, Start(datastream.start, datastream.start_ms))
@@ -53,8 +57,10 @@ def restart_of(datastream: Datastream) -> Restart:
 
 
 def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
-    """Return the definition of the datastream restarted at `start`. Raises InvalidRequest for a start
-    position that depends on committed offsets or the end of the log."""
+    """Return the definition after a restart at `start`.
+
+    Raises InvalidRequest for a start that depends on committed offsets or the end of the log.
+    """
     found = read_start("the start", start, RESTART_WORDS)
     at_ms = max(now_ms, restart_of(datastream).at_ms + 1)
     where = found.position.value if found.at_ms is None else str(found.at_ms)
@@ -62,8 +68,7 @@ def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
 
 
 def read_start(label: str, value: object, words: Sequence[str] = WORDS) -> Start:
-    """Parse a start position: a word in `words`, a timestamp, or epoch milliseconds. Raises
-    InvalidRequest."""
+    """Parse a start position: a word, a timestamp, or epoch milliseconds. Raises InvalidRequest."""
     if isinstance(value, str) and value in words:
         return Start(StartPosition(value))
     if isinstance(value, str) and not (value.isascii() and value.isdecimal()):

@@ -1,6 +1,6 @@
-"""Options that are typed fields in /v1 and metadata keys in the stored definition. Pure.
+"""Converts options between typed fields of /v1 and stored metadata keys. Pure.
 
-The REST interface of Brooklin shows these options as metadata of the datastream.
+The REST interface of Brooklin shows the options as metadata.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, str]], StrEnum | int | None]
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the effective value of each option, JSON-ready, by metadata key; options that are not set have
-    their defaults. Raises InvalidRequest for invalid metadata."""
+    """Return the effective value of each option by metadata key. Raises InvalidRequest for invalid metadata.
+
+    Options that are not set have their defaults.
+    """
     policy = policy_from(metadata)
     return {
         OWNER: metadata.get(OWNER, ""),
@@ -64,7 +66,7 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: CopyPolicy) -> Any:
-    """Return the effective value of an option that has its own metadata key."""
+    """Return the effective value of an option with a metadata key of its own."""
     if option.kind is bool:
         is_unknown = option.key not in metadata and option.default is None
         return None if is_unknown else is_on(metadata, option.key)
@@ -84,8 +86,7 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
 
 
 def text_of(key: str, value: object) -> str:
-    """Return the stored text of a typed value. Raises InvalidRequest for an invalid objective, placement
-    option or start position."""
+    """Return the stored text of a typed value. Raises InvalidRequest."""
     if key == START_POSITIONS:
         return positions_of_document("start_positions", value).text
     if isinstance(value, bool):
@@ -103,7 +104,7 @@ def text_of(key: str, value: object) -> str:
 
 
 def is_unset(value: object) -> bool:
-    """Return whether a typed value is unset, so that no metadata key needs to be stored."""
+    """Return whether a typed value is unset, so that no metadata key is stored."""
     return (
         value is None
         or value == []
@@ -112,7 +113,7 @@ def is_unset(value: object) -> bool:
 
 
 def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the typed fields as a /v1 document. Raises like `typed_values`."""
+    """Return the typed fields as a /v1 document. Raises the errors of `typed_values`."""
     document: dict[str, Any] = {}
     for key, value in typed_values(metadata).items():
         *parents, field = PLACES[key]
@@ -129,8 +130,10 @@ def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the typed fields in a /v1 document, by metadata key. The value is None if the
-    field or an enclosing object is null."""
+    """Return the typed values in a /v1 document, by metadata key.
+
+    A value is None if the field or an enclosing object is null.
+    """
     found: dict[str, Any] = {}
     for key, place in PLACES.items():
         level: Any = document
@@ -147,6 +150,8 @@ def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pointer_of_key(key: str, metadata: Mapping[str, str]) -> str:
-    """Return the JSON pointer to an option in a request. `metadata`: the metadata keys that the request
-    contains."""
+    """Return the JSON pointer of an option in a request.
+
+    `metadata`: metadata keys of the request.
+    """
     return pointer_to(["metadata", key] if key in metadata or key not in PLACES else PLACES[key])

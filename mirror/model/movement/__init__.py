@@ -1,3 +1,5 @@
-"""History of a lane's position, which its instance keeps in bounded memory. Pure; imports only modules of
-`mirror`. Read `history.py`, then `loss.py`. `monitor/movement` derives the states of lanes from their
-histories."""
+"""History of the positions of a lane, in bounded memory. Pure.
+
+`monitor/movement` derives the states of lanes from it. Imports only modules of `mirror`. Start with
+`history.py`, then read `loss.py`.
+"""

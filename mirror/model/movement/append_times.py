@@ -1,15 +1,14 @@
-"""Estimated times at which records were appended to the source log, derived from fetch responses. Pure.
+"""Estimates when records were appended to the source log. Pure.
 
-Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
-was sent at time S, that its response arrived at time R, and that the response contains the end offset E.
-Then records from offset E on were appended after S, and records below E were appended before R (both by our
-clock). A timestamp before the bounds (the producer's clock is behind, or the record is older than its append)
-or after the bounds (the clock is ahead) is replaced by the bound.
+Record timestamps come from the clocks of producers, which may be wrong, or are event times. Fetch responses
+give bounds for the append time. If a request was sent at time S, and its response arrived at time R with the
+end offset E, then records from offset E on were appended after S, and records below E before R, both by our
+clock. A timestamp outside these bounds is replaced by the bound.
 
-The bounds are far apart while a lane is behind and does not fetch. If the producer's clock is ahead, the
-largest error that was measured while the bounds were close is subtracted from its timestamps. The result is
-at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
-look older.
+While a lane is behind and does not fetch, the bounds are far apart. If the clock of the producer is ahead,
+the largest error that was measured with close bounds is subtracted from its timestamps. The result is at most
+`NARROW_MS` later than the append. A clock that is behind needs no correction: it only makes records look
+older.
 """
 
 from __future__ import annotations
@@ -18,29 +17,30 @@ from math import inf
 from typing import Final, NamedTuple
 
 TOLERANCE_MS: Final = 1_000
-"""Maximum error of a clock that counts as correct."""
+"""Maximum clock error in ms that counts as correct."""
 NARROW_MS: Final = 2_000
-"""Maximum distance of the bounds for which a timestamp between them proves that the clock is correct."""
+"""Maximum distance of the bounds in ms at which a timestamp between them proves that the clock is correct."""
 HOLD_SECONDS: Final = 60.0
-"""Minimum validity of a learned clock error. The error expires after two consecutive periods of this length
-in which the lane is on time and no timestamp confirms the error."""
+"""Minimum validity of a learned clock error in seconds. The error expires after two consecutive periods of
+this length in which the lane is on time and no timestamp confirms the error."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum time between two stored end offsets (`_EndMark`); the latest may be closer to its predecessor."""
+"""Minimum seconds between two stored end offsets. The latest may be closer to the one before it."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
-"""Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
+"""Difference between wall clock and monotonic clock in ms that shows a changed clock or a suspended
+machine."""
 
 
 class AppendSpan(NamedTuple):
-    """Bounds of the append time of records, in epoch ms: later than `since_ms` (-1 if unknown), and not later
-    than `until_ms`."""
+    """Bounds of the append time of records: later than `since_ms` (-1 if unknown), not later than `until_ms`
+    (epoch ms)."""
 
     since_ms: int
     until_ms: int
 
     @property
     def is_narrow(self) -> bool:
-        """Return whether the bounds are close to each other."""
+        """True if the bounds are close to each other."""
         return self.since_ms >= 0 and self.until_ms - self.since_ms <= NARROW_MS
 
 
@@ -48,7 +48,8 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End offset of the log: records after it came after `requested_at`, others before `answered_at`."""
+    """End offset of the log. Later records were appended after `requested_at`, earlier records before
+    `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -59,7 +60,7 @@ class _EndMark:
 
 
 class AppendTimes:
-    """Bounds of append times for one lane, and the errors of its producers' clocks."""
+    """Bounds of append times for one lane, and the clock errors of its producers."""
 
     __slots__ = (
         "_ahead_next",
@@ -76,19 +77,19 @@ class AppendTimes:
         self._zero_ms = 0.0
         """Wall-clock time, in epoch ms, at which the monotonic clock was 0."""
         self.ahead_ms = self.behind_ms = 0
-        """Largest errors of clocks that are ahead (positive) and behind (negative); 0 if there are none."""
+        """Largest errors of clocks that are ahead (positive) and behind (negative), 0 if there are none."""
         self._ahead_next = self._behind_next = 0
-        """Largest errors in the current period of `HOLD_SECONDS`, which began at `_turned` (seconds)."""
+        """Largest errors in the current period of `HOLD_SECONDS`, which started at `_turned` (seconds)."""
         self._turned = -inf
 
     @property
     def offset_ms(self) -> int:
-        """Largest error of a clock: positive if ahead, negative if behind, 0 if all clocks are correct."""
+        """Largest clock error in ms: positive if ahead, negative if behind, 0 if all clocks are correct."""
         return self.ahead_ms if self.ahead_ms >= -self.behind_ms else self.behind_ms
 
     @property
     def is_off(self) -> bool:
-        """Return whether the clock of a producer is wrong."""
+        """True if the clock of a producer is wrong."""
         return self.ahead_ms > 0 or self.behind_ms < 0
 
     def quiet(self, requested_at: float) -> None:
@@ -97,13 +98,13 @@ class AppendTimes:
             self._marks[-1].requested_at = requested_at
 
     def record_end(self, end: int, requested_at: float, now: float, now_ms: int, kept: int) -> None:
-        """Record the end offset of the log, from a response received at `now` to a request sent at
-        `requested_at` (monotonic seconds). `now_ms`: the same time in epoch ms. `kept`: first offset for
-        which bounds are still needed.
+        """Record the end offset of the log from a response.
 
-        Ignores an end offset below the last end offset: a new leader may be behind, and after a truncation
-        the lane starts a new life. Drops all bounds after a jump of the wall clock, which may have been
-        before or after the request.
+        `requested_at`, `now`: times of the request and of the response (monotonic seconds). `now_ms`: `now`
+        in epoch ms. `kept`: first offset for which bounds are still needed.
+
+        An end offset below the last one is ignored, because a new leader may be behind. All bounds are
+        dropped after a jump of the wall clock.
         """
         marks, before_ms = self._marks, self._zero_ms
         self._zero_ms = now_ms - now * 1000
@@ -128,7 +129,7 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the end offset whose two neighbours are closest in time; keep the first and the last."""
+        """Drop the end offset whose two neighbours are closest in time. The first and the last are kept."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]
@@ -148,11 +149,8 @@ class AppendTimes:
         return AppendSpan(since_ms, int(self._zero_ms + marks[upto].answered_at * 1000))
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
-        """Return the estimated append time (epoch ms) of a record with this timestamp, within the bounds.
-
-        A negative timestamp (none), and a timestamp up to `TOLERANCE_MS` before the bounds, are returned
-        unchanged.
-        """
+        """Return the estimated append time of a record (epoch ms), within the bounds. A negative timestamp
+        (unknown), and a timestamp up to `TOLERANCE_MS` before the bounds, are returned unchanged."""
         since_ms, until_ms = span
         if timestamp < 0:
             return timestamp
@@ -163,8 +161,8 @@ class AppendTimes:
         return since_ms if timestamp < since_ms - TOLERANCE_MS else timestamp
 
     def learn(self, timestamp: int, span: AppendSpan, now: float) -> None:
-        """Update the clock errors from the newest timestamp of a batch and the bounds of its append time.
-        `now`: monotonic seconds."""
+        """Update the clock errors from a batch. `timestamp`: newest timestamp of the batch. `span`: bounds
+        of its append time. `now`: monotonic seconds."""
         if timestamp < 0:
             return
         if now - self._turned >= HOLD_SECONDS and span.is_narrow:  # wide bounds do not prove that it is right

@@ -1,9 +1,8 @@
-"""Clock skew of brokers relative to our clock, from the timestamps that they assign to records we write.
-Pure.
+"""Clock skew of brokers, measured with the timestamps that they assign to records. Pure.
 
-A broker with `message.timestamp.type=LogAppendTime` assigns the timestamp between our request and its
-acknowledgement. The skew is therefore the timestamp minus the midpoint of request and acknowledgement, with
-an error of at most half the time between them.
+With `message.timestamp.type=LogAppendTime`, a broker assigns the timestamp between the produce request and
+its acknowledgement. Therefore, the skew is the timestamp minus the midpoint of request and acknowledgement.
+The error of the skew is at most half the time between them.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _VALID_MS: Final = 300_000
-"""Time in ms for which a measurement is valid. A synchronized clock drifts by less than 0.1 s in this time; a
-clock that was set is detected."""
+"""Time in ms for which a measurement is valid. A synchronised clock drifts by less than 0.1 s in this
+time."""
 _STEP_MS: Final = 1
-"""Resolution of both clocks."""
+"""Resolution of both clocks in ms."""
 
 
 class ClockSkew(NamedTuple):
-    """Skew of a broker's clock: ahead of ours by `ahead_ms` (negative: behind), within `bound_ms`."""
+    """Skew of a broker's clock. `ahead_ms`: time by which it is ahead of our clock, negative if behind.
+    `bound_ms`: maximum error."""
 
     ahead_ms: float
     bound_ms: float
@@ -30,8 +30,8 @@ class ClockSkew(NamedTuple):
 
 
 def skew_of(sent_ms: int, stamped_ms: int, answered_ms: int) -> ClockSkew:
-    """Return the skew from one acknowledgement; `sent_ms` and `answered_ms` are by our clock, in epoch
-    milliseconds."""
+    """Return the skew from one acknowledgement. `sent_ms`, `answered_ms`: times of request and
+    acknowledgement by our clock (epoch ms)."""
     between_ms = max(answered_ms - sent_ms, 0)
     return ClockSkew(stamped_ms - sent_ms - between_ms / 2, between_ms / 2 + _STEP_MS)
 
@@ -43,7 +43,7 @@ class BrokerClocks:
         self._of_broker: dict[int, tuple[int, ClockSkew]] = {}
 
     def acknowledged(self, broker: int, sent_ms: int, stamped_ms: int, answered_ms: int) -> None:
-        """Record the timestamp of an acknowledged write. `stamped_ms` is negative if the broker returns none
+        """Record the timestamp of an acknowledged write. `stamped_ms`: negative if the broker returns none
         (topics with create time)."""
         if stamped_ms < 0:
             return
@@ -55,7 +55,6 @@ class BrokerClocks:
             self._of_broker[broker] = answered_ms, found
 
     def worst(self, now_ms: int) -> ClockSkew | None:
-        """Return the largest skew of any broker; None if no broker has assigned a timestamp for some
-        minutes."""
+        """Return the largest skew of any broker, or None without a valid measurement."""
         valid = [skew for at_ms, skew in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
         return max(valid, key=lambda skew: (skew.least_ms, abs(skew.ahead_ms)), default=None)

@@ -1,9 +1,8 @@
-"""Demand of a lane: rate of arrival at its source and its backlog, independent of its throughput. Pure.
+"""Demand of a lane: arrival rate at the source, and backlog. Pure.
 
-The copy rate equals the arrival rate only while a lane is on time. For a late lane, which is throttled or
-catching up, the arrival rate is the copy rate plus the growth rate of the backlog. The demand of an
-overloaded lane is therefore above its copy rate, and the demand of a lane that catches up is below its copy
-rate.
+The copy rate equals the arrival rate only while a lane is on time. For a late lane, the arrival rate is the
+copy rate plus the growth rate of the backlog. Therefore, the demand of an overloaded lane is above its copy
+rate, and the demand of a lane that catches up is below its copy rate.
 """
 
 from __future__ import annotations
@@ -16,8 +15,11 @@ _NONE: Final = (0.0, 0.0)
 
 
 class Demand(NamedTuple):
-    """`arriving`: bytes and messages per second that arrive at the source. `waiting`: bytes and messages of
-    the late backlog. `is_least`: `arriving` is a lower bound."""
+    """Demand of a lane.
+
+    `arriving`: bytes and messages per second that arrive at the source. `waiting`: bytes and messages of the
+    backlog. `is_least`: `arriving` is a lower bound.
+    """
 
     arriving: tuple[float, float]
     waiting: tuple[float, float] = _NONE
@@ -25,13 +27,14 @@ class Demand(NamedTuple):
 
 
 def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
-    """Return the demand of a running lane. `copied`: recent copy rate of the lane in bytes and messages per
-    second.
+    """Return the demand of a running lane.
 
-    Every waiting offset counts as one record of the mean copied size, so the backlog is overestimated if
-    compaction has removed records. The arrival rate of a late lane is unknown while the source does not
-    respond, before a record was copied, and before the end of the log was observed twice, at least
-    `LEAST_SECONDS` apart. While the arrival rate is unknown, the copy rate is returned as a lower bound.
+    `copied`: recent copy rate in bytes and messages per second.
+
+    The backlog is the number of uncopied offsets times the mean size of copied records. The backlog is too
+    high if compaction has removed records. The arrival rate of a late lane is unknown while the source does
+    not respond, before a record was copied, and before the end offset was read twice, at least
+    `LEAST_SECONDS` apart. In these cases, the copy rate is returned as a lower bound.
     """
     newest = history.newest
     if newest is None or history.unheard_since is not None:
@@ -52,8 +55,8 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """Return the new demand. If the measured arrival rate is only a lower bound, the result has at least the
-    previous arrival rate."""
+    """Return the new demand. If its arrival rate is only a lower bound, it is at least the previous arrival
+    rate."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

@@ -1,9 +1,8 @@
-"""Records that do not count against a latency objective, because they existed before the lane had to copy
-them.
+"""Records that do not count against a latency objective. Pure.
 
-If an operator pauses a datastream, or creates one for topics with records, the records existing at the start
-of the lane are late because of that decision. The lane copies in order, so newer records wait behind them.
-Pure.
+If an operator pauses a datastream, or creates one for topics with records, the existing records are late
+because of this decision. They do not count. Newer records wait behind them, because a lane copies in order,
+and do not count for a limited time.
 """
 
 from __future__ import annotations
@@ -15,20 +14,23 @@ from typing import Final, NamedTuple
 from mirror.model import bounds
 
 WHOLE: Final = "*"
-"""Key for a resumption of the whole datastream; other keys are topic names. No topic can have this name."""
+"""Key for a resumption of the whole datastream. Other keys are topic names."""
 CHAIN_MS: Final = 3_600_000
-"""Maximum time in ms from the end of a pause to the start of the next pause of the same topic for which both
-count as one pause (`Resumption.began_ms`)."""
+"""Maximum time in ms between the end of a pause and the start of the next, for which both count as one
+pause."""
 MOST_RESUMPTIONS: Final = 1_000
 _UNREAD_MS: Final = 2_000
-"""Records produced within this time before a pause are on time, but may still be at the source when the lane
+"""Time in ms before a pause: records that were produced in this time may still be uncopied when the lane
 stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The last finished pause of a topic or of the whole datastream, in epoch ms. `numbers`: partitions that
-    were paused; None means all. `began_ms`: end of the first of several pauses in quick succession."""
+    """The last finished pause of a topic or of the whole datastream, in epoch ms.
+
+    `numbers`: paused partitions, None for all. `began_ms`: end of the first of several pauses in quick
+    succession.
+    """
 
     numbers: frozenset[int] | None
     since_ms: int
@@ -45,9 +47,11 @@ class Resumption:
 
 
 class Excuse(NamedTuple):
-    """Records of a lane that do not count, by timestamp (epoch ms): before `before_ms`, and from `since_ms`
-    to before `until_ms`. From `patience_ms` on, for a limited time, the records that wait behind them do not
-    count either."""
+    """Records of a lane that do not count against an objective, by timestamp (epoch ms).
+
+    The excuse covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
+    From `patience_ms` on, the records that wait behind them do not count either, for a limited time.
+    """
 
     before_ms: int = 0
     since_ms: int = 0
@@ -56,13 +60,14 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that identifies the excuse. Later excuses of a lane have higher numbers; 0 means no
-        excuse."""
+        """Number that identifies the excuse. Later excuses of a lane have higher numbers; 0 means none."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
-        """Return the excuse with times in the future replaced by the current time, since a definition may
-        contain any timestamp."""
+        """Return the excuse with future times replaced by the current time.
+
+        A definition may contain any timestamp.
+        """
         return Excuse(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
@@ -74,8 +79,10 @@ NO_EXCUSE: Final = Excuse()
 
 
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
-    """Return the excuse of a partition. `before_ms`: time of the creation or last restart of the
-    datastream."""
+    """Return the excuse of a partition.
+
+    `before_ms`: time of the creation or last restart of the datastream.
+    """
     found = [
         resumption
         for resumption in (resumptions.get(WHOLE), resumptions.get(topic))
@@ -95,7 +102,7 @@ def with_resumption(
     since_ms: int,
     now_ms: int,
 ) -> dict[str, Resumption]:
-    """Return the resumptions with one added, limited to the latest `MOST_RESUMPTIONS`."""
+    """Add a resumption. Only the latest `MOST_RESUMPTIONS` are kept."""
     before = present.get(topic)
     is_chained = before is not None and since_ms - before.until_ms < CHAIN_MS
     began_ms = before.began_ms if before is not None and is_chained else now_ms
@@ -106,16 +113,19 @@ def with_resumption(
 
 
 class ExcusedLane:
-    """State of a lane's excuse until the lane has caught up once. `patience_ms`: time allowed for catching
-    up, in ms. The time allowed also ends if the backlog has not shrunk for `_PROGRESS_MS`. Afterwards,
-    records behind the records of the excuse count again, but the records of the excuse still do not."""
+    """State of a lane's excuse until the lane has caught up once.
+
+    `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
+    `_PROGRESS_MS`. Afterwards, later records count again, but the excused records still do not.
+    """
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 
     def __init__(self, excuse: Excuse, patience_ms: int) -> None:
         self.excuse = excuse
         self.end = -1
-        """Source offset; the lane has caught up when all earlier records are delivered. -1 if unknown."""
+        """Source offset before which all records must be delivered for the lane to have caught up; -1 if
+        unknown."""
         self._patience_ms = patience_ms
         self._is_patient = True
         self._least = self._least_ms = -1
@@ -126,16 +136,20 @@ class ExcusedLane:
         return cls(excuse.as_of(now_ms), patience_ms) if excuse.name else None
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record that is delivered now counts against objectives. Records produced before a
-        pause count, because the lane ran at that time."""
+        """Return whether a record that is delivered now counts against objectives.
+
+        Records from before a pause count, because the lane ran at that time.
+        """
         excuse = self.excuse
         if not self._is_patient:
             return not excuse.covers(timestamp)
         return excuse.before_ms <= timestamp < excuse.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
-        """Return an upper bound in ms for the age of the oldest waiting record that counts; None if `age_ms`
-        is None. `age_ms`: age of the oldest waiting record."""
+        """Return an upper bound for the age of the oldest waiting record that counts, in ms.
+
+        `age_ms`: age of the oldest waiting record. None if `age_ms` is None.
+        """
         if age_ms is None:
             return None
         timestamp = now_ms - age_ms
@@ -153,4 +167,4 @@ class ExcusedLane:
 
 
 _PROGRESS_MS: Final = 120_000
-"""If the backlog of a lane has not shrunk for this time, the lane is not considered to be catching up."""
+"""Time in ms without a smaller backlog after which a lane is not catching up."""

@@ -1,5 +1,4 @@
-"""Positions of a lane during the last minutes, and the start times of its current conditions, such as being
-late. Pure."""
+"""Positions of a lane during the last minutes, and the start of its conditions, such as being late. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +6,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 LATE_MS: Final = 10_000
-"""Age above which a waiting record counts as late in the history of a lane."""
+"""Age in ms above which a waiting record is late."""
 LEAST_SECONDS: Final = 4.0
-"""Minimum time between two waypoints; the last waypoint may be closer to its predecessor. A report that
-arrives within this time replaces the last waypoint, so that the waypoints cover enough time (Burrow's
-`min-distance`)."""
+"""Minimum seconds between two waypoints. The last may be closer to the one before it.
+
+A report within this time replaces the last waypoint, so that the waypoints cover enough time (`min-distance`
+of Burrow).
+"""
 SILENCE_SECONDS: Final = 30.0
-"""Time without a report after which a lane with waiting records counts as stopped."""
+"""Seconds without a report after which a lane with waiting records counts as stopped."""
 _MOST_LATE: Final = 24
 MOST_IN_TIME: Final = 4
 """Number of waypoints kept for a lane that is on time."""
@@ -22,8 +23,10 @@ UNLIMITED: Final = -1
 
 
 class Retention(NamedTuple):
-    """Retention of the source's topic for a partition, by time (ms) and by size (bytes); `UNLIMITED` if
-    everything is kept, None if unknown."""
+    """Retention of the source topic by time (ms) and by size (bytes).
+
+    `UNLIMITED` if everything is kept, None if unknown.
+    """
 
     milliseconds: int | None = None
     size_bytes: int | None = None
@@ -33,9 +36,11 @@ UNKNOWN_RETENTION: Final = Retention()
 
 
 class CaughtUpPosition(NamedTuple):
-    """Position of a lane at a time (monotonic seconds) when no record was late or hidden by a transaction.
-    All records below `end` were readable, and the oldest waiting record had waited for `lag_ms`. `log_start`:
-    as in `LanePosition`."""
+    """Position of a lane at a time (monotonic seconds) when no record was late or in an open transaction.
+
+    All records below `end` were readable. `lag_ms`: age of the oldest waiting record. `log_start`: as in
+    `LanePosition`.
+    """
 
     at: float
     checkpoint: int
@@ -45,22 +50,24 @@ class CaughtUpPosition(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """First offset of the source log, and the time (monotonic seconds) at which the log start moved there."""
+    """First offset of the source log, and the time at which the log start moved there (monotonic seconds)."""
 
     at: float
     offset: int
 
 
 class LanePosition(NamedTuple):
-    """Source offsets of a lane, reported by its worker. Records below `checkpoint` are at the destination.
-    Records below `readable_end` are readable; an open transaction hides the records from there to `end`.
-    `log_start`: first record of the source log; -1 if unknown. `hidden_ms`: age of the first hidden record;
-    None if no record is hidden, or if the age is unknown.
+    """Source offsets of a lane, as its worker reports them.
+
+    Records below `checkpoint` are at the destination. Records below `readable_end` are readable; records from
+    there to `end` belong to an open transaction. `log_start`: first offset of the source log, -1 if unknown.
+    `hidden_ms`: age of the first record of an open transaction, None if there is none or if the age is
+    unknown.
 
     `withheld`: the last positions that earlier reports omitted, oldest first. `starts`: the last moves of the
-    log start in the omitted positions. `is_watched`: from now on, the worker reports only relevant positions;
-    while it reports none, the lane is on time. `life`: changes when the source log was replaced or has
-    diverged from the copied records, and the lane continues with the new log.
+    log start in these positions. `is_watched`: the worker now reports only relevant positions; without a
+    report, the lane is on time. `life`: number that changes when the lane continues with a replaced or
+    diverged source log.
     """
 
     checkpoint: int
@@ -76,9 +83,12 @@ class LanePosition(NamedTuple):
 
 
 class LaneSample(NamedTuple):
-    """One report of a lane, and its time in monotonic seconds. `lag_ms`: age of the oldest waiting record by
-    its timestamp; None if unknown, and 0 if the source has confirmed that no record waits. `hidden_ms`: age
-    of the first record hidden by an open transaction. `life`: as in `LanePosition`."""
+    """A report of a lane, and its time (monotonic seconds).
+
+    `lag_ms`: age of the oldest waiting record by its timestamp; None if unknown, 0 if the source has
+    confirmed that no record waits. `hidden_ms`: age of the first record of an open transaction. `life`: as in
+    `LanePosition`.
+    """
 
     at: float
     checkpoint: int
@@ -91,7 +101,7 @@ class LaneSample(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Number of readable offsets that are not at the destination."""
+        """Number of readable offsets that are not yet at the destination."""
         return max(self.readable_end - self.checkpoint, 0)
 
     @property
@@ -101,12 +111,12 @@ class LaneSample(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """True if an open transaction hides all waiting records."""
+        """True if all waiting records belong to an open transaction."""
         return self.waiting == 0 and self.end > self.checkpoint
 
 
 class CheckpointRewind(NamedTuple):
-    """A checkpoint that moved back: records from `down_to` up to `reached` are written again."""
+    """A checkpoint that moved back. Records from `down_to` up to `reached` are written again."""
 
     at: float
     reached: int
@@ -114,17 +124,18 @@ class CheckpointRewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """History of a lane. `waypoints`: samples, oldest first; a few for a lane that is on time, and the last
-    two minutes for a late lane.
+    """History of a lane.
 
-    Fields that end in `_since` are the time (monotonic seconds) at which a condition began; None if the
-    condition does not hold. `late_since`: a record has waited for longer than `LATE_MS`, or for an unknown
-    time. `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the next record
-    to copy belongs to an open transaction. `unheard_since`: time since which it is unknown whether records
-    wait. `record_bytes`: mean size of copied records, if any. `starts`: the last starts of the source log.
-    The first element of `starts` was found when the history began; each further element is a deletion by
-    retention, which brokers do every few minutes. `waits`: `waiting` of each waypoint; `unrest`: for each
-    pair of consecutive waypoints, the squared change of `waiting` per second.
+    `waypoints`: reports, oldest first; a few for a lane that is on time, those of the last two minutes for a
+    late lane.
+
+    Fields that end in `_since` contain the time at which a condition began (monotonic seconds), None if it
+    does not hold. `late_since`: a record has waited for longer than `LATE_MS`, or for an unknown time.
+    `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the next record
+    belongs to an open transaction. `unheard_since`: whether records wait is unknown. `record_bytes`: mean
+    size of copied records, if any. `starts`: the last starts of the source log; each element after the first
+    is a deletion by retention. `waits`: `waiting` of each waypoint. `unrest`: squared change of `waiting` per
+    second between consecutive waypoints.
     """
 
     waypoints: tuple[LaneSample, ...] = ()
@@ -141,13 +152,16 @@ class LaneHistory(NamedTuple):
 
     @property
     def newest(self) -> LaneSample | None:
-        """Last report."""
+        """Last report, or None."""
         return self.waypoints[-1] if self.waypoints else None
 
     @property
     def is_in_time(self) -> bool:
-        """Return whether no waiting record is late, in an open transaction, or of unknown age, and none is
-        copied a second time."""
+        """Return whether the lane is on time.
+
+        False if a waiting record is late, in an open transaction, or of unknown age, or if records are copied
+        again.
+        """
         return (
             self.late_since is None
             and self.held_since is None
@@ -157,9 +171,11 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record hidden by an open transaction, at the last report. As long as the hidden
-        record has not been read, the result is the time that the lane has waited for the transaction. None if
-        no record is hidden."""
+        """Age of the first record of an open transaction at the last report, None if there is none.
+
+        Before this record has been read, the result is the time for which the lane has waited for the
+        transaction.
+        """
         newest = self.newest
         if newest is None or self.held_since is None:
             return None
@@ -168,10 +184,10 @@ class LaneHistory(NamedTuple):
 
     @property
     def age_ms(self) -> int | None:
-        """Time that the oldest record has waited, at the last report; None if unknown.
+        """Time for which the oldest record had waited at the last report, None if unknown.
 
-        Records beyond the end offset of an earlier report arrived after that report, whatever their
-        timestamps are (some producers set event times).
+        Records after the end offset of an earlier report arrived after this report, even if their timestamps
+        are older.
         """
         return _age_ms(self.waypoints) if self.waypoints else None
 
@@ -184,9 +200,8 @@ class LaneHistory(NamedTuple):
     ) -> LaneHistory:
         """Return the history with one more report.
 
-        `answered_at`: time of the worker's previous report, even if that report omitted this lane.
-        `retention` and `record_bytes`: new values; if unknown, the previous values are kept. A different
-        `life` starts a new history.
+        `answered_at`: time of the worker's previous report, even if it omitted this lane. `retention`,
+        `record_bytes`: new values; unknown values are not replaced. A different `life` starts a new history.
         """
         before = self.newest
         if before is not None and before.life != sample.life:
@@ -201,9 +216,11 @@ class LaneHistory(NamedTuple):
     def after_quiet(
         self, steps: Sequence[CaughtUpPosition], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
-        """Return the history after several reports in which the lane was on time and advanced. The result is
-        the same as that of calling `after` for each report. `starts`: the last moves of the log start in
-        these reports. `record_bytes`: current value."""
+        """Return the history after several omitted reports in which the lane was on time and advanced.
+
+        The result is the same as that of calling `after` for each report. `starts`: the last moves of the log
+        start in these reports. `record_bytes`: current value.
+        """
         waypoints = self.waypoints
         life = waypoints[-1].life
         for at, checkpoint, end, age, log_start in steps:
@@ -251,8 +268,10 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return `waits` and `unrest` of the waypoints. Only the values of the last waypoint are computed;
-        the others are reused."""
+        """Return `waits` and `unrest` of the waypoints.
+
+        Only the values of the last waypoint are computed, the others are reused.
+        """
         kept = len(waypoints) - 1
         if not kept:
             return (waiting,), ()
@@ -271,8 +290,10 @@ NO_HISTORY: Final = LaneHistory()
 
 
 def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple[LogStart, ...]:
-    """Return the known starts of a log with `log_start` appended. A lower start than before means that the
-    log was replaced."""
+    """Append `log_start` to the known starts of a log.
+
+    A lower start than before means that the log was replaced.
+    """
     if log_start < 0 or (known and known[-1].offset == log_start):
         return known
     if known and log_start < known[-1].offset:
@@ -281,7 +302,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[LaneSample, ...], sample: LaneSample) -> tuple[LaneSample, ...]:
-    """Add a waypoint; replace the last waypoint if it is too close to its predecessor."""
+    """Add a waypoint. The position replaces the last waypoint if that is too close to the one before it."""
     is_close = len(kept) > 1 and sample.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), sample)
 
@@ -297,8 +318,10 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
 
 
 def _is_late(waypoints: tuple[LaneSample, ...]) -> bool:
-    """Return whether `_age_ms` of the waypoints is unknown or above `LATE_MS`. True if records waited at the
-    last waypoint. Waypoints older than `LATE_MS` need no check."""
+    """Return whether the oldest waiting record is late or of unknown age.
+
+    Requires that records waited at the last waypoint.
+    """
     newest = waypoints[-1]
     if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
         return False

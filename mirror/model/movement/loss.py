@@ -1,4 +1,4 @@
-"""Time to loss: time until the source deletes the first record that is not at the destination.
+"""Time to loss: time until the source deletes the first uncopied record. Pure.
 
 - By time: `retention.ms` minus the age of that record. A broker deletes whole segments, by their newest
   record, so the record may live longer, but never shorter.
@@ -35,13 +35,17 @@ _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
-"""Minimum length of a history from which the trend of a moving lane is derived, so that a short burst does
-not count as a trend. A loss that would happen within this time is reported immediately."""
+"""Minimum length in seconds of a history from which a trend is derived.
+
+A shorter burst is not a trend. A loss that would happen within this time is reported immediately.
+"""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
-    """Return the seconds until the first loss; None if no records wait, if retention deletes no records, or
-    if the time is unknown."""
+    """Return the seconds until the first loss, or None.
+
+    None means that no records wait, that retention deletes no records, or that the time is unknown.
+    """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
@@ -58,11 +62,7 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
 
 
 def backlog_share(history: LaneHistory) -> float | None:
-    """Return the backlog as a share of the data that the source retains: the largest of the shares by time,
-    by bytes and by records.
-
-    None if unknown.
-    """
+    """Return the backlog as a share of the retained data, or None if unknown."""
     newest, kept = history.newest, history.retention
     if newest is None:
         return None
@@ -84,13 +84,14 @@ def is_long_enough(history: LaneHistory) -> bool:
 
 
 def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = None) -> float | None:
-    """Return the seconds until the first loss if the lane keeps its pace, never less than `seconds_to_loss`;
-    None if no record is lost at that pace.
+    """Return the seconds until the first loss if the lane keeps its pace, or None if it loses no record.
 
-    The lower of two paces applies: that of the whole history, and that of its last seconds. A lane that was
-    fast only in the past, or has been fast only for seconds, therefore does not seem safe. A lane with only
-    one report counts as stopped. `since`: ignore reports before this time, because the backlog has shrunk
-    steadily since then.
+    The result is never less than `seconds_to_loss`.
+
+    The pace is the lower of two values: the pace over the whole history, and the pace over its last seconds.
+    A lane that was fast only in the past, or only for seconds, therefore does not seem safe. A lane with only
+    one report counts as stopped. `since`: time before which reports are ignored, because the backlog has
+    shrunk steadily since then.
     """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
@@ -112,9 +113,8 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
 
 
 def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneSample]:
-    """Return the oldest waypoint, and the latest one at least `_RECENT_SECONDS` older than the last
-    report.
-    """
+    """Return the oldest waypoint, and the latest that is at least `_RECENT_SECONDS` older than the last
+    report."""
     older = [waypoint for waypoint in waypoints[:-1] if waypoint.at < newest.at]
     recent = [sample for sample in older if newest.at - sample.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
@@ -134,8 +134,10 @@ def _growing(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
 
 
 def _nearing(history: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
-    """Return how fast the distance from the log start to the lane shrinks, as a share of the speed of the log
-    start."""
+    """Return how fast the distance from the log start to the lane shrinks.
+
+    The result is a share of the speed of the log start.
+    """
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)
 
@@ -159,14 +161,16 @@ def _by_size(history: LaneHistory) -> float | None:
 
 
 def left_by_time(retention: Retention, age_ms: int) -> float | None:
-    """Return the seconds until retention by time deletes a record of that age."""
+    """Return the seconds until retention by time deletes a record of this age."""
     kept = retention.milliseconds
     return None if kept is None or kept == UNLIMITED else (kept - age_ms) / 1000
 
 
 def left_by_size(retention: Retention, waiting: int, grown: int, seconds: float, each: float) -> float | None:
-    """Return the seconds until retention by size deletes the first of the last `waiting` offsets of the log.
-    The log has grown by `grown` offsets in `seconds`. `each`: bytes per record."""
+    """Return the seconds until retention by size deletes the first of the last `waiting` offsets.
+
+    `grown`, `seconds`: offsets by which the log has grown in this time. `each`: bytes per record.
+    """
     kept = retention.size_bytes
     if kept is None or kept == UNLIMITED or grown <= 0 or seconds <= 0:
         return None
@@ -174,8 +178,10 @@ def left_by_size(retention: Retention, waiting: int, grown: int, seconds: float,
 
 
 def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> float | None:
-    """Return the seconds until the log start reaches the checkpoint. `starts`: as in `LaneHistory`; `at`:
-    time of the checkpoint, in monotonic seconds."""
+    """Return the seconds until the log start reaches the checkpoint.
+
+    `starts`: as in `LaneHistory`. `at`: time of the checkpoint (monotonic seconds).
+    """
     if len(starts) <= _LEAST_STEPS:
         return None
     first, last = starts[1], starts[-1]

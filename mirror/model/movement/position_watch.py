@@ -1,14 +1,13 @@
-"""Decides which positions of a lane a worker reports to its instance, and which it withholds as irrelevant.
-Pure.
+"""Decides which positions of a lane a worker reports to its instance. Pure.
 
-Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
-After the worker has reported one uneventful position, it withholds further uneventful positions. The worker
-keeps the last few uneventful positions, and sends them together with the next eventful position. The instance
-can then apply the rules of `mirror.model.movement.history` as if every position had been reported
-(`LaneTrack`; `tests/property/mirror/instance/test_lane_track.py`).
+Most positions are uneventful: the lane has advanced, waiting records are young, and no transaction is open.
+After one uneventful position, the worker withholds further ones. A worker keeps the last few positions, and
+sends them with the next eventful position. The instance can then apply the rules of
+`mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
+`tests/property/mirror/instance/test_lane_track.py`).
 
-If the source may delete records before they are copied, this module evaluates the time to loss by the rules
-of `mirror.model.movement.loss`. Positions are reported often while a loss is near.
+If the source may delete records before they are copied, the time to loss is evaluated as in
+`mirror.model.movement.loss`. While a loss is near, positions are reported often.
 """
 
 from __future__ import annotations
@@ -34,26 +33,29 @@ _LATE_MS: Final[int] = LATE_MS
 _LEAST_SECONDS: Final[float] = LEAST_SECONDS
 _SILENCE_SECONDS: Final[float] = SILENCE_SECONDS
 _MOST_STEPS: Final[int] = MOST_IN_TIME
-"""Module-level copies of imported constants, which compiled code accesses faster."""
+"""Copies of imported constants, which compiled code accesses faster."""
 _NEVER: Final = -1e300
 _LEAST_STARTS: Final = 3
-"""Minimum number of known log starts from which the time to loss is estimated by movement."""
+"""Minimum number of known log starts for an estimate of the time to loss by movement."""
 _FAR_SECONDS: Final = 1_800.0
-"""Time to loss, in seconds, above which positions need not be reported often."""
+"""Time to loss in seconds above which positions need not be reported often."""
 _LOOK_SECONDS: Final = 60.0
 _LOOK_SHARE: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 600.0
-"""Maximum interval between evaluations of the time to loss. The interval is `_LOOK_SHARE` of the time to
-loss, and at least `_LOOK_SECONDS`. While a loss is near, each evaluation reports the position."""
+"""Maximum seconds between evaluations of the time to loss.
+
+The interval is `_LOOK_SHARE` of the time to loss, and at least `_LOOK_SECONDS`. While a loss is near, each
+evaluation reports the position.
+"""
 _REPORT_AGAIN_SECONDS: Final = 600.0
 _REPORT_AGAIN_SHARE: Final = 0.1
-"""A reported time to loss is refreshed after `_REPORT_AGAIN_SECONDS` or this share of the time, whichever is
-longer."""
+"""Share of the time to loss after which a reported value is refreshed, at the earliest after
+`_REPORT_AGAIN_SECONDS`."""
 _NO_AGE: Final = -1
 
 
 class _MutablePosition:
-    """A mutable `CaughtUpPosition`, reused to save memory because there are many lanes."""
+    """Mutable `CaughtUpPosition`, reused to save memory."""
 
     __slots__ = ("age", "at", "checkpoint", "end", "log_start")
 
@@ -79,17 +81,16 @@ class PositionWatch:
         self._is_fine = self._is_caught_up = False
         self._steps: list[_MutablePosition] = []
         self._withheld = 0
-        """Number of positions withheld since the last reported position. The last few withheld positions are
-        in the ring buffer `_steps`."""
+        """Number of positions withheld since the last report. The last few are in the ring buffer
+        `_steps`."""
         self._moves: list[LogStart] = []
-        """Moves of the log start that were not reported."""
+        """Moves of the log start that are not reported yet."""
         self._starts: tuple[LogStart, ...] = ()
-        """Log starts that were reported to the instance, followed by log starts that were not reported
-        yet."""
+        """Log starts that were reported, followed by those that are not reported yet."""
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False
-        """True if the instance may have derived a time to loss from the last reported position."""
+        """True if the instance may have derived a time to loss from the last report."""
         self._looked_at = self._look_at = _NEVER
         """Times of the last and the next evaluation of the time to loss."""
         self._looked_end = 0
@@ -104,7 +105,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Report the next position, because the instance has lost the earlier positions."""
+        """Report the next position, because the instance no longer has the earlier ones."""
         self._is_fine, self._starts = False, ()
 
     def withholds(
@@ -117,9 +118,11 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Process a new position; return whether it can be withheld. `moments`: times of this report and of
-        the worker's previous report, even if that report omitted this lane. `copied`: records and bytes
-        copied between these times. All other arguments are as in `LanePosition` and `Waypoint`."""
+        """Process a new position. Return whether it can be withheld.
+
+        `moments`: times of this report and of the worker's previous report, even if it omitted this lane.
+        `copied`: records and bytes copied between these times. All other arguments are as in `LanePosition`.
+        """
         at, answered_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
         if answered_at > self._at and self._is_caught_up:
@@ -150,8 +153,7 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times by the rules that `history` uses for its waypoints, and store a withheld
-        position."""
+        """Update the times by the rules for waypoints in `history`, and store a withheld position."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:
             self._before = self._at
@@ -174,7 +176,7 @@ class PositionWatch:
     def _is_due(
         self, at: float, checkpoint: int, end: int, age: int, copied: tuple[int, int], has_moved: bool
     ) -> bool:
-        """Return whether the time to loss requires the position to be reported."""
+        """Return whether the time to loss requires a report of the position."""
         if at < self._look_at:
             return has_moved and self._is_near
         since, before = self._looked_at, self._looked_end
@@ -197,7 +199,7 @@ class PositionWatch:
         )
 
     def report(self, place: LanePosition) -> LanePosition:
-        """Return the position with the positions that were withheld before it."""
+        """Return the position together with the positions that were withheld before it."""
         steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
         withheld = tuple([self._steps[step % _MOST_STEPS].position() for step in steps])
         starts = tuple(self._moves[-MOST_STARTS:])

@@ -1,1 +1,1 @@
-"""Values for the number of tasks and instances needed, which any instance can show."""
+"""Required number of tasks and instances, and the values from which it is derived."""

@@ -1,4 +1,4 @@
-"""Sizing advice: number of tasks and instances needed now and in the coming hours."""
+"""Sizing advice: required number of tasks and instances, now and in the coming hours."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class HourNeed:
-    """Tasks needed in the hour that starts at `hour_ms` (epoch ms): for the median forecast, and for its
-    upper bound."""
+    """Tasks required in one hour, for the median forecast and for its upper bound.
+
+    `hour_ms`: start of the hour (epoch ms).
+    """
 
     hour_ms: int
     tasks: int
@@ -26,9 +28,9 @@ class HourNeed:
 class GroupNeed:
     """Sizing of one group of datastreams.
 
-    `tasks`: current number of tasks. `now`: number needed for the current load, None if unknown. `coming`:
-    need in the next hours, empty without a forecast. `why`: which data is missing, and the reason; empty if
-    none is missing. `tried`, `covered`, `error`: accuracy of the forecast, as in
+    `tasks`: current number of tasks. `now`: number required for the current load, None if unknown. `coming`:
+    number required in the next hours, empty without a forecast. `why`: missing data and the reason, or an
+    empty string. `tried`, `covered`, `error`: accuracy of the forecast, as in
     `assigner.forecast.seasonal.Grade`; None without enough history.
     """
 
@@ -44,8 +46,10 @@ class GroupNeed:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Sums over the hours of a forecast: cost of the current number of tasks and instances, and cost of the
-    needed number. `needed_instance_hours` is None if the number of tasks per instance is unknown."""
+    """Sums over the hours of a forecast: hours of the current and of the required tasks and instances.
+
+    `needed_instance_hours`: None if the number of tasks per instance is unknown.
+    """
 
     hours: int
     task_hours: int
@@ -56,11 +60,11 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class PastNeed:
-    """Task-hours over the past hours in which the load of every group is known.
+    """Task-hours over past hours in which the load of every group is known.
 
-    `task_hours`: cost of the current number of tasks. `peak_task_hours`: cost in all hours of the number of
-    tasks that the busiest hour needs. `needed_task_hours`: sum of the tasks that each hour needs for its mean
-    load, regardless of task limits; no sizing can cost less.
+    `task_hours`: task-hours with the current number of tasks. `peak_task_hours`: task-hours if every hour had
+    the tasks of the busiest hour. `needed_task_hours`: sum of the tasks that each hour requires for its mean
+    load, regardless of task limits. No sizing can use less.
     """
 
     hours: int
@@ -73,15 +77,15 @@ class PastNeed:
 class Advice:
     """Advice computed by the leader at `computed_ms` (epoch ms).
 
-    `required_tasks`, `required_instances`: number needed now and very soon, smoothed for an autoscaler; None
-    if the need of any group is unknown (`why` names the group). `tasks_at_least`, `instances_at_least`: need
-    of all groups whose need is known. `last_required_tasks`: the last `required_tasks` that was known.
-    `lower_since_ms`, `lower_tasks`: time since which fewer tasks than `required_tasks` would have been
-    sufficient, and the maximum needed since then; None if all tasks are needed. `rises`: first hour that
-    needs more than `required_tasks`. `peak`: hour with the largest need, `peak_instances`: instances needed
-    in that hour; both only for groups with a known need. `sums`: None without a forecast. `past_day`,
-    `past_week`: last 24 and 168 whole hours; None if there is no hour in which the load of every group is
-    known. `tasks_per_instance`: None if the capacity of an instance is unknown.
+    `required_tasks`, `required_instances`: number required now and very soon, smoothed for an autoscaler.
+    None if the number for any group is unknown; `why` then contains the group. `tasks_at_least`,
+    `instances_at_least`: number required by the groups with a known number. `last_required_tasks`: last known
+    `required_tasks`. `lower_since_ms`, `lower_tasks`: time since which fewer tasks than `required_tasks`
+    would have been sufficient, and the maximum required since then; None if all tasks are required. `rises`:
+    first hour that requires more than `required_tasks`. `peak`, `peak_instances`: hour that requires most
+    tasks, and the instances for it. `sums`: None without a forecast. `past_day`, `past_week`: sums over the
+    last 24 and 168 whole hours; None without an hour in which the load of every group is known.
+    `tasks_per_instance`: None if the capacity of an instance is unknown.
     """
 
     computed_ms: int
@@ -117,8 +121,10 @@ def sentence_with_age(advice: Advice, now_ms: int) -> str:
 
 
 def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
-    """Return the need of all groups together in the current and the following hours. Groups without a
-    forecast count with their current need."""
+    """Return the tasks that all groups together require in the current and the following hours.
+
+    Groups without a forecast count with their current number.
+    """
     by_group = [{hour.hour_ms: hour for hour in group.coming} for group in groups]
     hours = sorted({hour for coming in by_group for hour in coming if hour + HOUR_MS > now_ms})
     found = []

@@ -1,4 +1,4 @@
-"""Task capacity used by a plan, and its origin. Pure."""
+"""Task capacity that a plan uses, and its origin. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from mirror.model.sizing.costs import MeasuredCapacity
 from mirror.wording import counted
 
 LEAST_CAPACITY: Final = 1_024
-"""Lower limit of a capacity in bytes per second, also of a learned capacity."""
+"""Minimum capacity in bytes per second, including learned capacities."""
 _BAND: Final = 1.25
-"""A learned capacity replaces the previous one if it differs by more than this factor: noise of ±10 % never
-does, since 1.1 / 0.9 = 1.22, and rounding to three digits adds at most 1 %."""
+"""Factor by which a learned capacity must differ from the previous one to replace it.
+
+Noise of ±10 % never exceeds it: 1.1 / 0.9 = 1.22, and rounding to three digits adds at most 1 %.
+"""
 
 
 class CapacityOrigin(StrEnum):
-    """Origin of a capacity: the settings, the datastream's own options, the measured cost of copying, or the
-    settings' default until enough is measured."""
+    """Origin of a capacity: the settings, options of the datastream, the measured cost of copying, or a
+    default."""
 
     SETTING = "setting"
     DATASTREAM = "datastream"
@@ -29,8 +31,11 @@ class CapacityOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityTerms:
-    """Configured capacity. `bytes_per_second`: None if the capacity is learned. `unlearned_bytes_per_second`:
-    capacity until enough is measured. `of_datastream`: the datastream sets the number."""
+    """Configured capacity.
+
+    `bytes_per_second`: None if the capacity is learned. `unlearned_bytes_per_second`: capacity until enough
+    is measured. `of_datastream`: the datastream sets the number.
+    """
 
     bytes_per_second: int | None
     unlearned_bytes_per_second: int
@@ -41,8 +46,10 @@ class CapacityTerms:
 
 @dataclass(frozen=True, slots=True)
 class CapacityInUse:
-    """Capacity that a plan is based on. Rates are per second, for one task at full capacity; placement fills
-    a task to `utilisation_percent` of the capacity. `messages_per_second`: None means that only bytes count.
+    """Capacity of one task that a plan is based on. Rates are per second.
+
+    Placement fills a task to `utilisation_percent` of the capacity. `messages_per_second`: None means that
+    only bytes count.
 
     The learned values are present even if they are not used. `learned_bytes_per_second` is between `low` and
     `high`; `learned_messages_per_second` corresponds to `learned_bytes_per_second`. The learned values are
@@ -68,7 +75,7 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """Values that affect a plan, without the measurements behind them."""
+        """Values that affect a plan."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property
@@ -80,10 +87,12 @@ class CapacityInUse:
 def capacity_in_use(
     terms: CapacityTerms, found: MeasuredCapacity | None, before: CapacityInUse | None
 ) -> CapacityInUse:
-    """Return the capacity to plan with. `before`: capacity of the last plan.
+    """Return the capacity to plan with.
 
-    A learned capacity must differ from `before` by a quarter to take effect, so that the number of tasks does
-    not follow noise. If the measurements expire, the last learned capacity stays in use.
+    `before`: capacity of the last plan.
+
+    A learned capacity takes effect only if it differs from `before` by a quarter, so that the number of tasks
+    does not follow noise. If the measurements expire, the last learned capacity remains in use.
     """
     if terms.bytes_per_second is not None:
         origin = CapacityOrigin.DATASTREAM if terms.of_datastream else CapacityOrigin.SETTING
@@ -108,8 +117,11 @@ def capacity_in_use(
 
 
 def _bounded(found: MeasuredCapacity, terms: CapacityTerms) -> int:
-    """Round to three digits and limit to plausible values and a multiple of the fastest observed rate.
-    Rounding to two digits would add 5 % to the noise, which is more than `_BAND` allows."""
+    """Round a measured capacity to three digits, and limit it to plausible values.
+
+    The upper limit is a multiple of the fastest observed rate. Rounding to two digits would add 5 % noise,
+    which is more than `_BAND` permits.
+    """
     furthest = max(found.furthest, terms.unlearned_bytes_per_second)
     rate = min(found.bytes_per_second, furthest, LARGEST_CAPACITY)
     return max(int(float(f"{rate:.2e}")), LEAST_CAPACITY)

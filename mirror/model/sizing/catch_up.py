@@ -1,4 +1,4 @@
-"""Catch-up time of a datastream: its late backlog counts as load, spread over that time. Pure."""
+"""Catch-up time of a datastream: its backlog counts as load, divided by this time. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from mirror.model import bounds
 from mirror.model.identifiers import GroupName
 
 CATCH_UP: Final = "headrace-catch-up-seconds"
-"""Metadata key of the catch-up time, a whole number of seconds; default `mirror.leader.catch_up_seconds`. The
-key lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the catch-up time in whole seconds (default `mirror.leader.catch_up_seconds`).
+
+The metadata key lacks the prefix `headrace.`, so that older versions keep it.
+"""
 SHORTEST_SECONDS: Final = 60
 LONGEST_SECONDS: Final = 30 * 86_400
 
@@ -21,8 +23,10 @@ def read_catch_up(label: str, value: object) -> int:
 
 
 def catch_up_by_group(members: Iterable[tuple[GroupName, Mapping[str, str]]]) -> dict[GroupName, int]:
-    """Return the shortest catch-up time of each group in which a datastream sets one. `members`: group and
-    metadata of each datastream. Invalid values are ignored."""
+    """Return the shortest catch-up time of each group. Groups without one are omitted.
+
+    `members`: group and metadata of each datastream. Invalid values are ignored.
+    """
     found: dict[GroupName, int] = {}
     for group, metadata in members:
         value = metadata.get(CATCH_UP, "")

@@ -1,14 +1,13 @@
-"""CPU cost of copying by hour, and the task capacity that follows from it. Pure.
+"""CPU cost of copying by hour, and the task capacity derived from it. Pure.
 
-A task is copied by one thread of one worker process, so its capacity is the amount that one core can copy.
-The input consists of intervals of workers: CPU seconds, bytes, records and batches of one group of
-datastreams. For the sums of an hour, bytes divided by CPU seconds is the rate of a core; its uncertainty
-follows from the variance between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling
-Techniques, 3rd ed., 6.3).
+One thread of one worker process copies a task, so the capacity of a task is the rate of one core. The input
+is measured in intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. The
+rate of a core is the bytes of an hour divided by its CPU seconds. The error of the costs follows from the
+variance between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed.,
+6.3).
 
-CPU time that an idle worker spends on small responses and batches is excluded, because it disappears under
-load. The excluded CPU time is estimated from counts (`spare_cpu_ms` of `MirrorMetric`), which adds to the
-uncertainty.
+CPU time for small responses and batches of an idle worker is excluded, because it disappears under load. The
+spare time is estimated (`spare_cpu_ms` of `MirrorMetric`), which increases the error.
 """
 
 from __future__ import annotations
@@ -21,34 +20,41 @@ from typing import Final
 
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
-"""Number of hours kept; more than a day, so that they include a daily peak."""
+"""Number of hours kept. More than a day, so that they include a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
-"""Minimum number and minimum total length of the intervals of an hour from which a capacity can be
-computed."""
+"""Minimum number, and minimum total length, of the intervals of an hour for a capacity."""
 _ENOUGH_SECONDS: Final = 300.0
-"""If the intervals of at least one hour have this total length, hours with a shorter total are ignored,
-because they may contain only the start of a worker."""
+"""Total length in seconds of the intervals of an hour: if any hour has it, shorter hours are ignored.
+
+A shorter hour may contain only the start of a worker.
+"""
 _BUSY_SHARE: Final = 0.5
-"""Share of the busiest hour's CPU time. Hours with less CPU time are ignored: they do not determine the
-capacity, and most of their CPU time is polling."""
+"""Share of the busiest hour's CPU time below which an hour is ignored.
+
+In such an hour, most CPU time is polling.
+"""
 _FURTHEST: Final = 4
-"""Upper limit of a capacity, as a multiple of the rate of the fastest observed worker. Above this limit, the
-network or a disk may be the bottleneck."""
+"""Maximum capacity, as a multiple of the rate of the fastest observed worker.
+
+Above it, the network or a disk may be the bottleneck.
+"""
 _SIGMAS: Final = 2.0
 _MOST_SPARE: Final = 0.9
-"""Maximum share of CPU time that is excluded, even if a worker was almost idle."""
+"""Maximum share of CPU time to exclude, even if a worker was almost idle."""
 _SPARE_ERROR: Final = 0.2
-"""Approximate relative error of the effect of excluding spare CPU time."""
+"""Approximate relative error caused by the exclusion of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostSums:
-    """Sums over intervals of workers, for one group. `seconds`: total length of the intervals.
-    `passthrough_batches`: batches copied without decompression. `spare_cpu_seconds`: part of `cpu_seconds`
-    that disappears under full load. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of the products of CPU
-    time without spare time and bytes, in s², bytes² and s·bytes. `fastest`: largest bytes per second of one
-    interval."""
+    """Sums over intervals of workers, for one group.
+
+    `seconds`: total length of the intervals. `passthrough_batches`: batches copied without decompression.
+    `spare_cpu_seconds`: part of `cpu_seconds` that disappears under full load. `cpu_squared`,
+    `bytes_squared`, `cpu_bytes`: sums of products of CPU time (without spare time) and bytes, in s², bytes²
+    and s·bytes. `fastest`: highest rate of an interval in bytes per second.
+    """
 
     observations: int
     seconds: float
@@ -128,12 +134,13 @@ def _needed(cpu_seconds: float, spare: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCapacity:
-    """Measured rate of one core in the most expensive of the busy hours. Rates are per second and core;
-    `low`, `high`: `bytes_per_second` minus and plus twice the standard error; `furthest`: upper limit of
-    `bytes_per_second`. `spare`: share of CPU time excluded because it disappears under full load.
+    """Measured rate of one core in the most expensive of the busy hours. Rates are per second and core.
 
-    `observations`, `seconds`: over all `hours` that count. `bytes_per_batch`, `records_per_batch` and
-    `passthrough` (share of batches copied without decompression) are from the most expensive hour.
+    `low`, `high`: `bytes_per_second` minus and plus twice the standard error. `furthest`: upper limit of
+    `bytes_per_second`. `spare`: share of excluded CPU time.
+
+    `observations`, `seconds`: totals over all `hours` that were used. `bytes_per_batch`, `records_per_batch`
+    and `passthrough` (share of batches copied without decompression) are from the most expensive hour.
     """
 
     bytes_per_second: float
@@ -151,7 +158,7 @@ class MeasuredCapacity:
 
 
 def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSums]:
-    """Return the sums by hour (hours since the epoch) over several instances."""
+    """Add the sums of several instances by hour (hours since the epoch)."""
     found: dict[int, CostSums] = {}
     for hours in several:
         for hour, sums in hours.items():
@@ -160,11 +167,10 @@ def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSum
 
 
 def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | None:
-    """Return the capacity measured over the last day; None without enough data.
+    """Return the capacity measured over the last day, or None without enough data.
 
-    The most expensive hour determines the capacity, so that a plan holds at every time of a day with varying
-    batch sizes. If no hour is conclusive by itself, for example shortly after the first hour has begun, all
-    hours count as one.
+    The most expensive hour determines the capacity, so that a plan is valid at every hour of a day with
+    varying batch sizes. If no hour has enough data by itself, all hours count as one.
     """
     recent = [sums for hour, sums in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
     known = [sums for sums in recent if sums.is_conclusive] or _together(recent)
@@ -193,7 +199,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
 
 
 def _together(several: Sequence[CostSums]) -> list[CostSums]:
-    """Return the sum of the hours if it is conclusive."""
+    """Return the sum of the hours if it has enough data."""
     if not several:
         return []
     joint = reduce(CostSums.plus, several)

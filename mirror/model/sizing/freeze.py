@@ -34,8 +34,10 @@ _ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:
 
 @dataclass(frozen=True, slots=True)
 class RecurringWindow:
-    """Daily or weekly window: minutes of the period, from `begin` until before `end`, which may be in the
-    next period."""
+    """Daily or weekly window.
+
+    `begin`, `end`: minutes within the period. `end` is exclusive, and may be in the next period.
+    """
 
     begin: int
     end: int
@@ -122,9 +124,11 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
-    """Return a one-time window. In an hour that a clock change repeats, the window begins at the first and
-    ends at the second occurrence of a time. A time in a skipped hour counts as the time of the clock
-    change."""
+    """Return a one-time window.
+
+    In an hour that a clock change repeats, the window starts at the first and ends at the second occurrence
+    of a time. A time in a skipped hour counts as the time of the clock change.
+    """
     try:
         first, last = (datetime.strptime(text, _ONCE).replace(tzinfo=zone) for text in (begin, end))
         since, until = _moment(first.replace(fold=0)), _moment(last.replace(fold=1))
@@ -144,8 +148,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
 
 
 def _moment(local: datetime) -> datetime:
-    """Return the UTC time at which the local clock shows that time, or at which a clock change skips that
-    time."""
+    """Return the UTC time of a local time. For a skipped local time, return the time of the clock change."""
     found, wanted = local.astimezone(UTC), local.replace(tzinfo=None)
     if found.astimezone(local.tzinfo).replace(tzinfo=None) == wanted:
         return found

@@ -1,7 +1,6 @@
-"""Placement choices of a datastream: capacity and utilisation of its tasks, strategy and load provider. Pure.
+"""Placement options of a datastream: task capacity, utilisation, strategy and load provider. Pure.
 
-Bounds on the number of tasks are in `TaskLimits`. The settings provide the defaults of options that a
-datastream omits.
+Limits for the number of tasks are in `TaskLimits`. The settings provide the defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.capacity import LEAST_CAPACITY, CapacityTerms
 
 PLACEMENT: Final = "headrace-placement"
-"""Metadata key of the choices. The key lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the placement options. The metadata key lacks the prefix `headrace.`, so that older
+versions keep it."""
 LEARNED: Final = "learned"
 NO_LOADS: Final = "none"
 LEAST_MESSAGES: Final = 100
@@ -37,10 +37,12 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
-    """Placement options of one datastream; None for the default from the settings. Capacities are per task
-    and second; `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans the
-    tasks of the datastream. `load_provider`: name of the provider of partition loads; `none`: plan by
-    partition count. Raises InvalidRequest."""
+    """Placement options of one datastream. Raises InvalidRequest.
+
+    None means the default from the settings. Capacities are per task and second; `learned` is the measured
+    capacity of one core. `strategy`: name of the placement strategy. `load_provider`: name of the load
+    provider; `none`: plan by partition count.
+    """
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
@@ -67,7 +69,7 @@ class PlacementKnobs:
 
     @property
     def text(self) -> str:
-        """The options as metadata value; `read_knobs` parses the value."""
+        """Text form in the metadata, which `read_knobs` parses."""
         given = ((word, getattr(self, name)) for word, name in _WORDS.items())
         return ", ".join(f"{word} {value}" for word, value in given if value is not None)
 
@@ -76,7 +78,7 @@ _NAMES: Final = frozenset(field.name for field in fields(PlacementKnobs))
 
 
 def read_knobs(label: str, value: object) -> PlacementKnobs:
-    """Parse choices. Raises InvalidRequest."""
+    """Parse placement options. Raises InvalidRequest."""
     text = bounds.text(label, value, bounds.LONGEST_REASON)
     found: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
@@ -119,15 +121,17 @@ def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:
 
 
 def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
-    """Read choices from a /v1 document. Raises InvalidRequest."""
+    """Read placement options from a /v1 document. Raises InvalidRequest."""
     if unknown := sorted(value.keys() - _NAMES):
         raise InvalidRequest(f"unknown placement field {bounds.shown(unknown[0])}")
     return PlacementKnobs(**value)
 
 
 def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
-    """Return the capacity terms for tasks that several datastreams share: the strictest value of each option,
-    with `terms` from the settings as defaults. A number takes precedence over `learned`."""
+    """Return the capacity for tasks that several datastreams share: the strictest value of each option.
+
+    `terms`: defaults from the settings. A number takes precedence over `learned`.
+    """
     found = tuple(several)
     capacities = [knobs.capacity_bytes_per_second for knobs in found]
     numbers = [capacity for capacity in capacities if isinstance(capacity, int)]
@@ -143,19 +147,19 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 
 
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
-    """Return the largest headroom chosen; None for the default."""
+    """Return the largest chosen headroom, or None for the default."""
     return max(
         (knobs.scale_in_headroom for knobs in several if knobs.scale_in_headroom is not None), default=None
     )
 
 
 def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return the first strategy chosen; None for the default."""
+    """Return the first chosen strategy, or None for the default."""
     return next((knobs.strategy for knobs in several if knobs.strategy is not None), None)
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return `none` if any datastream chooses it, otherwise the first provider chosen; None for the
+    """Return `none` if any datastream chooses it, otherwise the first chosen provider, or None for the
     default."""
     chosen = [knobs.load_provider for knobs in several if knobs.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

@@ -1,10 +1,8 @@
-"""Quiet window: the hours of each weekday with the lowest load of a datastream, learned from its hourly
-loads. Pure.
+"""Quiet window: hours of each weekday in which the load of a datastream is lowest. Pure.
 
-Each day is normalized by its own mean, so that busy and calm days weigh the same. For each hour of the day,
-the median of the normalized loads is computed. The window consists of the consecutive hours whose medians
-have the lowest total. A weekday with two weeks of data gets its own window if the load in the common window
-is clearly higher on that weekday.
+The loads of each day are divided by the mean of the day, so that busy and calm days count equally. The window
+consists of the consecutive hours of the day with the lowest sum of medians. A weekday with two weeks of data
+gets its own window if the load in the common window is clearly higher on this weekday.
 """
 
 from __future__ import annotations
@@ -28,8 +26,11 @@ Day = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class QuietTerms:
-    """`hours`: length of the window, below 24; 0 to disable it. `contrast`: minimum ratio of the load in the
-    other hours to the load in the window."""
+    """Options of quiet windows.
+
+    `hours`: length of the window, below 24; 0 disables it. `contrast`: minimum ratio of the load in the other
+    hours to the load in the window.
+    """
 
     hours: int = 4
     contrast: float = 1.5
@@ -37,14 +38,16 @@ class QuietTerms:
 
 @dataclass(frozen=True, slots=True)
 class QuietWindow:
-    """Window that starts at a full hour in UTC and lasts `hours`. `first_hours`: by weekday, starting with
-    Monday."""
+    """Window that starts at a full hour in UTC and lasts `hours`.
+
+    `first_hours`: first hour of the window by weekday, starting with Monday.
+    """
 
     first_hours: tuple[int, ...]
     hours: int
 
     def contains(self, now_ms: int) -> bool:
-        """Return whether the timestamp (epoch ms) is within the window of its day or of the day before."""
+        """Return whether the timestamp (epoch ms) is in the window of its day or of the day before."""
         day, hour = divmod(now_ms // HOUR_MS, _DAY)
         today, yesterday = (self.first_hours[_weekday(weekday)] for weekday in (day, day - 1))
         return 0 <= hour - today < self.hours or 0 <= hour + _DAY - yesterday < self.hours
@@ -65,10 +68,12 @@ class QuietWindow:
 
 
 def quiet_window(totals: Mapping[int, float], terms: QuietTerms) -> QuietWindow | None:
-    """Return the window of a datastream, given its hourly loads (bytes/s) by start of the hour (epoch ms).
+    """Return the quiet window of a datastream, or None.
 
-    None if windows are disabled, if an hour of the day has data from fewer than two days, if there is no
-    traffic, or if the load is too even.
+    `totals`: loads in bytes per second, by start of the hour (epoch ms).
+
+    Returns None if windows are disabled, if an hour of the day has data from fewer than two days, if there is
+    no traffic, or if the load is too even.
     """
     if not 0 < terms.hours < _DAY:
         return None
@@ -94,8 +99,10 @@ def _days(weekdays: list[int]) -> str:
 
 
 def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
-    """Return loads divided by the day's mean, by day since 1970. Omits days without traffic, and days with
-    fewer than half of the hours known."""
+    """Return the loads divided by the mean of their day, by day since 1970.
+
+    Omits days without traffic, and days with fewer than half of the hours.
+    """
     days: dict[int, dict[int, float]] = {}
     for hour_ms, total in totals.items():
         day, hour = divmod(hour_ms // HOUR_MS, _DAY)
@@ -109,7 +116,7 @@ def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
 
 
 def _profile(days: Iterable[Day]) -> list[float] | None:
-    """Return the median of each hour of the day; None if an hour has data from fewer than two days."""
+    """Return the median of each hour of the day, or None if an hour has data from fewer than two days."""
     shares: list[list[float]] = [[] for _ in range(_DAY)]
     for loads in days:
         for hour, share in loads.items():
@@ -126,8 +133,10 @@ def _lightest(profile: list[float], hours: int) -> int:
 
 
 def _own(profile: list[float] | None, common: int, hours: int) -> int:
-    """Return the first hour of a weekday's window: `common`, unless the load in another window is clearly
-    lower."""
+    """Return the first hour of a weekday's window.
+
+    Returns `common`, unless the load in another window is clearly lower.
+    """
     if profile is None:
         return common
     own = _lightest(profile, hours)

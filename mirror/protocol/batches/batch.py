@@ -1,4 +1,4 @@
-"""Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
+"""Finds record batches of format 2 in fetched bytes, verifies them, and replaces their producer identity.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
 the attributes, so brokers and the mirror can renumber a batch at almost no cost. The mirror otherwise changes
@@ -26,7 +26,7 @@ from mirror.protocol.batches.holes import Span
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 OVERHEAD: Final = 12
-"""Size of the fields base offset and length, which the value of length does not include."""
+"""Size of the fields base offset and length, which the length does not include."""
 MAGIC_AT: Final = 16
 _LENGTH_AT: Final = 8
 _LENGTH: Final = struct.Struct(">i")
@@ -34,7 +34,7 @@ _CHECKSUM_AT: Final = 17
 CHECKED_FROM: Final = 21
 """First byte covered by the checksum."""
 LEGACY_SMALLEST: Final = 14
-"""Minimum length field of a format 0 message: checksum, magic, attributes, two empty lengths."""
+"""Minimum length of a message of format 0: checksum, magic, attributes, two empty lengths."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

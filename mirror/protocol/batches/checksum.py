@@ -21,7 +21,7 @@ Operator = list[int]
 
 
 def correct(checksum: int, before: int, after: int, following: int) -> int:
-    """Return the checksum of a message whose first bytes have changed.
+    """Return the checksum of a message after a change of its first bytes.
 
     `before`, `after`: checksums of the changed bytes alone; `following`: number of unchanged bytes after
     them.

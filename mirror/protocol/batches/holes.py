@@ -1,7 +1,7 @@
-"""Offsets without a record, and the evidence that they have none.
+"""Offsets without a record, and the evidence for it.
 
-Compaction leaves gaps between batches and between records of a batch. A gap is certain only if the log on
-both sides of it was read, so an `OffsetHole` is constructed from a batch that was read, never from offsets.
+Compaction leaves gaps between batches, and between the records of a batch. A gap is certain only if the log
+before and after it was read. Therefore, an `OffsetHole` requires a batch that was read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Offsets [first, next) in the header of a batch that was read, with or without records."""
+    """Offset range [first, next) of a batch that was read, with or without records."""
 
     first: int
     next: int
@@ -19,8 +19,8 @@ class Span(NamedTuple):
 class OffsetHole:
     """Offsets [first, next) without a record.
 
-    `evidence`: span of a batch that follows or contains these offsets, and whose records have been read.
-    Raises ValueError if the batch proves nothing about the given offsets.
+    `evidence`: offset range of a batch that follows or contains these offsets, and whose records were read.
+    Raises ValueError if the batch does not prove that the offsets have no record.
     """
 
     __slots__ = ("evidence", "first", "next")

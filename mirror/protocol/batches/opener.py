@@ -1,4 +1,4 @@
-"""Decompresses and decodes batches within limits; errors name the offsets of the batch."""
+"""Decompresses and decodes batches within limits. Errors contain the offsets of the batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_m
 from mirror.protocol.batches.records import SMALLEST_RECORD, Record, check_order, parts_of, read_records
 
 _LARGE_ANYWAY: Final = 4
-"""A batch may always decompress to this multiple of its own size, whatever the limit."""
+"""Multiple of its own size to which a batch may always decompress."""
 
 
 class BatchOpener:
-    """Decompresses and decodes batches of at most `most_bytes` and `most_records`; record headers count as
-    records.
+    """Decompresses and decodes batches within the limits `most_bytes` and `most_records`.
 
-    A batch whose own size is larger may exceed the limits. `first`: offset of the first record to copy.
+    Record headers count as records. A batch whose own size is larger may exceed the limits. `first`: offset
+    of the first record to copy.
     """
 
     __slots__ = ("_first", "_most_bytes", "_most_records", "work")
@@ -29,7 +29,7 @@ class BatchOpener:
         self._most_records = most_records
         self._first = first
         self.work = 0
-        """Cost so far: 1 per decoded record or header, per 4 decompressed records, and per 256 bytes."""
+        """Cost so far: 1 per decoded record or header, 1 per 4 decompressed records, and 1 per 256 bytes."""
 
     def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
         """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""

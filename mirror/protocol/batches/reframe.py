@@ -1,8 +1,8 @@
-"""Builds new batches from existing batches without decoding keys and values.
+"""Builds new batches from existing ones without decoding keys and values.
 
-A record starts with three numbers: its length, its timestamp delta and its offset delta. Every change to a
-batch (closing gaps, removing a start, merging, splitting, writing append times into records) affects only
-these three numbers, apart from decompression and compression. The remainder of each record is copied.
+A record starts with three numbers: its length, its timestamp delta and its offset delta. Closing gaps,
+removing a start, merging, splitting and writing append times change only these three numbers. The rest of
+each record is copied.
 """
 
 from __future__ import annotations
@@ -84,8 +84,11 @@ class Reframed(NamedTuple):
 
 
 class StopPoint(NamedTuple):
-    """Point at which `Reframer.add` stopped because the new batch was full: bytes and records consumed so
-    far, and the next offset relative to the base offset of the source batch."""
+    """Point at which `Reframer.add` stopped because the new batch was full.
+
+    Contains the bytes and records consumed so far, and the next offset relative to the base offset of the
+    source batch.
+    """
 
     position: int
     taken: int
@@ -135,10 +138,10 @@ class Reframer:
     ) -> StopPoint | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
-        Returns None if all records were added. If the records would increase `size` beyond `limit` bytes, the
-        result depends on the new batch. If the new batch already has records of other batches, adds no record
-        and returns START. If the new batch is empty, adds as many records as fit, at least one, and returns
-        the point to resume from. Raises CorruptData, without adding a record.
+        Returns None if all records were added. If the records do not fit into `limit` bytes, there are two
+        cases. If the new batch already has records of other batches, no record is added, and START is
+        returned. If the new batch is empty, as many records as fit are added, at least one, and the point to
+        resume from is returned. Raises CorruptData without adding a record.
         """
         held = self.count
         if not held:

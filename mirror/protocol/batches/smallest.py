@@ -1,6 +1,7 @@
-"""Compression of a record that takes too large a batch with the usual level of its codec.
+"""Compresses a record whose batch is too large at the usual compression level.
 
-A producer may use a higher level: its batch fits, and the same record in a batch of ours does not.
+A producer may use a higher level, so its batch may fit where a batch of Headrace with the same record does
+not.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from mirror.protocol.batches.compression import Codec, compress
 from mirror.protocol.batches.records import Record, write_batch
 
 _LARGEST_BATCH: Final = 4 * 2**20
-"""Size above which no higher level is tried: zstd compresses 2 to 3 MB per second, and no lane is served
-meanwhile."""
+"""Size in bytes above which no higher compression level is tried.
+
+zstd compresses 2 to 3 MB per second at such a level, and no other lane is served in this time.
+"""
 _ZSTD_LEVEL: Final = 19
 _LZ4_LEVEL: Final = 12
 _GZIP_LEVEL: Final = 9
 
 
 def write_smallest(record: Record, codec: int, limit: int) -> bytearray:
-    """Return a batch of at most `limit` bytes with this record: compressed with a high level of the codec, or
-    uncompressed if that is smaller.
+    """Return a batch of at most `limit` bytes with one record.
+
+    The batch is compressed at a high level, or uncompressed if that is smaller.
 
     Raises RecordTooLarge with the record's offset.
     """

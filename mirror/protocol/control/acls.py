@@ -32,7 +32,7 @@ _MANY_BYTES: Final = 32 * 1024 * 1024
 
 
 class Permission(IntEnum):
-    """Permission of an ACL, with its number in the protocol."""
+    """Permission type of an ACL, with its number in the protocol."""
 
     DENY = 2
     ALLOW = 3
@@ -125,8 +125,9 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
 
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Create ACLs; existing ACLs remain unchanged. Requires Alter on the cluster. Send this request to the
-    controller. Outcomes are in the order of `acls`.
+    """Create ACLs on the controller. Requires Alter on the cluster.
+
+    Existing ACLs remain unchanged. The outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:
@@ -153,8 +154,9 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Delete exactly the given ACLs; missing ACLs are no error. Requires Alter on the cluster. Send this
-    request to the controller. Outcomes are in the order of `acls`.
+    """Delete exactly these ACLs on the controller. Requires Alter on the cluster.
+
+    Missing ACLs are not an error. The outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:

@@ -54,8 +54,7 @@ class Call(Generic[T_co]):
         return str(self.request.name).removesuffix("Request")
 
     def choose(self, offered: tuple[int, int] | None) -> int:
-        """Return the highest version that both sides support. Raises Refused if there is no common
-        version."""
+        """Return the highest common version. Raises Refused if there is none."""
         lowest, highest = self.versions
         version = -1 if offered is None else min(highest, offered[1])
         if offered is None or version < max(lowest, offered[0]):
@@ -70,8 +69,10 @@ class Call(Generic[T_co]):
         return bool(self.request.flexible_version_q(version))
 
     def has_flexible_answer(self, version: int) -> bool:
-        """Return whether the response header of that version is flexible; the header of an ApiVersions
-        response never is."""
+        """Return whether the response header of that version is flexible.
+
+        The header of an ApiVersions response never is.
+        """
         return self.api != _API_VERSIONS and self.is_flexible(version)
 
     def encode(self, version: int) -> bytes:
@@ -81,7 +82,7 @@ class Call(Generic[T_co]):
         return bytes(message.encode(header=False, framed=False))
 
     def decode(self, version: int, body: View) -> tuple[T_co, int]:
-        """Return the value of the response, and the milliseconds to wait before the next request. Raises
+        """Return the value of the response, and the time to wait before the next request in ms. Raises
         CorruptData."""
         try:
             response = self.response.decode(body, version=version)

@@ -103,8 +103,7 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
 
 
 def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
-    """Request the smallest replica count among the partitions of each topic, without topics that have an
-    error."""
+    """Request the smallest replica count of each topic. Topics with an error are omitted."""
     whole = metadata(topics)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -123,8 +122,7 @@ def metadata_bytes(topics: Sequence[str] | None) -> int:
 
 
 def topic_counts() -> Call[Mapping[str, int]]:
-    """Request the partition count of every topic by name, without topics that have an error. Never creates a
-    topic."""
+    """Request the partition count of every topic. Topics with an error are omitted. Never creates a topic."""
     whole = metadata(None)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -136,7 +134,7 @@ def topic_counts() -> Call[Mapping[str, int]]:
 
 
 class _FastResponse:
-    """Replacement for kafka-python's response class in versions that it decodes too slowly."""
+    """Replacement for response classes of kafka-python that decode too slowly."""
 
     @staticmethod
     def decode(body: View, version: int) -> Any:
@@ -179,7 +177,7 @@ class Coordinator(NamedTuple):
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> Call[Mapping[str, Coordinator]]:
-    """Request the coordinators by key. Versions before 4 accept only one key."""
+    """Request the coordinators of several keys. Versions before 4 accept only one key."""
 
     def build(version: int) -> Any:
         if version >= MANY_COORDINATORS_FROM:

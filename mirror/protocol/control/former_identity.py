@@ -1,4 +1,4 @@
-"""Decides from the coordinator's description whether a lane still owns its transactional id.
+"""Decides whether a lane still owns its transactional id, from the coordinator's description.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
 abort the transaction of the new owner and fence it. The distance between the epochs distinguishes the cases:
@@ -13,10 +13,10 @@ abort the transaction of the new owner and fence it. The distance between the ep
                                                              | the old protocol
     another owner's init while our transaction was open      | the epoch after the next
 
-Empty under the next epoch is ambiguous, but the coordinator resolves the ambiguity: it returns the id to us
-only if we had the previous epoch (KIP-360). One case remains ambiguous if a transaction of ours may have been
-open. Another owner, which uses the old protocol, may have initialised the id while no transaction was open,
-and may then have aborted its own first transaction. This looks like an abort of our transaction.
+Empty under the next epoch is ambiguous, but the coordinator returns the id to us only if we had the previous
+epoch (KIP-360). If a transaction of ours may have been open, one case remains ambiguous. Another owner that
+uses the old protocol may have initialised the id while no transaction was open, and then aborted its own
+first transaction. The response looks like an abort of our transaction.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FormerIdentity:
     is_open: bool
 
     def judge(self, shown: TransactionDescription, *, bumps: bool, committed: bool) -> Holder:
-        """Return who owns the transactional id, and update this identity to the identity in `shown`.
+        """Return who owns the transactional id, and update this identity from `shown`.
 
         `bumps`: transactions end by the new protocol, which increments the epoch (KIP-890). `committed`: the
         lane's transaction is known to be committed, so under the old protocol it cannot have been aborted.

@@ -34,16 +34,21 @@ STREAMS: Final = "streams"
 _CONSUMER: Final = "consumer"
 """Protocol type of classic groups of consumers."""
 _WORKER_GROUPS: Final = frozenset({"connect", "sr"})
-"""Protocol types of groups that have no consumers: workers of Kafka Connect, and schema registries. The
-consumers of a connector have their own group."""
+"""Protocol types of groups without consumers: workers of Kafka Connect, and schema registries.
+
+The consumers of a connector have their own group.
+"""
 _WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
 _MANY_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of a response in bytes; enough for several hundred thousand groups."""
 
 
 class ListedGroup(NamedTuple):
-    """A group. `kind`: classic, consumer, streams or share, empty on brokers before Kafka 3.8. `state`: empty
-    on brokers before Kafka 2.6."""
+    """A listed group.
+
+    `kind`: classic, consumer, streams or share; empty on brokers before Kafka 3.8. `state`: empty on brokers
+    before Kafka 2.6.
+    """
 
     kind: str = ""
     state: str = ""
@@ -82,8 +87,7 @@ def list_groups() -> Call[ListedGroups]:
 
 
 class DescribedGroup(NamedTuple):
-    """Topics that the members of a group use; None if the response does not show them, such as during a
-    rebalance."""
+    """Topics that the members of a group use; None if unknown, for example during a rebalance."""
 
     error: int
     topics: frozenset[str] | None
@@ -136,8 +140,7 @@ def describe_share_group(group: str) -> Call[DescribedGroup]:
 
 
 def describe_streams_group(group: str) -> Call[DescribedGroup]:
-    """Request the topics of a streams group's topology (KIP-1071) from its coordinator, with its changelog
-    and repartition topics."""
+    """Request the topics of a streams group (KIP-1071), including its changelog and repartition topics."""
 
     def topics(found: Any) -> frozenset[str] | None:
         if found.topology is None or found.topology.subtopologies is None:
@@ -160,7 +163,10 @@ def _description(
     group: str,
     topics: Callable[[Any], frozenset[str] | None],
 ) -> Call[DescribedGroup]:
-    """Return a request that describes a group, with the function that finds topics in the response."""
+    """Return a request that describes a group.
+
+    `topics`: finds the topics in the response.
+    """
 
     def read(found: Any) -> DescribedGroup:
         (described,) = found.groups

@@ -1,4 +1,4 @@
-"""Finds the rejected setting in the error message of a topic creation. Pure."""
+"""Finds the rejected setting in the error message of a failed topic creation. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
 
 
 def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
-    """Return the rejected setting and the nearest accepted value; a value of None means to omit the setting.
+    """Return the rejected setting and the nearest accepted value, or None.
 
-    Returns None if the error is not about a setting, or does not name any of `settings`.
+    A value of None means that the setting must be omitted. The result is None if the error is not about any
+    of `settings`.
     """
     if error not in _ABOUT_SETTINGS:
         return None

@@ -42,7 +42,10 @@ Rights = frozenset[AclOperation]
 
 
 class TopicRights(NamedTuple):
-    """Operations that the user may perform on a topic; None if the broker omits them. `error`: reason."""
+    """Permitted operations on a topic; None if the broker does not report them.
+
+    `error`: error code of the topic.
+    """
 
     error: int
     rights: Rights | None
@@ -130,7 +133,7 @@ def log_folders() -> Call[tuple[LogFolder, ...]]:
 
 
 def topic_bytes() -> Call[Mapping[str, int]]:
-    """Request the bytes of each topic in all log directories of a broker. Requires Describe on the
+    """Request the size of each topic in all log directories of a broker, in bytes. Requires Describe on the
     cluster."""
 
     def read(response: Any) -> Mapping[str, int]:
@@ -152,7 +155,7 @@ def topic_bytes() -> Call[Mapping[str, int]]:
 
 
 def release(versions: Mapping[int, tuple[int, int]]) -> str:
-    """Return the latest Kafka release, such as `3.9`, whose requests a broker supports.
+    """Return the latest Kafka release, such as `3.9`, whose API versions a broker supports.
 
     `versions`: version ranges by API key. The broker may be newer than that release, or a different product.
     """
@@ -176,6 +179,6 @@ def _size(value: int | None) -> int | None:
 
 
 def _operations(bits: Set[int] | None) -> Rights | None:
-    """Convert the field, which kafka-python decodes to a set of bit numbers, or to None if the broker omits
-    the field."""
+    """Convert the authorized operations, or None if the broker omits them. kafka-python decodes them to bit
+    numbers."""
     return None if bits is None else frozenset(operation for operation in AclOperation if operation in bits)

@@ -16,7 +16,7 @@ _NAMES_SHOWN: Final = 3
 class TopicNames:
     """Filter for the topic names of one cluster.
 
-    `illegal`: highest number of illegal names in one response.
+    `illegal`: maximum number of illegal names in one response.
     """
 
     def __init__(self, cluster: str) -> None:

@@ -123,8 +123,10 @@ def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
 
 
 def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
-    """Delete one topic on the controller (with KRaft: any broker). With an id, deletes the topic only if the
-    topic has that id (Kafka 2.8 or later)."""
+    """Delete one topic on the controller (with KRaft: any broker).
+
+    With an id, the topic is deleted only if it has this id (Kafka 2.8 or later).
+    """
 
     def build(version: int) -> Any:
         if not topic_id:
@@ -143,7 +145,7 @@ def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
 
 
 def delete_records(place: TopicPartition, before: int) -> Call[int]:
-    """Delete the records of a partition before an offset, on its leader. The response is an error code."""
+    """Delete the records of a partition before an offset, on its leader. Returns an error code."""
 
     def build(version: int) -> Any:
         topic_class = DeleteRecordsRequest.DeleteRecordsTopic
@@ -210,7 +212,7 @@ def _number(setting: TopicSetting | None) -> int | None:
 
 
 def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
-    """Request all settings of each topic, or the error that prevented reading them."""
+    """Request all settings of each topic, or the error that prevents reading them."""
     return _describe(
         topics, lambda response: {result.resource_name: _described(result) for result in response.results}
     )

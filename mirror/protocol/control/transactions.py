@@ -26,7 +26,7 @@ from mirror.protocol.control.call import Call
 from mirror.protocol.control.offsets import by_topic
 
 NEW_EPOCH_FROM: Final = 5
-"""First version in which EndTxn returns the identity to continue with (KIP-890)."""
+"""First version in which EndTxn returns the producer id and epoch to continue with (KIP-890)."""
 
 DESCRIBE_TRANSACTIONS: Final = 65
 """API key of DescribeTransactions."""
@@ -115,8 +115,9 @@ def add_partitions(
 def end_transaction(
     transactional_id: str, producer: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
 ) -> Call[ProducerIdentity]:
-    """Commit or abort a transaction. Below version 5 the response's producer id is -1; the caller keeps its
-    identity.
+    """Commit or abort a transaction.
+
+    Before version 5, the producer id in the response is -1, and the caller keeps its producer id and epoch.
 
     `newest`: highest version of the request to use; 4 for a transaction whose partitions were added
     explicitly.

@@ -1,5 +1,7 @@
-"""Additional connections to a distant broker: as many as increase the rate, and none if there is no
-backlog."""
+"""Additional connections to a distant broker for reading.
+
+There are as many as increase the rate, and none without a backlog.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadConnection:
-    """A connection, and the ranges requested on it, in the order of the requests."""
+    """A connection, and the offset ranges requested on it, in the order of the requests."""
 
     __slots__ = ("connection", "ranges")
 
@@ -104,13 +106,14 @@ class AheadConnections:
         return any(one.connection.lacks_memory for one in self.by_number.values())
 
     def unanswered_since(self) -> float:
-        """Return the time at which the oldest outstanding response was due; infinity if none is
-        outstanding."""
+        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the limit that the broker's socket buffers set to the rate with the maximum number of
-        connections; None if they are not the limit."""
+        """Return the limit of the read rate with the maximum number of connections, or None.
+
+        The limit follows from the broker's socket buffers.
+        """
         opened = next(iter(self.by_number.values()), None)
         each = self._count.bytes_each(self._cluster.loop.now())
         if opened is None or not each:
@@ -120,8 +123,7 @@ class AheadConnections:
         return WindowLimit(self._broker, round(each * trip), round(trip * 1000, 1), count, most)
 
     def take_throttled(self, now: float) -> float:
-        """Return the seconds for which the broker has throttled the most throttled connection since the last
-        call."""
+        """Return the throttle time of the most throttled connection since the last call (seconds)."""
         return max([one.connection.throttling.take(now) for one in self.by_number.values()], default=0.0)
 
     async def _open(self, number: int) -> None:

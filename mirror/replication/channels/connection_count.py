@@ -1,4 +1,4 @@
-"""Number of connections used for reading, increased as long as the rate rises.
+"""Increases the number of connections for reading as long as the rate rises.
 
 Pure. A connection carries about one socket buffer of the broker per round trip, regardless of the bandwidth:
 1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether more connections help depends on the
@@ -11,22 +11,30 @@ from __future__ import annotations
 from typing import Final
 
 _FIRST: Final = 4
-"""First number of additional connections. Several connections help even without a window limit, because a
-response is transferred while another one is processed."""
+"""Initial number of additional connections.
+
+Several connections help even without a window limit, because a response is transferred while another one is
+processed.
+"""
 _GROWTH: Final = 4
 _LEAST_GAIN: Final = 1.25
-"""Factor by which the rate must rise for the larger number to be kept."""
+"""Factor by which the rate must rise; otherwise the previous number of connections is restored."""
 _SETTLE_SECONDS: Final = 0.5
 _SETTLE_ROUND_TRIPS: Final = 6
-"""Round trips to wait before the rate is measured, so that new connections can open and reach their full
-rate."""
+"""Round trips to wait before the rate is measured.
+
+New connections then are open and have reached their full rate.
+"""
 _MEASURE_SECONDS: Final = 1.0
 _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
 """Time before a larger number of connections is tried again."""
 _EACH_KEPT: Final = 0.6
-"""If a connection keeps at least this share of the rate that it had with fewer connections, its own window is
-the limit. A limit shared by all connections would reduce the rate to a quarter."""
+"""Share of its former rate that a connection must keep when there are more connections.
+
+If the rate stays above this share, the window of each connection is the limit. A limit shared by all
+connections would reduce the rate to a quarter.
+"""
 _VALID_SECONDS: Final = 10.0
 """Time after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
@@ -53,7 +61,7 @@ class ConnectionCount:
         self._held_until = 0.0
         self._used_at = self._judged_at = 0.0
         self._each = self._most_each = 0.0
-        """Bytes per second of one connection: at the last measurement, and the maximum with fewer
+        """Rate of one connection (bytes/s): at the last measurement, and the maximum with fewer
         connections."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
@@ -76,8 +84,10 @@ class ConnectionCount:
         return self.count
 
     def opened(self, now: float, round_trip: float) -> None:
-        """Record that the last connection is open. From now on, the measured rate is that of all
-        connections."""
+        """Record that the last connection is open.
+
+        The rate measured from now on is that of all connections.
+        """
         self._restart(now, _settle(round_trip))
 
     def _judge(self, rate: float, now: float, round_trip: float) -> None:
@@ -100,9 +110,7 @@ class ConnectionCount:
         return self._measured_from or 0.0
 
     def bytes_each(self, now: float) -> float:
-        """Return the rate of a connection in bytes per second if the window of each connection is the limit,
-        otherwise 0.
-        """
+        """Return the rate of one connection if its window is the limit (bytes/s), otherwise 0."""
         is_measured = 0.0 < self._judged_at > now - _VALID_SECONDS and self.count == self.most
         return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Shared parts of fetching: keys of channels, sizes of requests, and the receiver of results."""
+"""Keys of fetch channels, sizes of requests, and the receiver of responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FetchListener(Protocol):
     """Receiver of fetch results. Called on the loop."""
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
-        """Handle one partition of a response, which has records or an error.
+        """Handle the records or the error of one partition in a response.
 
         To keep the records, retain the buffer `slab`. `squeezed`: other partitions left less room in the
         response than this partition was allowed.
@@ -57,18 +57,26 @@ class FetchListener(Protocol):
         ...
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
-        """Handle a response that could not be received because it is too large or has stalled."""
+        """Handle a response that could not be received.
+
+        The response is too large or has stalled.
+        """
         ...
 
     def on_relocated(self, lane: Lane) -> None:
-        """Handle new metadata of the lane's topic: attach the lane again, pause it, or restart it."""
+        """Handle new metadata of the lane's topic.
+
+        The lane is attached again, paused, or restarted.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Request sizes and waits of one tier. `connections`: maximum number of additional connections for
-    reading ahead."""
+    """Request sizes and waiting times of one tier.
+
+    `connections`: maximum number of additional connections for reading ahead.
+    """
 
     wait_ms: int
     max_bytes: int

@@ -1,4 +1,4 @@
-"""Fetching from a source cluster.
+"""Fetches from a source cluster.
 
 There is one channel per broker, isolation level and tier; each has one fetch request in flight. Lanes that
 are up to date use separate ("live") channels with small responses and their own memory, so a topic with
@@ -38,7 +38,7 @@ _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
 _LEAST_SHARE: Final = 256 * 1024
-"""Minimum bytes per partition in a response: enough for a batch merged from many small batches."""
+"""Minimum bytes per partition in a response, enough for a batch merged from many small ones."""
 
 
 class FetchChannel:
@@ -60,12 +60,12 @@ class FetchChannel:
         self._is_asking = self._is_waiting = self._is_opening = self._is_closed = False
         self._not_before = 0.0
         self._unanswered_since: float | None = None
-        """Time since which the channel has waited for a fetch result; None after it has received one."""
+        """Time since which the channel has waited for a response; None if it does not wait."""
         self._is_answered = False
         self._ahead: ReadAhead | None = None
         """None unless the broker is distant."""
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
-        """Number and time (monotonic) of the last request, and of the last request with a result."""
+        """Number and time of the last request, and of the last request with a response."""
 
     def has_room_for(self, lane: Lane) -> bool:
         """Return whether no other lane reads the same partition on this channel."""
@@ -190,7 +190,7 @@ class FetchChannel:
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
-        """Send the next fetch request if no request is in flight and there are partitions to fetch."""
+        """Send the next fetch request if none is in flight and there are partitions to fetch."""
         connection = self._connection
         if connection is None or self._is_asking or self._is_waiting or self._is_closed:
             return
@@ -382,7 +382,7 @@ class Fetcher:
                 return
 
     def follow(self, lane: Lane, replica: int) -> bool:
-        """Follow a redirect to a preferred replica. Return False if there is no other replica."""
+        """Follow a redirect to a preferred replica; return False if there is no other replica."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False

@@ -17,7 +17,7 @@ _SEARCH_SECONDS: Final = 0.1
 
 
 class LeaderSearch:
-    """Refreshes metadata for lanes without a leader, at most ten times per second, until no lane waits.
+    """Refreshes metadata until every lane has a leader, at most ten times per second.
 
     `found` is called for each lane after a refresh; it attaches the lane, or adds the lane to this search
     again.
@@ -94,15 +94,14 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Read from the leader for a while if the lane reads from a follower. Return False if the lane
-        already reads from the leader."""
+        """Read from the leader for a while; return False if the lane already does."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Drop the chosen replica of the lane, so that the lane reads from the leader."""
+        """Read from the leader instead of the chosen replica."""
         lane.read.replica = None
 
     def _choose(self, lane: Lane, replica: Replica) -> None:

@@ -1,9 +1,9 @@
-"""Writing to a distant broker if the TCP receive window limits each connection: several connections for one
-partition.
+"""Writes to a distant broker on several connections per partition.
 
-`write_order` explains how the order of the batches is preserved. A connection sends a batch, merged from the
-waiting batches of one partition, and withholds the last bytes. Other partitions use the connection once no
-response is outstanding on it.
+Several connections help if the TCP receive window limits each connection. `write_order` explains how the
+order of the batches is preserved. A connection sends a batch, merged from the waiting batches of one
+partition, and withholds the last bytes. Other partitions use the connection once no response is outstanding
+on it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INCOMPLETE_SECONDS: Final = 10.0
 """Time without progress after which an incomplete request, which uses memory of the broker, is abandoned."""
 _CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
-"""Time without parallel writes after a request could not be completed in time, because the broker may lack
+"""Pause of parallel writes after a request could not be completed in time (seconds). The broker may lack
 memory for requests."""
 _UNUSED_SECONDS: Final = 30.0
 _ROLE: Final = "produce parallel"
@@ -91,7 +91,7 @@ class ParallelWrites:
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
-        """Determine from a busy connection to the broker whether the receive window limits the connection."""
+        """Measure on a busy connection whether the receive window is the limit."""
         if self._is_bound:
             return
         limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
@@ -109,8 +109,7 @@ class ParallelWrites:
             )
 
     def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
-        """Return the window limit if the broker's window has limited the lane's connections since the last
-        call.
+        """Return the window limit if it has limited the lane's connections since the last call.
 
         `first`: the connection that lanes without parallel requests use.
         """
@@ -125,10 +124,10 @@ class ParallelWrites:
         return WindowLimit(self._broker, self._window_bytes, trip_ms, count, self._most)
 
     def take(self, lane: Lane) -> bool:
-        """Send the lane's next batches in parallel if the first connection would delay them. Return False if
-        the first connection must send them.
+        """Send the lane's next batches in parallel if the first connection would delay them.
 
-        Parallel sending starts after all batches on the first connection have a response.
+        Return False if the first connection must send them. Parallel sending starts after all batches on the
+        first connection have a response.
         """
         if lane not in self._orders:
             if not self._is_bound or len(self._orders) >= self._most or not self._is_worth_it(lane):
@@ -154,7 +153,7 @@ class ParallelWrites:
             self._cluster.loop.call_soon(partial(self._report, self._cut(order)))
 
     def abandon(self, lanes: Iterable[Lane]) -> None:
-        """Report the batches in flight of these lanes as lost, because their first connection was lost."""
+        """Report the batches in flight of these lanes as lost, because a connection was lost."""
         for lane in list(lanes):
             order = self._orders.pop(lane, None)
             if order is not None:
@@ -169,12 +168,12 @@ class ParallelWrites:
             via.connection.close()
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding response; infinity if no response is outstanding."""
+        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
         return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
 
     def _is_worth_it(self, lane: Lane) -> bool:
-        """Return whether the waiting batches exceed the bytes that one more connection carries in a round
-        trip."""
+        """Return whether enough batches wait to use one more connection. The waiting batches must exceed the
+        bytes that a connection carries in a round trip."""
         return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:
@@ -183,7 +182,7 @@ class ParallelWrites:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Start to send as many batches as are allowed now, one for each lane in turn."""
+        """Start to send as many batches as are allowed now, one batch of each lane at a time."""
         self._is_pumping = False
         self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
         share = self._share()

@@ -22,7 +22,10 @@ class ProduceListener(Protocol):
         ...
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
-        """Return the lane's next batch, perhaps merged; None if no batch waits or the lane has failed."""
+        """Return the lane's next batch; None if no batch waits or the lane has failed.
+
+        The batch may be merged from several.
+        """
         ...
 
     def on_writable(self, lane: Lane) -> None:
@@ -34,5 +37,5 @@ class ProduceListener(Protocol):
         ...
 
     def on_target_relocated(self, lane: Lane) -> None:
-        """Handle new metadata of the destination topic: attach the lane again, or pause it."""
+        """Handle new metadata of the destination topic: attach or pause the lane."""
         ...

@@ -1,4 +1,4 @@
-"""Reading ahead on additional connections, for brokers whose distance limits the rate of a connection.
+"""Reads ahead on additional connections to distant brokers.
 
 A broker sends about one socket buffer per round trip on a connection. Partitions with a backlog are therefore
 read on several connections: consecutive ranges of offsets are requested at the same time, and their responses
@@ -29,12 +29,17 @@ from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, R
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 
 _LARGE: Final = 128 * 1024
-"""Size in bytes from which on a response counts as large: its transfer takes several socket buffers."""
+"""Minimum size of a large response, whose transfer takes several socket buffers."""
 _DEPTH: Final = 2
-"""Number of outstanding requests per connection, so that the broker has the next request when it has sent a
-response."""
+"""Number of outstanding requests per connection.
+
+The broker then has the next request when it has sent a response.
+"""
 _RANGES_EACH: Final = 3
-"""Maximum number of ranges per connection that are requested, or have arrived and wait for earlier ranges."""
+"""Maximum number of ranges per connection.
+
+Ranges are counted while they are requested, or have arrived and wait for earlier ranges.
+"""
 
 
 class AheadChannel(Reader[Lane], Protocol):
@@ -74,18 +79,20 @@ class ReadAhead:
         )
         self._plans: dict[Lane, ReadPlan] = {}
         self._left_out: set[Lane] = set()
-        """Lanes whose partition the channel itself requests next, until the response has arrived."""
+        """Lanes whose next response the channel requests itself, until that response has arrived."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
         self._turns: dict[Lane, None] = {}
-        """Lanes for which more ranges may be requested, in the order in which they get the next request."""
+        """Lanes for which more ranges may be requested, in the order of their next requests."""
         self._due: dict[Lane, None] = {}
         """Lanes whose next range to pass on has arrived."""
         self._is_pump_due = False
 
     @property
     def most_bytes(self) -> int:
-        """Maximum size of a response to the channel's own requests; small, because further data is read
-        ahead."""
+        """Maximum size of a response to the channel's own requests.
+
+        Such a response is small, because further data is read ahead.
+        """
         return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
@@ -136,8 +143,7 @@ class ReadAhead:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Drop ranges that have arrived but cannot be passed on yet, so that earlier ranges can be
-        received."""
+        """Drop ranges that have arrived too early, to receive earlier ranges."""
         waiting = [lane for lane, plan in self._plans.items() if lane.read.waits and plan.holds_any]
         for lane in waiting:
             self._plans[lane].clear()
@@ -183,8 +189,11 @@ class ReadAhead:
         self._pump()
 
     def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
-        """Return the lane and range to request next: a range that a lane waits for, or, while there is `room`
-        for more, the next range of a lane. `each`: maximum number of ranges of one lane."""
+        """Return the lane and range to request next.
+
+        The range is one that a lane waits for or, while there is `room` for more, the next range of a lane.
+        `each`: maximum number of ranges of one lane.
+        """
         while self._gaps:
             lane, wanted = self._gaps.popleft()
             if not wanted.is_dropped:

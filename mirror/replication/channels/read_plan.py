@@ -1,4 +1,4 @@
-"""Ranges of offsets to fetch ahead of a partition's position, and the order in which they are delivered.
+"""Plans the offset ranges to fetch ahead, and passes them on in order.
 
 Pure. Several requests for consecutive ranges of offsets are outstanding on different connections, and their
 responses arrive in any order. A range is passed on only when the lane has reached it: data before the lane's
@@ -53,7 +53,7 @@ class OffsetRange:
 
 
 class ReadPlan:
-    """The ranges of one partition that are requested or have arrived, in the order of their offsets."""
+    """The offset ranges of one partition that are requested or have arrived, in order."""
 
     __slots__ = ("_batch_bytes", "_batch_offsets", "_bytes_per_offset", "_is_even", "_next", "ranges")
 
@@ -66,7 +66,7 @@ class ReadPlan:
 
     @property
     def is_known(self) -> bool:
-        """True once the size of records is known, so that the size of ranges can be estimated."""
+        """True if the size of records is known, so that ranges can be planned."""
         return self._batch_bytes > 0
 
     def learn(self, records: memoryview) -> None:
@@ -88,8 +88,10 @@ class ReadPlan:
             self._batch_offsets, self._is_even = offsets, is_even
 
     def prune(self, position: int) -> None:
-        """Drop the ranges that end before the position. If the remaining ranges are far ahead of the
-        position, drop them too."""
+        """Drop the ranges that end before the position.
+
+        If the remaining ranges are far ahead of the position, drop them too.
+        """
         while self.ranges and self.ranges[0].stop <= position:
             self.ranges.popleft().drop()
         if self.ranges and self.ranges[0].start - position > self.ranges[0].stop - self.ranges[0].start:
@@ -104,8 +106,10 @@ class ReadPlan:
         return first if first is not None and first.start <= position else None
 
     def fill_gap(self, position: int, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the range from the position to the first planned range, or a range of full size if
-        none is planned."""
+        """Add and return the range from the position to the first planned range.
+
+        If no range is planned, it has full size.
+        """
         if not self.ranges:
             return self.extend(end, most_bytes)
         stop = self.ranges[0].start
@@ -119,12 +123,11 @@ class ReadPlan:
         return self._next < end
 
     def extend(self, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the next range: about `most_bytes`, at least one batch, and ending at `end` at the
-        latest.
+        """Add and return the next range of about `most_bytes`, at least one batch.
 
-        Brokers return only whole batches, so a batch on the border of two ranges is received twice. If all
-        batches have the same number of offsets, a range ends with a batch, so that no batch is received
-        twice.
+        The range ends at `end` at the latest. Brokers return only whole batches, so a batch on the border of
+        two ranges is received twice. If all batches have the same number of offsets, a range ends with a
+        batch, so that no batch is received twice.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)
@@ -163,8 +166,10 @@ class ReadPlan:
 
 
 def header_at(records: memoryview, position: int) -> BatchHeader | None:
-    """Return the header of the batch at that position; None if the batch is incomplete or has an older
-    format."""
+    """Return the header of the batch at that position, or None.
+
+    None means that the batch is incomplete or has an older format.
+    """
     if len(records) - position < HEADER_SIZE or records[position + MAGIC_AT] != _FORMAT:
         return None
     header = BatchHeader(records, position)
@@ -172,8 +177,7 @@ def header_at(records: memoryview, position: int) -> BatchHeader | None:
 
 
 def from_position(records: memoryview, position: int) -> memoryview:
-    """Return the records without the batches that end before the position; empty if all batches end before
-    it."""
+    """Return the records without the batches that end before the position."""
     start = 0
     while (header := header_at(records, start)) is not None and header.last_offset < position:
         start += OVERHEAD + header.length

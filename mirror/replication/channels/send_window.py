@@ -1,4 +1,4 @@
-"""Detection of connections whose rate is limited by the TCP receive window of a broker. Pure.
+"""Detects connections whose rate is limited by a broker's TCP receive window. Pure.
 
 A connection carries at most one window per round trip. The window of a broker with fixed socket buffers
 (Kafka's default is 100 KB) never grows; otherwise the kernel increases the window within some round trips.
@@ -13,12 +13,14 @@ _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
 """Time within which a kernel that adapts the window has increased it."""
 _BUSY: Final = 0.5
-"""Minimum share of the time in which a connection had data to send, for a conclusive measurement."""
+"""Share of the time in which a connection must have had data to send, for a valid measurement."""
 _FULL: Final = 0.6
-"""If a connection carries at least this share of the window per round trip, the window is the limit. The
-kernel's own figure, `tcpi_rwnd_limited`, is too low: it does not include the time for which the kernel delays
-segments to send several at once. If the kernel adapts the window, it is at least about twice the bytes in
-flight per round trip."""
+"""Share of the window per round trip from which on the window is the limit.
+
+The kernel's own number, `tcpi_rwnd_limited`, is too low: it does not include the time for which the kernel
+delays segments to send several at once. If the kernel adapts the window, it is at least about twice the bytes
+in flight per round trip.
+"""
 _ACKED_AT: Final = 120
 """Byte offset of `tcpi_bytes_acked` in Linux's `struct tcp_info`."""
 _BUSY_AT: Final = 168
@@ -32,8 +34,11 @@ INFO_BYTES: Final = _WINDOW_AT + _INT.size
 
 
 class SendLimits(NamedTuple):
-    """Figures of a connection: seconds with data to send and bytes acknowledged by the receiver, both since
-    the start of the connection, and the receiver's window in bytes. All 0 if unknown."""
+    """Counters of a connection from the kernel; all 0 if unknown.
+
+    Fields: the seconds with data to send and the bytes acknowledged by the receiver, both since the start of
+    the connection, and the receiver's window in bytes.
+    """
 
     busy: float = 0.0
     acked_bytes: int = 0
@@ -41,7 +46,7 @@ class SendLimits(NamedTuple):
 
     @classmethod
     def of(cls, tcp_info: bytes) -> SendLimits:
-        """Return the figures in the first `INFO_BYTES` of `struct tcp_info`; zeros if `tcp_info` is empty."""
+        """Return the counters in the first `INFO_BYTES` of `struct tcp_info`; zeros if it is empty."""
         if not tcp_info:
             return cls()
         (busy,) = _LONG.unpack_from(tcp_info, _BUSY_AT)
@@ -60,13 +65,16 @@ class SendWindow:
         self._since: float | None = None
         self._before = SendLimits()
         self._window_bytes = 0
-        """Largest window since `_since`; a broker that is briefly slow advertises a smaller window."""
+        """Largest window since `_since`.
+
+        A broker that is briefly slow advertises a smaller window.
+        """
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
-        """Record the kernel's figures. Return True if this call ends a measurement that shows the window as
-        the limit.
+        """Record the kernel's counters.
 
-        `now` and `round_trip` are in seconds.
+        Return True if this call ends a measurement that shows the window as the limit. `now` and `round_trip`
+        are in seconds.
         """
         window = self._window_bytes = max(self._window_bytes, limits.window_bytes)
         if self._since is None:

@@ -1,4 +1,4 @@
-"""Producing to a destination cluster.
+"""Produces to a destination cluster.
 
 Each broker has three channels with up to five requests in flight each, and another channel for
 under-replicated partitions. A distant broker has a channel for each partition, up to a limit. A request takes
@@ -39,11 +39,11 @@ _log = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 5
 ROLES: Final = ("produce 0", "produce 1", "produce 2")
-"""Roles of the connections to a broker. A broker processes the requests of a connection in order; with
+"""Names of the connections to a broker. A broker processes the requests of a connection in order; with
 several connections, it can receive a request while it validates and stores the batches of others (`python -m
 bench mirror_drain`)."""
 SLOW_ROLE: Final = "produce slow"
-"""Role of the connection for partitions that were not replicated in time. A broker answers the requests of a
+"""Name of the connection for partitions that were not replicated in time. A broker answers the requests of a
 connection in order, so other lanes need other connections."""
 
 
@@ -123,7 +123,8 @@ class ProduceChannel:
         return None if parallel is None or connection is None else parallel.window_limit(lane, connection)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
+        """Return the time for which the broker has throttled the channel since the last call (seconds). Also
+        return the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 
@@ -155,11 +156,9 @@ class ProduceChannel:
         return self._bytes < self._most_bytes or not self._requests
 
     def _choose(self) -> tuple[list[tuple[Lane, OutBatch]], bytes | None]:
-        """Return one batch of each ready lane, and the transactional id that they share.
-
-        Up-to-date lanes come first. A transactional lane needs a request of its own. If that request skips a
-        lane that is catching up, the next request starts with such lanes, so that none starves.
-        """
+        """Return one batch of each ready lane, and the transactional id of the request. Up-to-date lanes
+        come first. A transactional lane needs a request of its own. If that request skips a lane that is
+        catching up, the next request starts with such lanes, so that none starves."""
         chosen: list[tuple[Lane, OutBatch]] = []
         targets: set[TopicPartition] = set()
         again: list[Lane] = []
@@ -324,7 +323,7 @@ class Sender:
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: Lane) -> None:
-        """Send to the leader of the lane's partition. If the partition has no leader, wait for one."""
+        """Send to the leader of the lane's partition; if there is no leader, wait for one."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
             self._search.add([lane])

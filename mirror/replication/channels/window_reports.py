@@ -1,4 +1,4 @@
-"""Measurements for reports: connections whose rate is limited by the receive window of a broker."""
+"""Measures whether a broker's receive window limits the rate of connections, for reports."""
 
 from __future__ import annotations
 

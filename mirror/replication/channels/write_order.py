@@ -1,4 +1,4 @@
-"""Order of the requests of one partition that are sent in parallel on several connections.
+"""Keeps the order of one partition's requests on several connections.
 
 Pure. A broker processes a request only after it has received the last byte. Every request is therefore sent
 without its last bytes, which follow after the response to the previous request. The broker thus has at most
@@ -60,8 +60,10 @@ class WriteOrder(Generic[R]):
         self.requests.append(request)
 
     def complete_next(self) -> R | None:
-        """Mark the first request as complete and return it, so that the caller sends its end; None if the end
-        must not be sent yet."""
+        """Mark the first request as complete and return it; the caller sends its last bytes.
+
+        None means that the last bytes must not be sent yet.
+        """
         if self._is_first_whole or self.is_broken or not self.requests:
             return None
         self._is_first_whole = True
@@ -78,18 +80,20 @@ class WriteOrder(Generic[R]):
         self._is_first_whole = self._is_first_lost = False
 
     def lose(self, request: R) -> list[R]:
-        """Record that the connection of a request has failed. Return the incomplete requests, whose
-        connections the caller must close, because their ends will never be sent."""
+        """Record that the connection of a request has failed, and return the incomplete requests.
+
+        The caller must close their connections, because their last bytes will never be sent.
+        """
         if self.is_whole(request):
             self._is_first_lost = True
         self.is_broken = True
         return list(self.requests)[self._is_first_whole :]
 
     def take_lost(self) -> list[tuple[R, bool]]:
-        """Remove and return all requests after a failure, in order, each with True if its batch may be
-        stored.
+        """Remove and return all requests after a failure, in order.
 
-        Returns nothing while the response to a complete request is still outstanding.
+        Each is returned with True if its batch may be stored. Returns nothing while the response to a
+        complete request is still outstanding.
         """
         if not self.is_broken or (self._is_first_whole and not self._is_first_lost):
             return []

@@ -1,5 +1,5 @@
-"""Built-in connectors; `mirror.replication.connector` is their contract.
+"""Built-in connectors; `mirror.replication.connector` defines their contract.
 
-Read `files.py` first, which writes and reads Avro files. `kafka.py` implements the same two Protocols for
+Start with `files.py`, which writes and reads Avro files. `kafka.py` implements the same two Protocols for
 Kafka itself.
 """

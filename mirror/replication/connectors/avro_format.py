@@ -1,4 +1,4 @@
-"""Records as Avro object container files, readable by Spark, DuckDB, BigQuery, Hive and Flink.
+"""Writes and reads Avro files, which Spark, DuckDB, BigQuery, Hive and Flink can read.
 
 A file has one row per record with its offset, timestamp, key, value and headers, all unchanged. Topic and
 partition are in the folder names, which those engines read as columns.

@@ -66,7 +66,7 @@ def _split(place: str, defaults: Mapping[str, int]) -> tuple[Path, dict[str, int
 
 
 class FileSink:
-    """A sink that writes each partition to a separate folder. Satisfies `connector.RecordSink`.
+    """Writes each partition to a separate folder. Implements `connector.RecordSink`.
 
     Records and position are committed together, but not in a Kafka transaction. A reader of the files is not
     a read-committed consumer, so exactly-once is not supported.
@@ -80,8 +80,10 @@ class FileSink:
         self._lanes: dict[TopicPartition, tuple[OwnedFolder, list[AvroWriter]]] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create the folders of all partitions, empty partitions included, so that a replay creates the same
-        number of partitions."""
+        """Create the folders of all partitions.
+
+        Empty partitions are included, so that a replay creates the same number of partitions.
+        """
         for topic, partitions in topics.items():
             for number in range(partitions):
                 folder = folder_of(self._root, TopicPartition(topic, number))

@@ -55,14 +55,18 @@ _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _BATCH_BYTES: Final = 512 * 1024
-"""Maximum bytes of keys and values in a batch; compressed, the batch stays below the default limit of a
-topic."""
+"""Maximum bytes of keys and values in a batch.
+
+Compressed, the batch stays below the default limit of a topic.
+"""
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
-"""Maximum time for offset lookups, so that partitions without a leader do not delay other partitions for
-longer."""
+"""Time limit for offset lookups (seconds).
+
+Partitions without a leader do not delay other partitions for longer.
+"""
 
 
 def size_of(records: Sequence[Record]) -> int:
@@ -138,8 +142,8 @@ class KafkaSource:
     ) -> FetchedPartition:
         """Fetch one response.
 
-        OFFSET_OUT_OF_RANGE is raised as Unreachable, so that the caller retries: the retry looks up the
-        bounds of the log, and so determines the cause.
+        OFFSET_OUT_OF_RANGE is raised as Unreachable. The caller retries, looks up the bounds of the log, and
+        so determines the cause.
         """
         try:
             return await self._cluster.patiently(ask, topic=place.topic)

@@ -1,4 +1,4 @@
-"""Files of one partition: a chain of offset ranges, one owner, and a position that commits.
+"""Stores one partition in files of consecutive offset ranges, with one owner.
 
     ROOT/topic=orders/partition=3/
         00000000000000000000-00000000000000001000-5d1c6f0e.avro   [0, 1000) and the checksum of the bytes
@@ -105,10 +105,10 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """Return the committed position, or the end of the last file if the position file is missing, for example
-    because only the data files were copied into this folder.
+    """Return the committed position, or the end of the last file without a position file.
 
-    Raises Unreachable, CorruptData.
+    The position file is missing if, for example, only the data files were copied into this folder. Raises
+    Unreachable, CorruptData.
     """
     committed = _committed(folder, suffix)
     return committed.position if committed else None
@@ -199,7 +199,7 @@ class OwnedFolder:
         return opened
 
     def commit(self, position: Position) -> None:
-        """Make the position durable, and also the part file, if one exists. Raises Fenced, Unreachable."""
+        """Make the position and the part file, if any, durable. Raises Fenced, Unreachable."""
         with translated(self._folder):
             self._require_ours()
             name = ""
@@ -244,8 +244,10 @@ class OwnedFolder:
             raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error
 
     def _require_ours(self) -> None:
-        """Raise Fenced if the folder was removed or replaced, because another process may own the new
-        folder."""
+        """Raise Fenced if the folder was removed or replaced.
+
+        Another process may own the new folder.
+        """
         try:
             there = os.stat(self._folder / LOCK)
         except FileNotFoundError:
@@ -280,8 +282,7 @@ class OwnedFolder:
         sync_folder(self._folder)
 
     def _publish(self, name: str) -> None:
-        """Rename the part file with the same first offset to the given name, unless it was already
-        renamed."""
+        """Rename the part file to its final name, unless it was already renamed."""
         part = part_of(self._folder, int(name.partition("-")[0]))
         if part.exists():
             os.rename(part, self._folder / name)

@@ -26,9 +26,10 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""Time allowed for waiting until a request is sent and for the round trip to the broker."""
+"""Time allowed for waiting until a request is sent and for the round trip (seconds)."""
 _HOLD_SECONDS: Final = 5.0
-"""Time to keep batches in memory after their responses were lost, while the destination has no connection."""
+"""Time to keep batches in memory after their responses were lost (seconds). During this time, the
+destination has no connection."""
 
 
 class AckHandler:
@@ -136,7 +137,7 @@ class AckHandler:
             self._pacer.resume(lane)
 
     def _resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first error of a lane, after all its batches in flight have a response."""
+        """Handle the first error of a lane after all its batches in flight have a response."""
         code = trouble.code
         if code in TRANSIENT:
             self._delivery.requeue(lane)
@@ -179,9 +180,10 @@ class AckHandler:
         self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: Lane) -> None:
-        """Send one batch at a time over the connection for slow partitions until the destination accepts one.
+        """Send one batch at a time on the connection for slow partitions.
 
-        Release the memory of all batches except those that the destination may have stored already.
+        The mode ends when the destination accepts a batch. Release the memory of all batches except those
+        that the destination may have stored already.
         """
         lane.queue.is_slow = True
         self._hold_less(lane)
@@ -235,7 +237,7 @@ class AckHandler:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return the reason in new metadata that the lane cannot write; None if the lane can write."""
+        """Return why the lane cannot write according to new metadata, or None."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)

@@ -1,4 +1,4 @@
-"""Dead-letter topics: one for each destination topic, for rejected records.
+"""Writes rejected records to dead-letter topics, one for each destination topic.
 
 A dead-letter topic is created without the limits that make the destination topic reject records. If the
 dead-letter topic exists already, its limits are checked first, so the error can name the setting to change.
@@ -90,8 +90,7 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the topic settings that cause the rejection of dead letters, each with a value that would accept
-    them.
+    """Return the topic settings that reject dead letters, each with a value that would accept them.
 
     `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits.
     """

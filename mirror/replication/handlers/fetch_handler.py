@@ -39,8 +39,8 @@ _MOST_EMPTY_ANSWERS: Final = 20
 suffices."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
-"""Approximate number of records to decode before the loop does other work; this takes at most a second. The
-rest of a response is fetched again."""
+"""Number of records to decode before the loop does other work (approximate). Decoding them takes at most a
+second. The rest of a response is fetched again."""
 
 
 class FetchHandler:
@@ -270,7 +270,7 @@ class FetchHandler:
 
 
 def _has_read_all(lane: Lane) -> bool:
-    """Return whether the lane has read up to its end offset, so that unread records are after it."""
+    """Return whether the lane has read up to its end offset. Unread records are after it."""
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset
 
 

@@ -1,4 +1,4 @@
-"""Detection of source transactions that stay open and block read-committed consumers.
+"""Detects source transactions that stay open and block read-committed consumers.
 
 Headrace can only report a hanging transaction, not end it. The first blocked record is read once,
 uncommitted, because read-committed responses do not reveal its timestamp. A transaction that stays open for
@@ -28,11 +28,11 @@ from mirror.wording import duration_text
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 5.0
-"""Age of a transaction below which the timestamp of its first record is not looked up."""
+"""Minimum age of a transaction whose first record is looked up (seconds)."""
 _AT_ONCE: Final = 20
 """Maximum number of lanes of a source whose first blocked record is read at the same time."""
 _FIRST_BYTES: Final = 16 * 1024
-"""Size limit of the fetch of the first blocked record; brokers return even a larger first batch."""
+"""Size limit of the fetch of the first blocked record (bytes). Brokers return even a larger first batch."""
 
 
 class OpenTransactionWatch:
@@ -83,7 +83,7 @@ class OpenTransactionWatch:
         self._date(now)
 
     def _date(self, now: float) -> None:
-        """Look up the age of blocked records, once per offset at which lanes are blocked."""
+        """Look up the age of blocked records, once for each offset that blocks lanes."""
         undated: dict[ClusterRef, list[Lane]] = {}
         for lane in self.lanes:
             if (

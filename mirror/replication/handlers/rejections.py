@@ -1,4 +1,4 @@
-"""Batches that the destination rejects: find the offending records and apply the policy.
+"""Finds the records that the destination rejects, and applies the rejection policy.
 
 Brokers that support Produce 8 may name the offending records. If the broker names no record, the batch is
 decoded. The mirror first encodes the batch again as a whole, which helps if the broker does not accept the
@@ -65,8 +65,10 @@ class Rejections:
         self._lanes = lanes
         self._runner = runner
         self._aside: set[Lane] = set()
-        """Lanes whose dead letters are being written. Further rejections of a lane in this set are ignored,
-        because they will recur."""
+        """Lanes whose dead letters are being written.
+
+        Further rejections of a lane in this set are ignored, because they will recur.
+        """
 
     def refused(self, lane: Lane, trouble: RejectedBatch) -> None:
         """Handle a batch that the destination rejected."""
@@ -89,7 +91,10 @@ class Rejections:
             self._open(lane, outgoing, singly=True)
 
     def unsendable(self, lane: Lane, error: RecordTooLarge | TransformFailed) -> None:
-        """Handle a record that is too large for the destination or cannot be transformed. It was not sent."""
+        """Handle a record that is too large for the destination or cannot be transformed.
+
+        It was not sent.
+        """
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         else:
@@ -205,7 +210,7 @@ class Rejections:
 
 
 def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
-    """Return the source record as a dead letter, with its coordinates and the error as headers."""
+    """Return the source record as a dead letter; headers have its coordinates and the error."""
     place = lane.key.partition
     origin = (
         (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),
@@ -217,8 +222,11 @@ def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
-    """Return the source offsets of the records that the broker named in its response. Empty if the broker
-    named no record, or if it may have been unable to read a batch that was passed through."""
+    """Return the source offsets of the records that the broker named in its response.
+
+    Empty if the broker named no record, or if it may have been unable to read a batch that was passed
+    through.
+    """
     is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

@@ -1,4 +1,4 @@
-"""Reports of lanes that wait for an unresponsive cluster or get the same error repeatedly.
+"""Reports lanes that wait for an unresponsive cluster or get the same error repeatedly.
 
 Waiting lanes are not paused, because every step is retried. After some seconds, the reason and the start of
 the wait are reported, until the lanes make progress. Only silent clusters and failed lanes are recorded, so

@@ -1,4 +1,4 @@
-"""Registry of the lanes of an engine, by key, by cluster and by pending work, and of their reports."""
+"""Lanes of an engine by key, by cluster and by pending work, and their reports."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LaneRegistry:
         self.stopping: dict[Lane, None] = {}
         """Drained lanes, which stop once their checkpoint is durable."""
         self.paced: dict[Lane, float] = {}
-        """Lanes with a checkpoint interval of their own, and the time at which their next one is due
-        (monotonic seconds)."""
+        """Lanes with their own checkpoint interval, and when the next checkpoint is due (monotonic
+        seconds)."""
         self.unsaved = UnsavedProgress(context.token)
         self.delivery = LaneDelivery(self.unsaved)
         self.ends = SourceEnds(self.delivery)

@@ -1,10 +1,11 @@
-"""Storage of progress: every few seconds for lanes that have advanced, more often for lanes with an interval
-of their own, and immediately for lanes that stop.
+"""Stores the progress of lanes.
 
-Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
-acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
-only their clean end. Every destination has a separate schedule, so its outage does not delay other lanes.
-Every source whose topics must be checked before progress is stored has a separate schedule too.
+Progress is stored every few seconds for lanes that have advanced, at their own interval for lanes that have
+one, and immediately for lanes that stop. Checkpoints do not wait for batches in flight: a lane stores the
+position before which all records are acknowledged. Lanes in transactions store progress with their commits
+(`transactions.py`); this module writes only their clean end. Every destination has a separate schedule, so
+its outage does not delay other lanes. Every source whose topics must be checked before progress is stored has
+a separate schedule too.
 
 Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers. A
 lane without a producer id checks the stored progress before it writes.
@@ -40,8 +41,8 @@ Saved = tuple[Lane, int, int]
 
 
 class _Destination:
-    """Schedule of progress writes to one cluster. `is_early`: the current write has only lanes with an
-    interval of their own. `reported`: the last reported failure."""
+    """Schedule of progress writes to one cluster. `is_early`: the current write has only lanes with their
+    own interval. `reported`: the last reported failure."""
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -110,7 +111,7 @@ class Checkpoints:
                     self._waiting.add(name)
 
     def _store_early(self, now: float) -> None:
-        """Start the saves of lanes with an interval of their own, unless a save of all lanes of the
+        """Start the saves of lanes with their own interval. Such saves wait if a save of all lanes of the
         destination waits, or its last save failed."""
         lanes: dict[ClusterRef, list[Lane]] = {}
         for lane, due in self._lanes.paced.items():
@@ -205,7 +206,7 @@ class Checkpoints:
         return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that no other engine has copied in the meantime; reload all other lanes."""
+        """Return the lanes that no other engine has copied in the meantime; reload the others."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -225,11 +226,9 @@ class Checkpoints:
         return True
 
     async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose progress may be stored.
-
-        If a source addresses topics by name, only new metadata reveals that a topic was recreated. Offsets of
-        the new topic must not be stored as progress in the old topic.
-        """
+        """Return the lanes whose progress may be stored. If a source addresses topics by name, only new
+        metadata reveals that a topic was recreated. Offsets of the new topic must not be stored as progress
+        in the old topic."""
         by_source: dict[ClusterRef, list[Lane]] = {}
         for lane in lanes:
             by_source.setdefault(lane.spec.source, []).append(lane)

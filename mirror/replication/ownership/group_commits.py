@@ -1,4 +1,4 @@
-"""Commits of durable positions to the consumer groups of lanes at the source, for standard tools.
+"""Commits the positions of lanes to consumer groups at the source, for standard tools.
 
 Copying does not depend on these commits, so failures are only logged.
 """
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupCommits:
-    """Writer of positions in consumer groups. At most one commit for each source is in progress."""
+    """Commits positions to consumer groups, one commit per source at a time."""
 
     def __init__(self, context: EngineContext, unsaved: UnsavedProgress) -> None:
         self._context = context
@@ -46,7 +46,10 @@ class GroupCommits:
             await commit
 
     async def commit_last(self) -> None:
-        """Commit the final positions; a commit in progress may contain older positions."""
+        """Commit the final positions.
+
+        A commit in progress may contain older positions.
+        """
         for commit in self._showing.values():
             await commit
         await self.commit()

@@ -1,4 +1,4 @@
-"""Detection of records that the destination lost unnoticed, such as after an unclean election.
+"""Detects records that the destination has lost, for example in an unclean election.
 
 After such a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. If
 the lost records were batches of the lane, produce responses reveal the loss. If the lost records were
@@ -26,16 +26,20 @@ from mirror.protocol.batches.batch import CONTROL, BatchHeader, scan
 
 
 class _StoredBatch(NamedTuple):
-    """A batch at the destination; `offset_class` is None if read-committed consumers receive the batch."""
+    """A batch at the destination.
+
+    `offset_class` is None if read-committed consumers receive the batch.
+    """
 
     header: BatchHeader
     offset_class: OffsetClass | None
 
 
 async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> int:
-    """Return the offset up to which the destination log is unchanged since the lane stored its `target_next`
-    and its map. [first, end): current offsets of the destination log. The result is at least
-    `lane.progress.target_end` unless a loss is found.
+    """Return the offset up to which the destination log is unchanged since the lane stored its progress.
+
+    [first, end): current offsets of the destination log. The progress is `target_next` and the map. The
+    result is at least `lane.progress.target_end` unless a loss is found.
 
     Raises Unreachable, CorruptData.
     """
@@ -77,8 +81,9 @@ def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
 
 
 async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bool:
-    """Return whether the destination has records in [first, end). Transaction markers do not count, because
-    fencing writes a marker even if no owner has written records.
+    """Return whether the destination has records in [first, end).
+
+    Transaction markers do not count, because fencing writes a marker even if no owner has written records.
 
     Raises Unreachable, CorruptData.
     """

@@ -1,4 +1,4 @@
-"""Preparation of a lane for producing: producer id, fencing, comparison after a crash.
+"""Prepares a lane for producing: producer id, fencing, comparison after a crash.
 
 The takeover starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
 Before an owner sends its first batch, these conditions hold: 1. The loaded progress is the latest that any
@@ -188,7 +188,7 @@ class ProducerIdManager:
     async def _end_transactions(
         self, lane: Lane, target: Cluster, stamp: ProducerStamp
     ) -> tuple[ProducerStamp, int]:
-        """Abort the lane's transaction again if the destination reports it as open.
+        """Abort the lane's transaction again if it is still open at the destination.
 
         An unclean election may have lost the abort marker; then the lane's next commit would include the
         aborted records. Returns the id to continue with, and the offset below which no transaction of the
@@ -201,8 +201,10 @@ class ProducerIdManager:
         return stamp, end
 
     async def _abort_again(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Write another abort marker and take the id again, which waits until all replicas have the
-        marker."""
+        """Write another abort marker and take the producer id again.
+
+        Taking it waits until all replicas have the marker.
+        """
         assert lane.ownership.disputed is not None, "a transactional id has just been taken"
         lane.ownership.disputed.former.is_open = True
         await abort_empty(target, identity_name(lane.key), stamp, lane.target)
@@ -229,8 +231,10 @@ class ProducerIdManager:
         return False
 
     async def _note_forgotten(self, lane: Lane, target: Cluster) -> None:
-        """Handle a lane without stored progress whose producer id had an owner: the progress record was lost,
-        and records at the destination may already be copies."""
+        """Handle a lane without stored progress whose producer id had an owner.
+
+        The progress record was lost, and records at the destination may already be copies.
+        """
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         is_forgotten = await holds_records(target, lane, first, end)
         self._unsaved.expect(lane, first)  # all its records may be copies
@@ -323,13 +327,12 @@ class ProducerIdManager:
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
-    """Return whether the lane has had no other owner between `former` and the current owner."""
+    """Return whether the lane had no other owner since `former`."""
     return former == (stamp.producer_id, stamp.epoch - 1)
 
 
 def _differs(stored: LaneProgress, lane: Lane) -> bool:
-    """Return whether the committed progress of an exactly-once lane differs from the lane's progress in
-    memory.
+    """Return whether an exactly-once lane's committed progress differs from its progress in memory.
 
     The lane may be ahead by offsets that are not copied, such as markers and aborted records, but not by
     copied records. If the source topic was recreated, the lane may also be ahead.

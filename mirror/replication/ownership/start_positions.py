@@ -1,5 +1,8 @@
-"""Start positions that depend on the past: for lanes that start at committed offsets of a consumer group, and
-for lanes that start at the end but were copied before."""
+"""Finds start positions that depend on the past.
+
+Lanes need them if they start at committed offsets of a consumer group, or at the end although they were
+copied before.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ class StartPositionFinder:
         self._unsaved = lanes.unsaved
 
     async def take_over(self, starting: Callable[[], list[Lane]]) -> None:
-        """Start lanes at the committed offsets of their consumer groups. `starting` returns the lanes that
-        have not stopped, paused or restarted since this start.
+        """Start lanes at the committed offsets of their consumer groups.
 
-        Committed offsets of a recreated topic are not valid. If a group cannot be read, its lanes pause: any
-        other position would lose or repeat records.
+        `starting` returns the lanes that have not stopped, paused or restarted since this start. Committed
+        offsets of a recreated topic are not valid. If a group cannot be read, its lanes pause: any other
+        position would lose or repeat records.
         """
         await self._begin_at(starting, _is_due)
 
@@ -107,7 +110,7 @@ class StartPositionFinder:
 
 
 def begins_at_offset(lane: Lane) -> bool:
-    """Return whether a lane without progress starts at an offset given by its datastream."""
+    """Return whether a lane without progress starts at an offset in its datastream's definition."""
     return lane.read.position < 0 and not lane.progress.life and lane.spec.start_offset is not None
 
 
@@ -118,7 +121,7 @@ def _begins_at_end(lane: Lane) -> bool:
 
 
 def _has_own_group(lane: Lane) -> bool:
-    """Return whether the committed position belongs to the lane alone rather than to a shared group."""
+    """Return whether the committed offset belongs to the lane alone, not to a shared group."""
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 

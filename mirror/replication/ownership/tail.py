@@ -1,4 +1,4 @@
-"""Comparison of the destination's tail with the source, to avoid duplicates after a crash.
+"""Compares the end of the destination log with the source, to avoid duplicates after a crash.
 
 A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are
 stored at the destination from `target_next` on, in order, possibly between records of other writers. The tail
@@ -68,8 +68,10 @@ _Piece = Record | _ClosedBatch
 
 
 class _Slots:
-    """Offsets of the destination since the last match. `room`: their number; `unused`: number of offsets
-    without a record."""
+    """Offsets of the destination since the last match.
+
+    `room`: their number; `unused`: number of offsets without a record.
+    """
 
     __slots__ = ("_ranges", "room", "unused")
 
@@ -95,7 +97,10 @@ class _Slots:
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next record or undecodable batch that the lane would send, with the skipped offsets before it."""
+    """The next record or undecodable batch that the lane would send.
+
+    Also contains the skipped offsets before it.
+    """
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -107,8 +112,9 @@ async def compare_tail(
     """Return the source records after the lane's checkpoint that the destination contains in `offsets`,
     a range [start, end).
 
-    Raises Unreachable. If the lane cannot send a batch, and the destination has records after those before
-    this batch, raises the error of the batch: CorruptData, BatchTooLarge or TransformFailed.
+    Only records after the lane's checkpoint are included. Raises Unreachable. If the lane cannot send a
+    batch, and the destination has records after those before this batch, raises the error of the batch:
+    CorruptData, BatchTooLarge or TransformFailed.
     """
     start, end = offsets
     expected = _Expected(source, lane)
@@ -155,7 +161,7 @@ def _compacted(skipped: Sequence[SkippedOffsets]) -> int:
 
 
 def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: int) -> None:
-    """Add the copy of a piece of the source at a destination offset."""
+    """Add the destination offset of a copied record or batch."""
     last = found[-1] if found else None
     if isinstance(last, FoundRecords):
         is_next = last.source + last.length == source.offset and last.target + last.length == target
@@ -199,7 +205,7 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Stack of the records and undecodable batches to be compared; the next one is at the end."""
+        """Records and undecodable batches to compare, as a stack; the next one is at the end."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
         self.taken: _Piece = _ClosedBatch(-1, 0, b"")
@@ -221,9 +227,11 @@ class _Expected:
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
-        """Return the records and batches that the destination may contain next: the first record, and the
-        undecodable batches before it, which the lane may have skipped. The result is empty at the end of the
-        source."""
+        """Return the records and batches that the destination may contain next.
+
+        Candidates are the first record, and the undecodable batches before it, which the lane may have
+        skipped. The result is empty at the end of the source.
+        """
         number, may_skip = 0, self._class_of_refused is not None
         while number == 0 or (may_skip and isinstance(self._ahead[number - 1].piece, _ClosedBatch)):
             if number == len(self._ahead):
@@ -269,7 +277,7 @@ class _Expected:
             sums.append((records, records + holes + _compacted(self._ahead[index].passed)))
 
     def _places(self, count: int, slots: _Slots, *, has_holes: bool) -> Sequence[int]:
-        """Return the offsets of the copies of the next `count` pieces; nothing if one of them is in use.
+        """Return the destination offsets of the next `count` records; empty if a record occupies one.
 
         `has_holes`: whether the records that the source has compacted have offsets, too.
         """
@@ -345,8 +353,10 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle an error in the same way as the lane would: if the lane continued before that batch, the
-        same error would occur."""
+        """Handle an error in the same way as the lane would.
+
+        If the lane continued before that batch, the same error would occur.
+        """
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -361,8 +371,10 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the records or the undecodable batch of an item with their source offsets, and the skipped
-    offsets between them."""
+    """Return the records or the undecodable batch of an item, with source offsets.
+
+    The skipped offsets between them are included.
+    """
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

@@ -1,4 +1,4 @@
-"""Exactly-once: a lane's batches and its checkpoint in one transaction.
+"""Exactly-once: writes a lane's batches and its checkpoint in one transaction.
 
 Each lane has its own transactions under its own transactional id, so a failing partition does not abort
 transactions of others. A lane commits once a second: it stops sending, waits until the batches in flight are
@@ -99,8 +99,10 @@ class TransactionManager:
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: Lane) -> bool:
-        """Return whether the coordinator may have aborted the transaction because of its age, and can report
-        the owner of the id."""
+        """Return whether the coordinator may have aborted the transaction because of its age.
+
+        The coordinator must also be able to report the owner of the id.
+        """
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 

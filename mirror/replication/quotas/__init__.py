@@ -1,1 +1,1 @@
-"""Throttling of lanes by quotas: when lanes fetch more, and which quota delays them."""
+"""Throttles lanes by quotas, and reports which quota delays them."""

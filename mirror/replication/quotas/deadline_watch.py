@@ -1,8 +1,7 @@
-"""Priority for lanes that would otherwise lose records: monitors lanes that are catching up, and throttles
-others.
+"""Gives priority to lanes that would otherwise lose records.
 
-`precedence` decides which lanes are throttled ("yield"). Throttled lanes share an additional quota, which is
-reported like any other quota.
+The watch checks lanes that are catching up, and throttles others. `precedence` decides which lanes are
+throttled ("yield"). Throttled lanes share an additional quota, which is reported like any other quota.
 """
 
 from __future__ import annotations
@@ -29,13 +28,16 @@ _LANES_A_SECOND: Final = 250
 _AT_ONCE: Final = 50
 """Number of lanes that are checked before the loop does other work."""
 _GROWTH_SECONDS: Final = 4.0
-"""Minimum time between two checks whose times to loss are compared."""
+"""Minimum time between two checks whose times to loss are compared (seconds)."""
 _LOOKS: Final = 5
 
 
 class _LaneLook(NamedTuple):
-    """Result of a check of a lane: time of the check (monotonic seconds), bytes copied since the lane's
-    start, and seconds to loss."""
+    """Result of a check of a lane.
+
+    Contains the time of the check (monotonic seconds), bytes copied since the lane's start, and seconds to
+    loss.
+    """
 
     at: float
     size_bytes: int
@@ -72,19 +74,19 @@ class DeadlineWatch:
         self._position = position
         self._is_on = context.settings.deadline_first
         self._to_look_at: list[Lane] = []
-        """Lanes that remain to be checked in this round."""
+        """Lanes that remain to be checked in this pass."""
         self._before: dict[Lane, _Watched] = {}
-        """States of the previous round, by lane."""
+        """Results of the previous pass, by lane."""
         self._watched: dict[Lane, _Watched] = {}
         self._found: list[CatchUp] = []
         self._precedence = Precedence()
         self._quota: TokenBucket | None = None
-        """Shared quota of the lanes that yield; None if no lane yields."""
+        """Shared quota of the throttled lanes; None if no lane is throttled."""
         self._held: set[Lane] = set()
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Check every lane that catches up every few seconds, a few lanes at a time."""
+        """Check every lane that is catching up every few seconds, a few lanes at a time."""
         if not self._to_look_at:
             if now < self._next or not self._is_on:
                 return
@@ -142,7 +144,7 @@ class DeadlineWatch:
 
 
 def need_of(history: LaneHistory) -> float:
-    """Return the bytes per second that the lane must copy to keep its time to loss constant.
+    """Return the rate that keeps a lane's time to loss constant (bytes/s).
 
     The rate is the size of the backlog divided by the time that its records span or, if the age of the
     backlog is unknown, the growth rate of the log.

@@ -27,8 +27,10 @@ REACH_SECONDS: Final = 600.0
 LEAST_SHARE: Final = 0.125
 """Share of the worker's throughput for all partitions that yield."""
 _GROWTH: Final = 0.25
-"""Seconds that the time to loss of a partition in reach must grow per second; otherwise the partition lacks
-bandwidth."""
+"""Seconds per second by which the time to loss of a partition in reach must grow.
+
+With a slower growth, the partition lacks bandwidth.
+"""
 _SPREAD: Final = 0.25
 _LEAST_SPREAD_SECONDS: Final = 5.0
 """A partition yields if it has more time than the most urgent partition, by more than this fraction of that
@@ -39,8 +41,10 @@ _FADING: Final = 0.98
 _CUT: Final = 0.5
 _RISE: Final = 1.25
 _SLACK: Final = 1.1
-"""Tolerance for estimation errors: unless a loss is near, no partition is given up if the needs exceed the
-throughput by less than this factor."""
+"""Factor by which needs must exceed the throughput before a partition is given up.
+
+The factor tolerates estimation errors unless a loss is near.
+"""
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
 """Fraction of the available throughput. A partition that has lost its priority regains it only if the
@@ -51,7 +55,7 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class CatchUp(NamedTuple):
-    """A lane that catches up.
+    """A lane that is catching up.
 
     `left`: seconds until its source deletes an uncopied record; None if no record is deleted, or if the time
     is unknown. `growth`: change of `left` per second; None while the lane is new. `need`: bytes per second
@@ -106,7 +110,10 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the time to loss up to which lanes are prioritized together with the most urgent lane."""
+    """Return the time to loss up to which lanes are prioritized (seconds).
+
+    The limit is derived from the time to loss of the most urgent lane.
+    """
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
@@ -127,8 +134,10 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Return the lanes that cannot be saved. Lanes that were given up before are considered last, so that
-    lanes do not alternate."""
+    """Return the lanes that cannot be saved.
+
+    Lanes that were given up before are considered last, so that lanes do not alternate.
+    """
     found: dict[LaneKey, float] = {}
     taken = 0.0
     for urgent in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
@@ -142,8 +151,7 @@ def _given_up(
 
 
 def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Precedence:
-    """Raise the combined rate of the lanes that yield, or remove the limit, because no lane lacks
-    bandwidth."""
+    """Raise or remove the limit of the lanes that yield, because no lane lacks bandwidth."""
     rate = max(after.rate * _RISE, least)
     waiting = after.waiting & {lane.key for lane in lanes}
     if not waiting or rate >= after.capacity:
@@ -152,8 +160,11 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 
 
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
-    """Give up the prioritized lane with the largest need if the time to loss of all prioritized lanes has
-    kept shrinking for a while, although the yielding lanes have the minimum rate."""
+    """Give up the prioritized lane with the largest need if yielding does not help.
+
+    The time to loss of all prioritized lanes has kept shrinking for a while, although the yielding lanes have
+    the minimum rate.
+    """
     is_in_vain = all(lane.growth is not None and lane.growth < _FALLING for lane in first)
     if after.rate > least or not is_in_vain:
         return replace(after, in_vain_since=None)

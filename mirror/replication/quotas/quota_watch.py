@@ -1,4 +1,4 @@
-"""Reports of lanes delayed by a quota: of their task, their datastream or a broker.
+"""Reports lanes that a quota of their task, their datastream or a broker delays.
 
 Lanes delayed by a quota copy at the intended rate, so they are not paused. The report starts when the quota
 delays a lane for a considerable share of the time (`_HELD_SHARE`), and ends when this share is small
@@ -34,8 +34,10 @@ _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
 class QuotaDelay(NamedTuple):
-    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the throttling
-    broker, if it is the quota of a cluster."""
+    """A quota and its owner, with the share of the time for which it delays a lane.
+
+    `broker`: the throttling broker, if it is the quota of a cluster.
+    """
 
     share: float
     quota: str
@@ -44,7 +46,7 @@ class QuotaDelay(NamedTuple):
 
 
 class QuotaWatch:
-    """Tracker of lanes that wait for a quota of Headrace, and of channels throttled by brokers."""
+    """Tracks lanes that wait for a quota of Headrace, and channels throttled by brokers."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry) -> None:
         self._context = context
@@ -56,7 +58,7 @@ class QuotaWatch:
         self._looked = self._began = self._context.loop.now()
 
     def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:
-        """Record that the lane is not fetched for that time because the bucket is empty."""
+        """Record that the lane is not fetched for that time because its quota is used up."""
         now = self._context.loop.now()
         held, _ = self._waiting.get(lane) or (HeldTime(), bucket)
         held.hold(now, now + seconds)
@@ -104,8 +106,10 @@ class QuotaWatch:
         self._delayed[lane, delay] = self._delayed.get((lane, delay), 0.0) + seconds
 
     def _longest(self, passed: float) -> dict[Lane, QuotaDelay]:
-        """Return the quota that delays each lane most, with the share of the elapsed time in which it delays
-        the lane."""
+        """Return the quota that delays each lane most.
+
+        Also return the share of the elapsed time in which it delays the lane.
+        """
         found: dict[Lane, QuotaDelay] = {}
         for (lane, delay), seconds in self._delayed.items():
             known = found.get(lane)

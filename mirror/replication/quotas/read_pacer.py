@@ -1,4 +1,7 @@
-"""Pacing of fetches: buffer, quotas and end offset determine when a lane fetches; its lag, in which tier."""
+"""Decides when a lane fetches, and in which tier.
+
+Buffer, quotas and end offset determine the time; the lag determines the tier.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ class ReadPacer:
         self._settings = context.settings
 
     def ask_for_more(self, lane: Lane, received: int) -> None:
-        """Fetch the next records unless the lane's buffer is full, its quota is used up, or it has reached
-        its end. `received`: bytes of records in the last response."""
+        """Fetch the next records if the lane may fetch now. A lane waits if its buffer is full, its quota is
+        used up, or it has reached its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
             return
@@ -52,7 +55,7 @@ class ReadPacer:
             self._runner.later(lane, wait, self._include)
 
     def resume(self, lane: Lane) -> None:
-        """Fetch again if the lane was paused for a full buffer that has been drained."""
+        """Fetch again after a full buffer of the lane has been drained."""
         if lane.read.waits and not self._holds_more(lane, self._settings.lane_buffer_bytes // 2):
             self.ask_for_more(lane, 0)
 
@@ -68,10 +71,8 @@ class ReadPacer:
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
-        """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
-
-        With `waits`, fetching does not start immediately.
-        """
+        """Move the lane to the other tier if it has caught up or fallen behind. Return whether it moved.
+        With `waits`, fetching does not start immediately."""
         end = lane.read.readable_end
         if lane.read.is_live:
             most = min(lane.read.size.most, self._settings.live_fetch_bytes)

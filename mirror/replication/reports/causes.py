@@ -49,8 +49,11 @@ def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, f
 
 
 def cause_of_silence(spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
-    """Return the side (source or destination) that does not respond. If both are silent, return the side that
-    has been silent for longer, because a response of the other side may be on its way."""
+    """Return which cluster does not respond: source or destination.
+
+    If both are silent, return the one that has been silent for longer, because a response of the other may be
+    on its way.
+    """
     since, until = silent.get(spec.source, inf), silent.get(spec.destination, inf)
     if since == until == inf:
         return PauseCause.OTHER

@@ -1,9 +1,10 @@
-"""CPU cost of copying, by kind of work, and the part of the cost that disappears in a saturated worker. A
-worker with little load fetches often, and each response has only a few kilobytes per partition, in a few
-small batches. With little load, the fixed costs of a partition in a response and of a written batch are
-spread over few bytes. A worker with a backlog gets large parts of partitions and writes merged batches of
-maximum size. Without this module, a measurement at a tenth of a core would therefore understate the capacity
-of a core by up to three quarters.
+"""Computes the CPU cost of copying by kind of work.
+
+The module also computes the part of the cost that disappears in a saturated worker. A worker with little load
+fetches often, and each response has only a few kilobytes per partition, in a few small batches. With little
+load, the fixed costs of a partition in a response and of a written batch are spread over few bytes. A worker
+with a backlog gets large parts of partitions and writes merged batches of maximum size. Without this module,
+a measurement at a tenth of a core would therefore understate the capacity of a core by up to three quarters.
 
 Each kind of work has a price. Only the ratios of the prices matter, because they divide the measured CPU time
 of a worker. The prices of batches, partitions, bytes and seconds were fitted to the cost of four kinds of
@@ -34,7 +35,7 @@ _ENCODED_RECORD_US: Final = 5.0
 _SECOND_US: Final = 11_500.0
 """Price of a second, regardless of load: reports, checkpoints, timers."""
 _FULL_PART_BYTES: Final = 256 * 1024
-"""Minimum size of a partition's part of a response while there is a backlog."""
+"""Minimum size of a partition's part of a response while there is a backlog (bytes)."""
 _FULL_BATCH_BYTES: Final = 160 * 1024
 """Minimum size of a merged batch while there is a backlog."""
 
@@ -68,7 +69,7 @@ def cost_of(done: LaneCounters) -> CopyCost:
 
 
 def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float) -> list[MirrorMetric]:
-    """Distribute the CPU time of the worker over the interval to its lanes.
+    """Distribute the CPU time of the worker over its lanes.
 
     The CPU times in `metrics` are costs at the prices of this module. Sums over lanes and tasks are exact;
     the share of a lane is an estimate.

@@ -1,4 +1,7 @@
-"""Failures of lanes that are retried, kept until they expire or the lane makes progress; see `stalls`."""
+"""Failures of lanes that are retried; kept until they expire or the lane makes progress.
+
+See `stalls`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Reports of waiting lanes: an event for each lane, and one log line for each cause with the number of
-lanes."""
+"""Reports waiting lanes: an event for each lane, and one log line for each cause.
+
+The log line has the number of lanes.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ class LaneLog:
         self._causes = CauseReports[LaneKey]()
 
     def waits(self, spec: LaneSpec, reason: str, cause: PauseCause) -> None:
-        """Report that a lane pauses or waits for that reason. A cluster that does not respond counts as one
-        cause, even if the reasons differ."""
+        """Report that a lane pauses or waits for that reason.
+
+        A cluster that does not respond counts as one cause, even if the reasons differ.
+        """
         place = spec.key.partition
         _log.debug("lane %s waits: %s", place, reason)
         away = {PauseCause.SOURCE_AWAY: spec.source, PauseCause.DESTINATION_AWAY: spec.destination}

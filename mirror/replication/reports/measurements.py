@@ -101,17 +101,19 @@ def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
 
 
 def lag_records(lane: Lane) -> int:
-    """Return the number of source records that are not at the destination yet, according to the last response
-    of the source."""
+    """Return the number of source records that are not at the destination yet.
+
+    The number follows from the last response of the source.
+    """
     return max(lane.read.high_watermark - lane.checkpoint, 0) if lane.read.high_watermark >= 0 else 0
 
 
 def has_response(lane: Lane, now: float) -> bool:
-    """Return whether the end of the source log is known at `now` (monotonic seconds): if the source had more
-    records, a response would have reported them.
+    """Return whether the end of the source log is known at `now` (monotonic seconds).
 
-    The end is unknown if responses are late or throttled, or if the lane does not fetch because it waits for
-    something else. The end offsets of such lanes are requested separately (`lacks_end`).
+    If the end is known, a response would have reported further records. The end is unknown if responses are
+    late or throttled, or if the lane does not fetch because it waits for something else. The end offsets of
+    such lanes are requested separately (`lacks_end`).
     """
     has_heard = now - lane.read.answered_at < _HEARD_SECONDS
     if lane.read.waits:
@@ -147,7 +149,7 @@ def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
 
 
 def windows_of(lane: Lane) -> LaneWindows:
-    """Return the limits that the brokers' socket buffers set to the rate of the lane."""
+    """Return the limits of the lane's rate that the brokers' socket buffers cause."""
     return LaneWindows(
         lane.reader.window_limit() if lane.reader is not None and not lane.read.waits else None,
         lane.writer.window_limit(lane) if lane.writer is not None and lane.queue.in_flight else None,
@@ -159,13 +161,13 @@ def _overdue(seconds: float) -> float | None:
 
 
 def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
-    """Return the age of the oldest readable source record that is not acknowledged; 0 if there is none, None
-    if unknown. `has_response`: result of the function `has_response`.
+    """Return the age of the oldest readable source record that is not acknowledged (ms), or None.
 
-    If the oldest waiting record was fetched, its age is that of the first record in its batch. A record that
-    was not fetched yet is younger than the records delivered before it, and arrived after the lane last
-    reached the end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`). A record without a
-    timestamp has no age.
+    0 if there is no such record, None if the age is unknown. `has_response`: result of the function
+    `has_response`. If the oldest waiting record was fetched, its age is that of the first record in its
+    batch. A record that was not fetched yet is younger than the records delivered before it, and arrived
+    after the lane last reached the end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`).
+    A record without a timestamp has no age.
     """
     if lane.read.high_watermark < 0:
         return None

@@ -35,8 +35,11 @@ class Positions:
         )
 
     def due_positions(self, lanes: Sequence[Lane], at: float, now_ms: int) -> list[LanePosition | None]:
-        """Return the positions of lanes that were measured at `at` (monotonic seconds) and `now_ms`, for a
-        receiver that has all earlier positions. A position that `PositionWatch` withholds is None."""
+        """Return the positions of lanes that were measured at `at` (monotonic seconds) and `now_ms`.
+
+        The positions are for a receiver that has all earlier positions. A position that `PositionWatch`
+        withholds is None.
+        """
         found: list[LanePosition | None] = []
         moments = at, self._reported_at
         for lane in lanes:
@@ -60,7 +63,9 @@ def _hidden_ms(lane: Lane, now_ms: int) -> int | None:
 
 
 def _readable_end(lane: Lane) -> int:
-    """Return the offset up to which records are readable, at most the end of the log; the end of the log if
-    unknown."""
+    """Return the offset up to which records are readable.
+
+    If unknown, return the end of the log.
+    """
     end, readable = lane.read.high_watermark, lane.read.readable_end
     return min(readable, end) if readable >= 0 else end

@@ -1,4 +1,4 @@
-"""Retention of the source topics of late lanes, looked up on demand from topic settings."""
+"""Looks up the retention of the source topics of late lanes, from topic settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionBook:
-    """Cache of topic retention, refreshed from the cluster when an entry is missing or some minutes old.
+    """Cache of topic retention.
 
+    The cache is refreshed from the cluster when a topic is missing or its retention is some minutes old.
     Retention stays unknown without the permission to describe the topic.
     """
 

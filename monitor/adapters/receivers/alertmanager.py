@@ -51,9 +51,9 @@ class Alertmanager:
 def posted(notice: AlertNotice, now_ms: int, valid_ms: int) -> dict[str, Any]:
     """Return a `postableAlert`. A firing alert expires after `valid_ms` unless it is posted again.
 
-    Start and end of a resolved alert are limited to the current time, in case the clock was ahead before.
-    Alertmanager rejects alerts that end before they start, and treats an alert that ends in the future as
-    firing."""
+    Start and end of a resolved alert are never in the future. Alertmanager rejects alerts that end before
+    they start, and treats an alert that ends in the future as firing.
+    """
     ends_ms = now_ms + valid_ms if notice.ended_ms is None else min(notice.ended_ms, now_ms)
     return {
         "labels": dict(notice.labels),

@@ -38,7 +38,9 @@ class _HttpResponse:
 
 
 class HttpCall:
-    """HTTP client of one receiver. `shows_answers`: whether the text of an error response may be logged.
+    """HTTP client of one receiver.
+
+    `shows_answers`: the text of an error response may be logged.
 
     Raises ConfigError if the certificate authorities cannot be read.
     """

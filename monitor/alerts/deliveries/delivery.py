@@ -1,9 +1,9 @@
 """Thread of one receiver.
 
 An unreachable, frozen or slow receiver does not delay the monitor or other receivers. An alert is not sent if
-no evaluation by the monitor has confirmed it for the duration of a lease, because another monitor may be
-active and may have resolved the alert. Nothing is sent while `may_tell` returns False: a monitor that was
-frozen while another monitor took over must not send outdated alerts.
+the monitor has not confirmed it for the duration of a lease, because another monitor may be active and may
+have resolved it. Nothing is sent while `may_tell` returns False: a monitor that was frozen while another
+monitor took over must not send outdated alerts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
 class Delivery(BackgroundThread):
-    """Sends the contents of an outbox to its receiver. `name`: name in logs and metrics. `takes_watchdog`:
-    whether to send the watchdog alert to this receiver. `may_tell`: returns whether this monitor is certainly
-    the active one. `stop` tries to send the pending alerts once; alerts that are not accepted by the deadline
-    are dropped."""
+    """Sends the contents of an outbox to its receiver.
+
+    `name`: name in logs and metrics. `takes_watchdog`: send the watchdog alert to this receiver. `may_tell`:
+    returns whether this monitor is certainly the active one. `stop` sends the pending alerts once more;
+    alerts that are not accepted by the deadline are dropped.
+    """
 
     def __init__(
         self,
@@ -49,8 +51,7 @@ class Delivery(BackgroundThread):
         self.name = name
         self.takes_watchdog = takes_watchdog
         self.failure = ""
-        """Reason why the last attempt failed; empty if it succeeded, or before the first attempt.
-        Thread-safe."""
+        """Reason why the last attempt failed, or an empty string. Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
         self._clock = clock
@@ -97,7 +98,7 @@ class Delivery(BackgroundThread):
             self._attempt(notices)
 
     def _next(self) -> Sequence[AlertNotice]:
-        """Wait for the next message and return it; empty once the thread stops without pending alerts."""
+        """Wait for the next message and return it. Empty when the thread stops without pending alerts."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()

@@ -9,14 +9,14 @@ from mirror.errors import legible
 from monitor.alerts.alert import ALERTNAME, AlertNotice, rfc3339
 
 _MOST_SHOWN: Final = 20
-"""Maximum number of alerts in the text of a message; further alerts are only counted."""
+"""Maximum number of alerts in the text of a message. Further alerts are only counted."""
 _NO_TIME: Final = "0001-01-01T00:00:00Z"
 """Value of `endsAt` that Alertmanager uses for firing alerts."""
 _LONGEST_SUBJECT: Final = 150
 
 
 def grouped_by(labels: Sequence[str]) -> Callable[[AlertNotice], tuple[str, ...]]:
-    """Return a function that maps a notice to its group: the notice's values of the given labels."""
+    """Return a function that maps a notice to its group, which consists of the values of some labels."""
     return lambda notice: tuple(notice.labels.get(name, "") for name in labels)
 
 
@@ -32,8 +32,10 @@ def subject_of(notices: Sequence[AlertNotice]) -> str:
 
 
 def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
-    """Return the text of a message: the subject, then firing alerts, then resolved alerts. `as_slack`:
-    whether to escape for Slack, so that a name cannot mention a whole channel."""
+    """Return the text of a message: the subject, firing alerts, and resolved alerts.
+
+    `as_slack`: escape for Slack, so that a name cannot mention a whole channel.
+    """
     shown = sorted(notices, key=lambda notice: not notice.is_firing)
     lines = [subject_of(notices), *(line for notice in shown[:_MOST_SHOWN] for line in _lines_of(notice))]
     if len(shown) > _MOST_SHOWN:
@@ -57,8 +59,8 @@ def _lines_of(notice: AlertNotice) -> list[str]:
 
 
 def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[AlertNotice]) -> dict[str, Any]:
-    """Return the payload of an Alertmanager webhook (version 4), with `text` added for Slack and similar
-    services.
+    """Return the payload of an Alertmanager webhook (version 4), with a field `text` for services such as
+    Slack.
 
     https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
     """

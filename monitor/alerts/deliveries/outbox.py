@@ -1,4 +1,4 @@
-"""Outbox of one receiver: the latest state of each pending alert, and the time to send it. Pure.
+"""Outbox of one receiver: latest state of each pending alert, and the time to send it. Pure.
 
 A new state is delayed by `gather_seconds`, so that alerts with a common cause share a message. A firing alert
 is sent again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first
@@ -22,8 +22,11 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Timing and limits of an outbox. `capacity`: maximum number of firing alerts, and separately of resolved
-    alerts; `most_at_once`: maximum number of alerts in one message."""
+    """Timing and limits of an outbox.
+
+    `capacity`: maximum number of firing alerts, and of resolved alerts. `most_at_once`: maximum number of
+    alerts in one message.
+    """
 
     gather_seconds: float
     refresh_seconds: float
@@ -34,9 +37,12 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """An alert in the outbox. `due_at`: time at which the current state of the alert is due to be sent.
-    `is_current`: whether the monitor has confirmed the alert since it was last sent. `was_tried`: whether a
-    send was attempted while the alert was firing, so that the receiver may have received it."""
+    """An alert in the outbox.
+
+    `due_at`: time at which the current state is due to be sent. `is_current`: the monitor has confirmed the
+    alert since it was last sent. `was_tried`: the alert was sent while it was firing, so the receiver may
+    have received it.
+    """
 
     notice: AlertNotice
     due_at: float
@@ -45,7 +51,7 @@ class _OutboxEntry:
     is_told: bool = False
 
     def time(self) -> float:
-        """Return the time to send the alert; `NEVER` if it is neither confirmed nor resolved."""
+        """Return the time to send the alert, or `NEVER` if it is neither confirmed nor resolved."""
         return self.due_at if self.is_current or not self.notice.is_firing else NEVER
 
 
@@ -63,7 +69,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of alerts whose latest state the receiver has not accepted yet."""
+        """Number of alerts whose latest state the receiver has not accepted."""
         return sum(map(_is_new, self._entries.values()))
 
     @property
@@ -75,8 +81,9 @@ class Outbox:
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
         """Replace the firing alerts (by key), and add the alerts that ended since the last call.
 
-        Return the number of alerts dropped for lack of capacity. A later call can add a dropped alert if it
-        still fires."""
+        Returns the number of alerts that were dropped because the outbox is full. A later call can add a
+        dropped alert if it still fires.
+        """
         due_at = now + self._schedule.gather_seconds
         self._note_ends(ended, due_at)
         for key, entry in list(self._entries.items()):
@@ -110,8 +117,11 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
-        """Queue the ends of alerts that were sent before. If more than `capacity` ends are queued, drop the
-        oldest: after a long outage of the receiver, the current state matters more than the history."""
+        """Queue the ends of alerts that were sent before.
+
+        If there are more than `capacity` ends, the oldest are dropped: after a long outage of the receiver,
+        the current state is more important than the history.
+        """
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -121,14 +131,15 @@ class Outbox:
             del self._entries[key]
 
     def next_at(self) -> float:
-        """Return the time of the next message; `NEVER` if none is pending."""
+        """Return the time of the next message, or `NEVER` if none is pending."""
         return max(self._retry_at, min((entry.time() for entry in self._entries.values()), default=NEVER))
 
     def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
-        """Return the next message if one is due, else nothing.
+        """Return the next message if one is due, otherwise nothing.
 
-        The caller reports the result with `delivered`, `failed` or `refused`. `is_last`: whether to send at
-        once instead of waiting for more alerts."""
+        The caller reports the result with `delivered`, `failed` or `refused`. `is_last`: send at once instead
+        of waiting for more alerts.
+        """
         if now < self._retry_at:
             return ()
         wanted = [

@@ -18,13 +18,13 @@ class RetryLater(Unreachable):
 
 
 class Receiver(Protocol):
-    """A destination of alerts. Called by one thread at a time."""
+    """A receiver of alerts. Called by one thread at a time."""
 
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
-        """Send one message. Returns within the time-out of the receiver.
+        """Send one message within the timeout of the receiver.
 
-        Raises Unreachable if a retry may succeed, RetryLater if the receiver states when to retry, Refused if
-        an operator must change the configuration, and InvalidRequest if the receiver will never accept this
+        Raises Unreachable if a retry may succeed; RetryLater if the receiver says when to retry; Refused if
+        an operator must change the configuration; InvalidRequest if the receiver will never accept this
         message.
         """
         ...

@@ -1,9 +1,9 @@
-"""Detection of pauses of the whole process, after which another monitor may be active. Thread-safe.
+"""Detects pauses of the whole process, after which another monitor may be active. Thread-safe.
 
 A thread checks the clock twice a second. If much more time has passed between two checks, the process was
-stopped or its machine was frozen. During the pause the ZooKeeper session of the leader may have expired, and
-the next leader may have resolved the alerts. Alerts are therefore sent again only after the monitor has
-renewed its lease or, if the service does not respond, after the duration of a lease.
+stopped or its machine was frozen. Meanwhile, the session of the leader may have expired, and the next
+leader may have resolved the alerts. Therefore alerts are sent again only after the monitor has renewed its
+lease or, if the service does not respond, after the duration of a lease.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PauseDetector(BackgroundThread):
             return self._count
 
     def settle(self, count: int) -> None:
-        """Record that a request sent after `count` pauses has confirmed this monitor as the active one."""
+        """Record that a request after `count` pauses has confirmed this monitor as the active one."""
         with self._lock:
             self._settled = count
 

@@ -1,1 +1,1 @@
-"""Objectives of a datastream: values, and their text form in the metadata."""
+"""Objectives of a datastream, and their text form in the metadata."""

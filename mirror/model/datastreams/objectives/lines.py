@@ -11,8 +11,10 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.objective import MOST_OBJECTIVES, Objective
 
 OBJECTIVES: Final = "headrace-objectives"
-"""Metadata key of the objectives; the value has one objective per line. The key lacks the prefix `headrace.`,
-because older versions keep unknown keys only without that prefix."""
+"""Metadata key of the objectives, one per line.
+
+The metadata key lacks the prefix `headrace.`, so that older versions keep it.
+"""
 
 _MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LENGTH: Final = r"(\d{1,15}) ?(ms|s|m|h|d)"
@@ -26,8 +28,10 @@ _ADVICE: Final = "write it as p99 within 2000 ms over 60 s, 99.5 % over 30 d"
 
 
 def read_objective(value: object) -> Objective:
-    """Parse an objective such as `p99 within 2 s over 1 m, 99.5 % over 30 d`. The percentile, the window and
-    the period have defaults. Raises InvalidRequest."""
+    """Parse an objective such as `p99 within 2 s over 1 m, 99.5 % over 30 d`. Raises InvalidRequest.
+
+    The percentile, the window and the period have defaults.
+    """
     line = " ".join(bounds.text("an objective", value, bounds.LONGEST_REASON).split())
     found = _LINE.fullmatch(line)
     if found is None:
@@ -46,7 +50,7 @@ def read_objective(value: object) -> Objective:
 
 
 def _whole(text: str, unit: int, line: str) -> int:
-    """Parse a duration; return it as a number of units of `unit` milliseconds each."""
+    """Parse a duration, and return it in units of `unit` milliseconds."""
     number, name = text.rstrip("msdh").rstrip(), text.lstrip("0123456789").strip()
     units, rest = divmod(int(number) * _MILLISECONDS[name], unit)
     if rest:
@@ -55,8 +59,8 @@ def _whole(text: str, unit: int, line: str) -> int:
 
 
 def read_length(value: object, unit: int) -> int:
-    """Parse a duration such as `60s` or `5 m`; return it as a number of units of `unit` milliseconds each.
-    Raises InvalidRequest."""
+    """Parse a duration such as `60s` or `5 m`, and return it in units of `unit` milliseconds. Raises
+    InvalidRequest."""
     line = " ".join(bounds.text("a duration", value, bounds.LONGEST_REASON).split())
     if re.fullmatch(_LENGTH, line, re.ASCII) is None:
         raise InvalidRequest(f"invalid duration {bounds.shown(line)}", advice="write 60 s or 5 m")

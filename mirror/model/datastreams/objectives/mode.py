@@ -9,17 +9,16 @@ from typing import Final
 from mirror.model import bounds
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Metadata key of the mode. Like `headrace-objectives`, the key lacks the prefix `headrace.`, so that older
-versions keep it."""
+"""Metadata key of the mode. The metadata key lacks the prefix `headrace.`, so that older versions keep it."""
 
 
 class Mode(StrEnum):
-    """Reaction of the monitor if a rebalance can help."""
+    """Reaction of the monitor to a breach if a rebalance can help."""
 
     ACT = "act"
     """Request the rebalance."""
     OBSERVE = "observe"
-    """Only report the rebalance that would be requested."""
+    """Only report the rebalance that the monitor would request."""
 
 
 def read_mode(label: str, value: object) -> Mode:

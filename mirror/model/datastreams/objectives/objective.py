@@ -1,4 +1,4 @@
-"""Latency objectives of a datastream: maximum latency now, and maximum share of late records over a
+"""Latency objectives of a datastream: a maximum latency, and a maximum share of late records over a
 period."""
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ LONGEST_WINDOW_SECONDS: Final = 3_600
 LONGEST_PERIOD_DAYS: Final = 90
 LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
-"""Upper limit of a percentage. Because the limit is below 100, the error budget is never zero and can be a
-divisor."""
+"""Upper limit of a percentage.
+
+The percentile is below 100, so that the error budget is never zero.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Latency objective. `percentile` percent of the records of each window of `window_seconds` must arrive
-    within `milliseconds`. `target_percent` percent of the records of the last `period_days` must arrive
-    within that time; the remaining share is the error budget. Raises InvalidRequest."""
+    """Latency objective. Raises InvalidRequest.
+
+    In each window of `window_seconds`, `percentile` percent of the records must arrive within `milliseconds`.
+    In each period of `period_days`, `target_percent` percent of the records must arrive within this time. The
+    remaining share is the error budget.
+    """
 
     milliseconds: int
     target_percent: float
@@ -45,12 +50,12 @@ class Objective:
 
     @property
     def budget(self) -> float:
-        """Share of the records that may be late: above 0, below 1."""
+        """Error budget: share of the records that may be late, between 0 and 1."""
         return (100 - self.target_percent) / 100
 
     @property
     def text(self) -> str:
-        """The objective as text; `read_objective` parses the text."""
+        """Text form of the objective, which `read_objective` parses."""
         return (
             f"p{percent_text(self.percentile)} within {self.milliseconds} ms over {self.window_seconds} s, "
             f"{percent_text(self.target_percent)} % over {self.period_days} d"
