@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from mirror.audit.sums import RangeSum, content_digest
-from mirror.audit.unmatched import Unmatched, UnmatchedRecords
+from mirror.audit.unmatched_records import Unmatched, UnmatchedRecords
 from mirror.audit.verdicts import MOST_FINDINGS, Finding, PartitionFindings, Verdict
 from mirror.audit.windows import WindowTally
 from mirror.protocol.batches.records import Record

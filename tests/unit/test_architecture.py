@@ -62,7 +62,6 @@ SMALL_FOLDERS: Final = {
     "mirror/client/administration",
     "mirror/client/lookup",
     "mirror/instance/losses",
-    "mirror/replication/lanes",
     "monitor/actions",
     "monitor/usage",
     "stack/archives",

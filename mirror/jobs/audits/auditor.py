@@ -25,16 +25,16 @@ from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowCounts, WindowTally
 from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
-from mirror.jobs.audits.lane_logs import LaneEnds, LaneKeys, LaneLogs, read_ends, read_logs
+from mirror.jobs.audits.lane_logs import LaneEnds, LaneKeys, LaneLogs, is_truncated, read_ends, read_logs
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog, state_key
 from mirror.jobs.audits.log_windows import LogWindow, LogWindows, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
-from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
+from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.progress_logs import progress_log
-from mirror.jobs.verify_job import VerifyJob, audit_partition, truncated_copies
+from mirror.jobs.verify_job import VerifyJob, audit_partition
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
@@ -194,18 +194,6 @@ class Auditor:
         positions = {place: self._states[keys[place]].position for place in starts_ms}
         return LogWindows(self._options.window_ms, starts_ms, positions)
 
-    async def _is_truncated(
-        self, job: VerifyJob, place: TopicPartition, state: LaneAudit, history: CopyHistory
-    ) -> bool:
-        """Return whether the destination may have lost records that were audited."""
-        before = state.lane
-        if before is None or not history.continues(before):
-            return before is not None
-        if before.target_epoch in (-1, history.target_epoch):
-            return False
-        end = before.target_end if state.target_next is None else state.target_next
-        return bool(await truncated_copies(self._context, job, {place: (before.target_epoch, end)}))
-
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> tuple[LaneAudit, str]:
@@ -215,7 +203,7 @@ class Auditor:
         progress, history = copy.progress, copy.history
         if progress is None or history is None:
             return state, ""
-        if await self._is_truncated(lanes.job, place, state, history):
+        if await is_truncated(self._context, lanes.job, place, state, copy):
             state = LaneAudit(row_ms=state.row_ms)  # records that were audited may be gone
             mark.restart()
         topic_id = self._context.cluster(lanes.job.source).topic_id(place.topic)

@@ -10,8 +10,9 @@ from mirror.audit.reader import NO_END
 from mirror.jobs.audits.lanes import AuditedLanes
 from mirror.jobs.audits.log import AuditLog
 from mirror.jobs.audits.log_windows import LogWindows
+from mirror.jobs.audits.record import LaneAudit
 from mirror.jobs.partition_verdict import StoredCopy
-from mirror.jobs.verify_job import target_ends
+from mirror.jobs.verify_job import VerifyJob, target_ends, truncated_copies
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.topics import TopicPartition
@@ -122,3 +123,18 @@ async def read_logs(
             open_ends[copy].offset if copy in open_ends else 0,
         )
     return found
+
+
+async def is_truncated(
+    context: EngineContext, job: VerifyJob, place: TopicPartition, state: LaneAudit, copy: StoredCopy
+) -> bool:
+    """Return whether the destination may have lost records that were audited. Raises Unreachable."""
+    before, history = state.lane, copy.history
+    if before is None or history is None:
+        return False
+    if not history.continues(before):
+        return True
+    if before.target_epoch in (-1, history.target_epoch):
+        return False
+    end = before.target_end if state.target_next is None else state.target_next
+    return bool(await truncated_copies(context, job, {place: (before.target_epoch, end)}))

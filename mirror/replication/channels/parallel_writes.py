@@ -18,6 +18,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
+from mirror.client.event_loop import Loop
 from mirror.client.log_writer import produce_version, replication_ms
 from mirror.client.request import Request, split_end
 from mirror.errors import CorruptData, HeadraceError, TimedOut
@@ -150,14 +151,14 @@ class ParallelWrites:
         results."""
         order = self._orders.pop(lane, None)
         if order is not None and order.requests:
-            self._cluster.loop.call_soon(partial(self._report, self._cut(order)))
+            self._cluster.loop.call_soon(partial(self._report, _cut(order)))
 
     def abandon(self, lanes: Iterable[Lane]) -> None:
         """Report the batches in flight of these lanes as lost, because a connection was lost."""
         for lane in list(lanes):
             order = self._orders.pop(lane, None)
             if order is not None:
-                self._report(self._cut(order))
+                self._report(_cut(order))
         if not self._orders:  # the broker may have restarted with other buffers
             self._is_bound, self._window_bytes = False, 1
 
@@ -290,7 +291,7 @@ class ParallelWrites:
         lane = first.lane
         if not first.outgoing.outstanding or lane.queue.trouble is not None or not lane.may_drain:
             if not order.is_whole(first):
-                self._report(self._cut(order))
+                self._report(_cut(order))
             return
         write = order.complete_next()
         if write is not None and write.request is not None:
@@ -315,7 +316,7 @@ class ParallelWrites:
             self._cluster.learn_leader(lane.target, hint.leader, hint.epoch, response.nodes)
         order.answered(write)
         if answer.error:
-            self._report(self._cut(order))
+            self._report(_cut(order))
         self._listener.on_answer(lane, write.outgoing, answer)
         self._report(order.take_lost())
         self._complete_next(order)
@@ -352,13 +353,6 @@ class ParallelWrites:
         if self._orders:
             self._check_later()
 
-    def _cut(self, order: WriteOrder[Write]) -> list[tuple[Write, bool]]:
-        """Close the connections of all requests, and return the requests."""
-        taken = order.take_all()
-        for write, _ in taken:
-            write.via.connection.close()
-        return taken
-
     def _report(self, lost: Iterable[tuple[Write, bool]]) -> None:
         for write, maybe_stored in lost:
             self._listener.on_lost(write.lane, write.outgoing, maybe_stored=maybe_stored)
@@ -388,19 +382,28 @@ class ParallelWrites:
             connection.close()
             return
         via = self._open[number] = WriteConnection(connection, self._cluster.loop.now())
-        self._close_unused_later(via)
+        _close_unused_later(self._cluster.loop, via)
         self._pump_soon()
 
-    def _close_unused_later(self, via: WriteConnection) -> None:
-        def check() -> None:
-            if not via.connection.is_open:
-                return
-            if not via.writes and self._cluster.loop.now() - via.used_at >= _UNUSED_SECONDS:
-                via.connection.close()
-            else:
-                self._close_unused_later(via)
 
-        self._cluster.loop.call_later(_UNUSED_SECONDS, check)
+def _cut(order: WriteOrder[Write]) -> list[tuple[Write, bool]]:
+    """Close the connections of all requests, and return the requests."""
+    taken = order.take_all()
+    for write, _ in taken:
+        write.via.connection.close()
+    return taken
+
+
+def _close_unused_later(loop: Loop, via: WriteConnection) -> None:
+    def check() -> None:
+        if not via.connection.is_open:
+            return
+        if not via.writes and loop.now() - via.used_at >= _UNUSED_SECONDS:
+            via.connection.close()
+        else:
+            _close_unused_later(loop, via)
+
+    loop.call_later(_UNUSED_SECONDS, check)
 
 
 class DistantBrokers:
