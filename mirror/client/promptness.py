@@ -21,24 +21,28 @@ class Promptness:
     allows, without the time for transfer and processing.
     """
 
-    __slots__ = ("_accepted", "_until", "patience", "seconds", "since", "usual")
+    __slots__ = ("_accepted", "_until", "patience", "seconds", "silent_since", "since", "usual")
 
     def __init__(self) -> None:
         self.since = inf
         """Due time of the first of several late responses in a row; infinity while responses are prompt."""
         self.seconds = 0.0
         """Approximate delay; updated only if the delay has halved or doubled."""
-        self.usual = 0.0
-        """Seconds from the due time of the latest response until its last byte; infinity if it was late."""
+        self.usual = PATIENCE_SECONDS
+        """Seconds from the due time of the latest response until its last byte; infinity if it was late,
+        `PATIENCE_SECONDS` before the first one."""
         self.patience = PATIENCE_SECONDS
         """Delay of a response after which a second connection shows whether the broker is silent."""
         self._accepted = (0, 0.0)
         """Bytes that the broker's host has acknowledged, and when it acknowledged the latest."""
         self._until = inf
+        self.silent_since = inf
+        """Time since which former connections had no response; infinity after a response."""
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
         """Record a response of `size` bytes."""
         took = now - sent_at - size / SLOWEST_LINK
+        self.silent_since = inf
         if took < PATIENCE_SECONDS:
             self.since, self.seconds, self.usual = inf, 0.0, max(now - sent_at, 0.0)
             self.patience = PATIENCE_SECONDS
@@ -51,6 +55,7 @@ class Promptness:
 
     def replicated(self, took: float) -> None:
         """Record the response to a request with `replication_seconds`, `took` seconds after their end."""
+        self.silent_since = inf
         if took < PATIENCE_SECONDS:
             self.since, self.patience = inf, PATIENCE_SECONDS
 
@@ -76,6 +81,7 @@ class Promptness:
         Doubles the delay after which a response is overdue, as the broker may be slow to respond.
         """
         self.since, self._until, self.patience = since, now + PATIENCE_SECONDS, 2 * former.patience
+        self.silent_since = min(since, former.silent_since)
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
         """Return the time since which the broker is late, and a description.

@@ -116,6 +116,8 @@ class ProduceChannel:
 
     def unanswered_since(self) -> float:
         since = self._connection.unanswered_since if self._connection is not None else inf
+        if self._connection is not None and since < inf:  # requests on former connections had no response
+            since = min(since, self._connection.promptness.silent_since)
         return since if self._parallel is None else min(since, self._parallel.unanswered_since())
 
     def window_limit(self, lane: Lane) -> WindowLimit | None:
@@ -208,13 +210,13 @@ class ProduceChannel:
         by_id = version >= produce.BY_ID_FROM
         topics: dict[bytes, list[tuple[int, Batch]]] = {}
         sent: Sent = {}
-        now = self._cluster.loop.now()
+        now, is_repeated = self._cluster.loop.now(), connection.promptness.silent_since < inf
         for lane, outgoing in batches:
             topic = lane.progress.target_id if by_id else lane.spec.destination_topic.encode()
             number = lane.key.partition.partition
             topics.setdefault(topic, []).append((number, outgoing.batch))
             sent[topic, number] = (lane, outgoing)
-            outgoing.sent_at = now
+            outgoing.sent_at = outgoing.sent_at if is_repeated and outgoing.sent_at else now
         timeout = self._cluster.timeout_seconds
         wait_ms = replication_ms(timeout)
         buffers, size = produce.encode_request(version, topics, wait_ms, transactional_id)

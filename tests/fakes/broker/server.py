@@ -189,6 +189,8 @@ class Peer:
             self._trickle(fault)
 
     def _flush(self) -> None:
+        if self.is_closed:
+            return
         try:
             while self._unsent:
                 del self._unsent[: self._socket.send(self._unsent)]
