@@ -17,7 +17,7 @@ from mirror.client.lookup.leader_offsets import ask_leaders, by_time
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import Code, error_of, name_of
+from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
     NO_TOPIC_ID,
@@ -223,9 +223,10 @@ class Cluster:
             await self._loop.sleep(backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
             if topic is not None:
-                await self._try_refresh([topic])
+                await self.try_refresh([topic])
 
-    async def _try_refresh(self, topics: Iterable[str]) -> None:
+    async def try_refresh(self, topics: Iterable[str]) -> None:
+        """Refresh the metadata of these topics; a failure is only logged."""
         try:
             await self.refresh(topics)
         except HeadraceError as error:
@@ -241,23 +242,9 @@ class Cluster:
         if not wanted:
             return found
 
-        async def attempt() -> None:
-            missing = {place: when for place, when in wanted.items() if place not in found}
-            await self.refresh({place.topic for place in missing if self.leader(place) is None})
-            try:
-                codes = await ask_leaders(self, missing, found, by_time(committed=committed))
-            except Unreachable:
-                await self._try_refresh({place.topic for place in missing})
-                raise
-            if codes:
-                # A newly elected leader does not know its topic yet. `error_of` would map that to
-                # TopicMissing, a permanent error, although the topic is in the metadata.
-                await self.refresh({place.topic for place in missing})
-                code = name_of(codes[0])
-                raise Unreachable(f"ListOffsets request to {self.name}: broker returned {code}")
-
+        call_of = by_time(committed=committed)
         try:
-            await self.patiently(attempt, seconds)
+            await self.patiently(lambda: ask_leaders(self, wanted, found, call_of), seconds)
         except Unreachable:
             if not found:
                 raise

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from mirror.client.cluster import Cluster
 from mirror.client.lookup.leader_offsets import Found, ask_leaders
-from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import name_of
 from mirror.protocol.control.offsets import ends_of_epochs
 
 
@@ -21,15 +19,7 @@ async def truncated_logs(
     counts as truncated. Raises Unreachable if a leader does not respond.
     """
     found: Found = {}
-
-    async def attempt() -> None:
-        missing = {place: epoch for place, (epoch, _) in known.items() if place not in found}
-        codes = await ask_leaders(cluster, missing, found, ends_of_epochs)
-        if codes:
-            await cluster.refresh({place.topic for place in missing})
-            code = name_of(codes[0])
-            raise Unreachable(f"OffsetForLeaderEpoch request to {cluster.name}: broker returned {code}")
-
+    epochs = {place: epoch for place, (epoch, _) in known.items()}
     if known:
-        await cluster.patiently(attempt)
+        await cluster.patiently(lambda: ask_leaders(cluster, epochs, found, ends_of_epochs))
     return {place for place, answer in found.items() if not answer.error and answer.offset < known[place][1]}

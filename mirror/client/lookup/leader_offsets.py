@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from mirror.client.event_loop import Loop
+from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import MOVED, TRANSIENT, Code
+from mirror.protocol.codes import MOVED, TRANSIENT, Code, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import TopicMetadata
 from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
@@ -24,6 +25,7 @@ OffsetCall = Callable[[Mapping[TopicPartition, int]], Call[Answers]]
 class Leaders(Protocol):
     """Access to the leaders of a cluster; see `Cluster`."""
 
+    name: str
     topics: dict[str, TopicMetadata]
 
     @property
@@ -39,6 +41,14 @@ class Leaders(Protocol):
         """Send a request to a broker."""
         ...
 
+    async def refresh(self, topics: Iterable[str]) -> None:
+        """Refresh the metadata of these topics."""
+        ...
+
+    async def try_refresh(self, topics: Iterable[str]) -> None:
+        """Refresh the metadata of these topics; a failure is only logged."""
+        ...
+
 
 def by_time(*, committed: bool) -> OffsetCall:
     """Return the creator of ListOffsets requests."""
@@ -46,6 +56,26 @@ def by_time(*, committed: bool) -> OffsetCall:
 
 
 async def ask_leaders(
+    cluster: Leaders, wanted: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
+) -> None:
+    """Request the offsets that `found` lacks, once. Raises Unreachable if a repetition may find more."""
+    missing = {place: value for place, value in wanted.items() if place not in found}
+    topics = {place.topic for place in missing}
+    await cluster.refresh({place.topic for place in missing if cluster.leader(place) is None})
+    try:
+        codes = await _ask_each(cluster, missing, found, call_of)
+    except Unreachable:
+        await cluster.try_refresh(topics)
+        raise
+    if codes:
+        # A newly elected leader does not know its topic yet. `error_of` would map that to TopicMissing, a
+        # permanent error, although the topic is in the metadata.
+        await cluster.refresh(topics)
+        request, code = call_of(missing).name, name_of(codes[0])
+        raise Unreachable(f"{request} request to {cluster.name}: broker returned {code}")
+
+
+async def _ask_each(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
     """Send one request to every leader, concurrently. Return the error codes for which a retry may help."""
