@@ -31,6 +31,10 @@ class CopyHistory(NamedTuple):
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
+    def has_new_leader(self, before: CopyHistory) -> bool:
+        """Return whether the leader epoch of the destination has changed since an earlier, known one."""
+        return before.target_epoch not in (-1, self.target_epoch)
+
 
 class StoredCopy(NamedTuple):
     """Stored progress of a partition, and the end of its copy as read before the progress."""

@@ -73,7 +73,7 @@ class AuditWatch:
             for verdict in verdicts
             if (before := self._lanes.get(place := verdict.partition)) is not None
             and verdict.lane is not None
-            and -1 < before.target_epoch != verdict.lane.target_epoch
+            and verdict.lane.has_new_leader(before)
         }
 
     def _note(self, verdict: PartitionVerdict) -> None:

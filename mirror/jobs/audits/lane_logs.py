@@ -134,7 +134,7 @@ async def is_truncated(
         return False
     if not history.continues(before):
         return True
-    if before.target_epoch in (-1, history.target_epoch):
+    if not history.has_new_leader(before):
         return False
     end = before.target_end if state.target_next is None else state.target_next
     return bool(await truncated_copies(context, job, {place: (before.target_epoch, end)}))
