@@ -21,7 +21,16 @@ class Promptness:
     allows, without the time for transfer and processing.
     """
 
-    __slots__ = ("_accepted", "_until", "patience", "seconds", "silent_since", "since", "usual")
+    __slots__ = (
+        "_accepted_bytes",
+        "_until",
+        "accepted_at",
+        "patience",
+        "seconds",
+        "silent_since",
+        "since",
+        "usual",
+    )
 
     def __init__(self) -> None:
         self.since = inf
@@ -33,7 +42,7 @@ class Promptness:
         `PATIENCE_SECONDS` before the first one."""
         self.patience = PATIENCE_SECONDS
         """Delay of a response after which a second connection shows whether the broker is silent."""
-        self._accepted = (0, 0.0)
+        self._accepted_bytes, self.accepted_at = 0, 0.0
         """Bytes that the broker's host has acknowledged, and when it acknowledged the latest."""
         self._until = inf
         self.silent_since = inf
@@ -61,8 +70,8 @@ class Promptness:
 
     def accepted(self, acknowledged_bytes: int, now: float) -> None:
         """Record the bytes of all requests that the broker's host has acknowledged."""
-        if acknowledged_bytes != self._accepted[0]:
-            self._accepted = acknowledged_bytes, now
+        if acknowledged_bytes != self._accepted_bytes:
+            self._accepted_bytes, self.accepted_at = acknowledged_bytes, now
 
     def is_overdue(self, request: Request, due: float, heard_at: float, now: float) -> bool:
         """Return whether the response to the oldest request, due at `due`, is much later than expected.
@@ -71,7 +80,7 @@ class Promptness:
         """
         if request.replication_seconds is not None:
             # A broker processes the requests of a connection in turn, and a slow line still carries this one.
-            since = max(due, heard_at, self._accepted[1]) + request.replication_seconds
+            since = max(due, heard_at, self.accepted_at) + request.replication_seconds
             return now - since >= self.patience
         return request.wait_seconds is not None and now - due >= self.patience + self.usual
 

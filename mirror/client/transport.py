@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 _HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
 _MIN_RTT_AT: Final = 148
 """Byte offset of `tcpi_min_rtt` (microseconds) in Linux's `struct tcp_info` (include/uapi/linux/tcp.h)."""
-_ACKED_AT: Final = 120
+ACKED_AT: Final = 120
 """Byte offset of `tcpi_bytes_acked`."""
 _BYTES: Final = struct.Struct("=Q")
 _MICROSECONDS: Final = struct.Struct("=I")
@@ -58,8 +58,8 @@ class Transport:
 
     def acknowledged_bytes(self) -> int:
         """Return the bytes that the peer's kernel has acknowledged; 0 if the kernel does not provide it."""
-        info = self.tcp_info(_ACKED_AT + _BYTES.size)
-        acknowledged: int = _BYTES.unpack_from(info, _ACKED_AT)[0] if info else 0
+        info = self.tcp_info(ACKED_AT + _BYTES.size)
+        acknowledged: int = _BYTES.unpack_from(info, ACKED_AT)[0] if info else 0
         return acknowledged
 
     def tcp_info(self, size: int) -> bytes:

@@ -339,13 +339,11 @@ class ParallelWrites:
         """Abandon requests that could not be completed in time."""
         self._is_checking = False
         now = self._cluster.loop.now()
-        for via in [via for via in self._open.values() if via.connection.is_open]:
-            via.note_progress(now)
         for order in list(self._orders.values()):
             late = next((write for write in order.requests if not order.is_whole(write)), None)
             if late is None or order.is_broken:
                 continue
-            moved_at = max([write.via.moved_at for write in order.requests])
+            moved_at = max([write.via.connection.promptness.accepted_at for write in order.requests])
             if now > max(late.outgoing.sent_at, moved_at) + _INCOMPLETE_SECONDS:
                 self._suspended_until = now + _SUSPENDED_SECONDS
                 slow = late.via.connection

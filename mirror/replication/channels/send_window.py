@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from mirror.client.transport import ACKED_AT
+
 _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
 """Time within which a kernel that adapts the window has increased it."""
@@ -21,10 +23,8 @@ The kernel's own number, `tcpi_rwnd_limited`, is too low: it does not include th
 delays segments to send several at once. If the kernel adapts the window, it is at least about twice the bytes
 in flight per round trip.
 """
-_ACKED_AT: Final = 120
-"""Byte offset of `tcpi_bytes_acked` in Linux's `struct tcp_info`."""
 _BUSY_AT: Final = 168
-"""Byte offset of `tcpi_busy_time` (microseconds)."""
+"""Byte offset of `tcpi_busy_time` (microseconds) in Linux's `struct tcp_info`."""
 _WINDOW_AT: Final = 228
 """Byte offset of `tcpi_snd_wnd` (bytes; since Linux 5.4)."""
 _LONG: Final = struct.Struct("=Q")
@@ -50,7 +50,7 @@ class SendLimits(NamedTuple):
         if not tcp_info:
             return cls()
         (busy,) = _LONG.unpack_from(tcp_info, _BUSY_AT)
-        (acked,) = _LONG.unpack_from(tcp_info, _ACKED_AT)
+        (acked,) = _LONG.unpack_from(tcp_info, ACKED_AT)
         return cls(busy / 1e6, acked, _INT.unpack_from(tcp_info, _WINDOW_AT)[0])
 
 

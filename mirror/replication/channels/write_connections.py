@@ -10,26 +10,18 @@ from mirror.client.transport import Buffer
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.protocol.fetch_session import Place
-from mirror.replication.channels.send_window import INFO_BYTES, SendLimits
 from mirror.replication.channels.write_order import WriteOrder
 
 
 class WriteConnection:
     """A connection, its requests in order, and the time at which it was last used."""
 
-    __slots__ = ("_acked_bytes", "connection", "moved_at", "used_at", "writes")
+    __slots__ = ("connection", "used_at", "writes")
 
     def __init__(self, connection: Connection, now: float) -> None:
         self.connection = connection
         self.writes: deque[Write] = deque()
-        self.used_at = self.moved_at = now
-        self._acked_bytes = 0
-
-    def note_progress(self, now: float) -> None:
-        """Set `moved_at` if the broker has received bytes since the last call."""
-        acked_bytes = SendLimits.of(self.connection.transport.tcp_info(INFO_BYTES)).acked_bytes
-        if acked_bytes != self._acked_bytes:
-            self._acked_bytes, self.moved_at = acked_bytes, now
+        self.used_at = now
 
     def is_free_for(self, order: WriteOrder[Write]) -> bool:
         """Return whether a batch of this partition may be sent on the connection: no request is outstanding,
