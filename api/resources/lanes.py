@@ -284,7 +284,7 @@ class LaneAnswer(PartitionState):
         )
 
 
-class LaneReport(NamedTuple):
+class LaneSummary(NamedTuple):
     """Figures of a lane or of an uncopied partition, as in `LaneAnswer`.
 
     `condition`: state of the movement if known, otherwise the phase. `answer`: builds the JSON form, which
@@ -305,7 +305,9 @@ class LaneReport(NamedTuple):
     answer: Callable[[], LaneAnswer]
 
     @classmethod
-    def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int, instance: str) -> LaneReport:
+    def from_lane(
+        cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int, instance: str
+    ) -> LaneSummary:
         """Return the figures of a lane of this instance at `now` (monotonic seconds)."""
         movement, rate = judged(state, now).state, state.rate
         return cls(
@@ -322,7 +324,7 @@ class LaneReport(NamedTuple):
         )
 
     @classmethod
-    def from_answer(cls, lane: LaneAnswer) -> LaneReport:
+    def from_answer(cls, lane: LaneAnswer) -> LaneSummary:
         """Return the figures of a lane from its JSON form."""
         return cls(
             lane.datastream,
@@ -390,14 +392,14 @@ def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
     return [report.answer() for report in own_reports(services, group)]
 
 
-def own_reports(services: Services, group: str | None = None) -> list[LaneReport]:
+def own_reports(services: Services, group: str | None = None) -> list[LaneSummary]:
     """Return the figures of `own_lanes`."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, state) for key, state in status.lanes.items() if group in (None, key.group)]
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]
     return [
-        *(LaneReport.from_lane(key, state, now, now_ms, status.name) for key, state in sorted(wanted)),
-        *(LaneReport.from_answer(LaneAnswer.from_uncopied(lane, now, now_ms, status.name)) for lane in idle),
+        *(LaneSummary.from_lane(key, state, now, now_ms, status.name) for key, state in sorted(wanted)),
+        *(LaneSummary.from_answer(LaneAnswer.from_uncopied(lane, now, now_ms, status.name)) for lane in idle),
     ]
 
 

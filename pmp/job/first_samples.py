@@ -10,7 +10,7 @@ from pmp.settings import SampledCluster
 
 
 class FirstSamplesWait(NamedTuple):
-    """What the job waits for.
+    """Reason why the job has not started yet.
 
     `problem`: the missing topics or samples; `advice`: how to create them.
     """

@@ -17,7 +17,7 @@ from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, Sl
 from api.fleet.questions import Fleet, FleetQuery, InstanceResponse
 from api.fleet.reads import Reads
 from api.http.problems import AnswerModel, problems
-from api.resources.lanes import GROUP, LANES, LaneReport, PartitionState, lanes_read, own_reports
+from api.resources.lanes import GROUP, LANES, LaneSummary, PartitionState, lanes_read, own_reports
 from api.resources.partitions.loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
 from api.services import Services
@@ -118,7 +118,7 @@ class _Entry(NamedTuple):
 
     place: TopicPartition
     owner: TaskPlacement | None
-    lane: LaneReport | None
+    lane: LaneSummary | None
     state: str
     reason: str
 
@@ -226,7 +226,7 @@ class DatastreamGaps(AnswerModel):
 
 
 _UNKNOWN: Final = "unknown"
-LanesByInstance = Mapping[InstanceName, Sequence[LaneReport]]
+LanesByInstance = Mapping[InstanceName, Sequence[LaneSummary]]
 """Lanes reported by each instance that responded; the lanes of the leader include uncopied partitions."""
 
 
@@ -269,11 +269,11 @@ async def lag_now(
 
 async def _reports(
     instances: AllInstances, group: str
-) -> Mapping[InstanceName, InstanceResponse[list[LaneReport]]]:
+) -> Mapping[InstanceName, InstanceResponse[list[LaneSummary]]]:
     """Return the figures of the lanes of each instance."""
 
-    def read(value: Any) -> list[LaneReport]:
-        return [LaneReport.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]
+    def read(value: Any) -> list[LaneSummary]:
+        return [LaneSummary.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]
 
     query = FleetQuery(LANES, {GROUP: group})
     return await instances.ask(query, lambda: own_reports(instances.services, group), read)
@@ -338,7 +338,7 @@ def _selected(entries: Sequence[_Entry], wanted: LagQuery) -> list[_Entry]:
     return [*(entry for entry in found if key(entry) is None), *known]
 
 
-_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneReport]
+_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneSummary]
 """Lanes by instance and partition. The instance None means an uncopied partition, which the leader has
 reported."""
 

@@ -55,7 +55,7 @@ class WorkerChoice:
         return cell if cell.process is not None and not slot.is_ending else None
 
     def is_kept(self, state: LaneStatus) -> bool:
-        """Return whether the lane may stay where it is, as far as the quarantine is concerned."""
+        """Return whether the quarantine leaves the lane on its worker process."""
         place = self._quarantine.place(state.spec.key.group)
         if place.held:
             return state.worker == NOBODY
