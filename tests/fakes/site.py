@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from time import monotonic
 from typing import Any, NoReturn
 
 import httpx
@@ -18,6 +17,7 @@ from api.services import (
     LatencyHistoryQuery,
     LoadHistoryQuery,
     Pair,
+    ProcessUsage,
     Services,
     UsageReport,
     no_history,
@@ -75,6 +75,14 @@ ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192
 def no_cluster(cluster: ClusterRef, _: object) -> NoReturn:
     """Fail like a cluster that does not respond."""
     raise Unreachable(f"{cluster} does not respond")
+
+
+class ConstantUsage(UsageMeter):
+    """Usage of an instance that does not change with the tests that run in the same process."""
+
+    def look(self) -> ProcessUsage:
+        """Return the usage."""
+        return ProcessUsage(processes=1, memory_bytes=100 * 2**20, cpu_cores=0.25)
 
 
 class SiteTransport(httpx.AsyncBaseTransport):
@@ -171,7 +179,7 @@ class Site:
                 self.leader.memory,
             ).snapshot,
             process_report=ProcessReporter(
-                UsageMeter(os.getpid(), monotonic), PlugInNames(self.clock.monotonic)
+                ConstantUsage(os.getpid(), self.clock.monotonic), PlugInNames(self.clock.monotonic)
             ),
             events=self.leader.events,
             clock=self.clock,
