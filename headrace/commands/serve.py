@@ -32,19 +32,13 @@ _MONITOR_STOP_SECONDS: Final = 12.0
 def serve(
     config: ConfigOption = None,
     port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="REST port; 0 picks a free port.", show_default=False),
+        int | None, typer.Option(min=0, max=65_535, help="REST port; 0 picks a free port.")
     ] = None,
     port_offset: Annotated[
-        int | None,
-        typer.Option(
-            help="Offset added to every default port, as in headrace-dev stack up.",
-            show_default=False,
-        ),
+        int | None, typer.Option(help="Offset added to every default port, as in headrace-dev stack up.")
     ] = None,
     address_file: Annotated[
-        Path | None,
-        typer.Option(help="File for the host:port of REST, written once it listens.", show_default=False),
+        Path | None, typer.Option(help="File for the host:port of REST, written once it listens.")
     ] = None,
 ) -> None:
     """Run an instance of the service until SIGTERM or SIGINT."""
@@ -146,18 +140,12 @@ def _background_threads(
     The threads are audits, and those of the leader: sizing advice, consumer groups, use of topics, own
     monitor.
     """
-    from api.metrics.collector import AdviceCollector
-    from api.metrics.movement import AuditCollector, GroupCollector
+    from api.metrics.collector import AdviceCollector, AuditCollector, GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
     registry.register(AuditCollector(built.audit.audits, built.services.clock))
     registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))
-    threads: list[BackgroundThread] = [
-        built.foresight,
-        built.synchroniser,
-        built.topic_watch,
-        built.audit,
-    ]
+    threads: list[BackgroundThread] = [built.foresight, built.synchroniser, built.topic_watch, built.audit]
     if settings.monitor.enabled:
         from headrace.oncall.own_monitor import OwnMonitor
 
