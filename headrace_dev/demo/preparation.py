@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from headrace.process.compilation import builds
 from headrace.process.machine_code import HOME
+from headrace_dev.compilation import builds
 from stack.jars.download import JarFolder
 from stack.process.managed_process import ManagedProcess
 
@@ -35,7 +35,7 @@ class DemoPreparation:
         self._began = time.monotonic()
         if (self._checkout / "pyproject.toml").exists() and builds.check(self._checkout) == builds.FAILED:
             self._report("compiling the data plane in the background (only once); workers wait for it")
-            command = [sys.executable, "-m", "headrace.process.compilation", "build"]
+            command = [sys.executable, "-m", "headrace_dev.compilation", "build"]
             self._compiler = self._start("the compiler", command, self._log_file)
         if JarFolder(_SPARK).missing():
             command = [sys.executable, "-m", "stack.jars", "fetch", _SPARK]

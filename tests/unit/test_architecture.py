@@ -89,7 +89,6 @@ A connection is opened before the reader of its responses is known, and a channe
 
 PRINTERS: Final = {
     "headrace/console/terminal.py",
-    "headrace/process/compilation/__main__.py",
     "headrace/process/machine_code.py",
 }
 """Modules that write to a terminal; the second one prints only its own docstring."""

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from api.app import described_app
 from api.pages.routes import FOLDER
-from headrace.process.compilation import builds
-from headrace.process.compilation.builds import DONE
 from headrace.process.machine_code import build_folder
 from headrace_dev.__main__ import app
 from headrace_dev.commands.demo import play
+from headrace_dev.compilation import builds
+from headrace_dev.compilation.builds import DONE
 from headrace_dev.demo.kept import end_released, status_of
 from headrace_dev.demo.preparation import DemoPreparation
 from headrace_dev.demo.processes import DemoProcesses
