@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-WINGS = ("api", "assigner", "librdkafka", "mirror", "monitor", "pinot", "pmp")
+WINGS = ("api", "assigner", "mirror", "monitor", "pinot", "pmp")
 EDITABLE = "editable"
 SWITCH = "HEADRACE_WHEEL"
 PURE = "pure"

@@ -56,7 +56,7 @@ def configure_logs(settings: LogSettings, **context: Any) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
-    for noisy in ("kazoo", "librdkafka", "httpx", "httpcore", "uvicorn.access", "py4j"):
+    for noisy in ("kazoo", "httpx", "httpcore", "uvicorn.access", "py4j"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(**context)

@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_SECONDS
 pytestmark = pytest.mark.long
 
 ROOT: Final = Path(__file__).parents[2]
-PRODUCT: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
+PRODUCT: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
 """Packages of the wheel."""
 
 DEVELOPMENT: Final = ("headrace_dev", "stack")
@@ -38,7 +38,6 @@ MODULES_OF_A_FOLDER: Final = 16
 FILES_OF_API: Final = 70
 FLOORS: Final = {
     "mirror": 7,
-    "librdkafka": 2,
     "pinot": 7,
     "pmp": 3,
     "assigner": 7,
