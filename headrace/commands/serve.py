@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,6 +12,7 @@ import typer
 
 from headrace.commands.options import ConfigOption
 from headrace.console.access.document import OFFSET_VARIABLE, config_file
+from headrace.process.stop_signals import on_stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,8 @@ def serve(
     app = create_app(built.services)
     rest.attach(app)
     listeners = [rest, *brooklin_listener(settings.api, app)]
-    asked_to_stop = _stop_signals()
+    asked_to_stop = threading.Event()
+    on_stop_signals(asked_to_stop.set)
     _report_gaps(settings, built.instance.health)
     start_threads, stop_threads = _background_threads(settings, config, address, built, app.state.registry)
     built.instance.start()
@@ -118,14 +119,6 @@ def _log_of_service(settings: HeadraceSettings, name: InstanceName) -> BoundLogg
             advice=f"run `make setup` with a C compiler installed, and unset {SWITCH}=0",
         )
     return log
-
-
-def _stop_signals() -> threading.Event:
-    """Install handlers of SIGTERM and SIGINT that set an event, and return the event."""
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    return stopping
 
 
 def _background_threads(
