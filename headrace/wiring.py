@@ -28,12 +28,7 @@ from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
-from headrace.coordination.client import (
-    CoordinationClient,
-    coordination_client,
-    service_name,
-    store_sentence,
-)
+from headrace.coordination.client import CoordinationClient, coordination_client, service_name, store_sentence
 from headrace.dr.pairs import PairReader
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
@@ -249,11 +244,7 @@ def _session(
 ) -> CoordinationClient:
     """Return a session that reports its state changes to the follower."""
     return coordination_client(
-        settings,
-        name,
-        health,
-        lambda state: follower().session_changed(state),
-        lambda: follower().attend(),
+        settings, name, health, lambda state: follower().session_changed(state), lambda: follower().attend()
     )
 
 

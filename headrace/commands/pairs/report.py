@@ -31,18 +31,12 @@ app = CommandGroup(cls=_ReportGroup, no_args_is_help=True)
 def create(
     pair: PairArgument,
     operation: Annotated[
-        str,
-        typer.Option(
-            help="Id of the switch-over in the history of dr status (default: last).", show_default=False
-        ),
+        str, typer.Option(help="Id of the switch-over in the history of dr status (default: last).")
     ] = "",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
+        Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="File for the report in HTML.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="File for the report in HTML.")] = None,
     drill: Annotated[bool, typer.Option("--drill", help="Report on a drill of the pair.")] = False,
     key: KeyOption = None,
     service: ServiceOptions = ServiceOptions(),

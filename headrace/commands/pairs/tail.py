@@ -32,11 +32,7 @@ _COLUMNS: Final = ("partition", "offsets", "records", "bytes", "from", "to", "ex
 
 
 @app.command("list")
-def list_tail(
-    pair: PairArgument,
-    topics: TopicsOption = ".*",
-    call: CallOptions = CallOptions(),
-) -> None:
+def list_tail(pair: PairArgument, topics: TopicsOption = ".*", call: CallOptions = CallOptions()) -> None:
     """Show the undecided records, by partition, and earlier decisions."""
     with open_session(pair, call, reads_only=True) as session:
         found = _tail_of(session, topics)
