@@ -289,10 +289,7 @@ class AdviceCollector(Collector):
 _OF_ADVICE: Final = {
     "required_tasks": ("tasks needed by the service now", "required_tasks"),
     "required_instances": ("instances needed by the service now", "required_instances"),
-    "required_tasks_at_least": (
-        "tasks needed now by the datastreams with a known need",
-        "tasks_at_least",
-    ),
+    "required_tasks_at_least": ("tasks needed now by the datastreams with a known need", "tasks_at_least"),
     "required_instances_at_least": (
         "instances needed now by the datastreams with a known need",
         "instances_at_least",
