@@ -94,12 +94,13 @@ def timestamp_offsets(lanes: Iterable[LaneStatus], settings: MetricSettings) -> 
         if offset and abs(offset) > abs(worst.get((key.group, key.partition.topic), 0.0)):
             worst[key.group, key.partition.topic] = offset
     most = len(worst) if settings.every_partition else settings.top_partitions
+    largest = nlargest(most, worst.items(), key=lambda item: abs(item[1]))
     return gauge(
         "headrace_timestamp_offset_seconds",
         "seconds by which timestamps of the topic are ahead of the arrival of its records at the source,"
         " negative if they are behind; no sample if they are correct or unknown",
         ("datastream", "topic"),
-        nlargest(most, worst.items(), key=lambda item: abs(item[1])),
+        largest,
     )
 
 
