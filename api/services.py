@@ -38,7 +38,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from monitor.records.record import IncidentRecord
-from monitor.usage.bill import UsageLine
+from monitor.usage_bill import UsageLine
 from pinot.history.points import LatencyHistory, LoadHour
 from pinot.time_range import TimeRange
 

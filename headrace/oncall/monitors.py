@@ -15,7 +15,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.sizing.freeze import read_freeze
 from mirror.ports import Clock
-from monitor.actions.policy import ActingPolicy
+from monitor.actions import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.leases import HeldLease
 from monitor.adapters.rest_service import RestService

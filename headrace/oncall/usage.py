@@ -13,7 +13,7 @@ from mirror.control.owner_quotas import quota_of
 from mirror.errors import HistoryUnavailable, NotFound
 from monitor.adapters.topic_usage import TopicUsage
 from monitor.settings import MeasurementPlace
-from monitor.usage.bill import bill
+from monitor.usage_bill import bill
 from pinot.history.points import UsageSum
 from pinot.time_range import TimeRange
 

@@ -61,8 +61,6 @@ SMALL_FOLDERS: Final = {
     "mirror/client/administration",
     "mirror/client/lookup",
     "mirror/instance/losses",
-    "monitor/actions",
-    "monitor/usage",
     "stack/archives",
 }
 """Folders with fewer than three modules: none may be added."""

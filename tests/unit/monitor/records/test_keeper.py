@@ -15,7 +15,7 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import ActionRecord
+from monitor.actions import ActionRecord
 from monitor.alerts.alert import AlertNotice, Style
 from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.conditions import Conditions
