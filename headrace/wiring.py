@@ -33,7 +33,7 @@ from headrace.dr.pairs import PairReader
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
-from headrace.oncall.usage import usage_of
+from headrace.oncall.usage_report import usage_of
 from headrace.placement.planners import usable_bytes_per_second
 from headrace.placement.world_views import WorldViews
 from headrace.plug_ins.names import PlugInNames
@@ -41,9 +41,9 @@ from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import worker_command
 from headrace.process.open_nodes import report_open_nodes
+from headrace.process.process_usage import ProcessReporter, UsageMeter
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
-from headrace.process.usage import ProcessReporter, UsageMeter
 from headrace.settings import HeadraceSettings, StoreKind
 from headrace.threads.audits import AuditThread, build_audit
 from headrace.threads.group_synchroniser import GroupSynchroniser, build_synchroniser

@@ -13,7 +13,7 @@ from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming
 from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
-from monitor.canary.watch import CanaryPath, Paths
+from monitor.canary.canary_watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:

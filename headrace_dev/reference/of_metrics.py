@@ -19,8 +19,8 @@ from api.metrics.collector import (
 from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
 from mirror.instance.snapshot import InstanceSnapshot
-from monitor.alerts.metrics import AlertMetrics
-from pmp.job.metrics import JobMetrics
+from monitor.alerts.alert_metrics import AlertMetrics
+from pmp.job.job_metrics import JobMetrics
 
 _INTRODUCTION: Final = """\
 # Metrics

@@ -18,7 +18,7 @@ import numpy as np
 
 from mirror.model.load import PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS
 from pinot.tables import Statistic

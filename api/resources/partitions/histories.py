@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.http.problems import AnswerModel, problems
-from api.resources.partitions.loads import owners_of
+from api.resources.partitions.current_loads import owners_of
 from api.services import LatencyHistoryQuery, LoadHistoryQuery
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import usable_of

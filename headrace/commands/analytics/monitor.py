@@ -45,8 +45,8 @@ def monitor(
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.adapters.rest_service import RestAdvice
+    from monitor.alerts.alert_metrics import AlertMetrics
     from monitor.alerts.audits import audits_of_answer
-    from monitor.alerts.metrics import AlertMetrics
     from monitor.alerts.retirements import retirements_of_answer
     from monitor.latency import ObjectiveStatus
 

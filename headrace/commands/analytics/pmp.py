@@ -43,9 +43,9 @@ def run(config: ConfigOption = None) -> None:
     from pinot.tables import PARTITION_METRICS
     from pmp.adapters.checkpoint_locks import CheckpointLocks
     from pmp.job.connectors import connectors
-    from pmp.job.metrics import JobMetrics
+    from pmp.job.job_metrics import JobMetrics
     from pmp.job.service import PmpService
-    from pmp.job.session import close_session, open_unless_stopping
+    from pmp.job.spark_session import close_session, open_unless_stopping
     from pmp.job.streams import Configuration
 
     stopping = threading.Event()

@@ -12,7 +12,7 @@ import typer
 from headrace.commands.audit import DefaultCommandGroup, KeyOption, content_of, key_of
 from headrace.commands.calls import ServiceOptions
 from headrace.commands.options import ConfigOption, JsonOption
-from headrace.commands.pairs.session import PairArgument
+from headrace.commands.pairs.pair_console import PairArgument
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, note, print_json, print_text
 
@@ -47,8 +47,8 @@ def create(
     gaps. If a switch-over is in progress, the report covers that switch-over.
     """
     from headrace.dr.drill import drill_book
+    from headrace.dr.pair_session import pair_session
     from headrace.dr.report_page import page_of
-    from headrace.dr.session import pair_session
     from headrace.settings import load_settings
     from mirror.audit.certificate import sign, sign_page, signing_key
     from mirror.files import replace_file

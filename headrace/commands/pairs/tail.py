@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.commands.calls import CallOptions
-from headrace.commands.pairs.session import (
+from headrace.commands.pairs.pair_console import (
     DeadlineOption,
     DryRunOption,
     PairArgument,
@@ -23,7 +23,7 @@ from headrace.console.terminal import console, print_json, print_table, time_tex
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from headrace.dr.session import PairSession
+    from headrace.dr.pair_session import PairSession
     from headrace.dr.tail import PartitionTail
 
 app = CommandGroup(no_args_is_help=True)

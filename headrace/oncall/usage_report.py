@@ -49,7 +49,7 @@ def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRang
 def _of_pinot(settings: HeadraceSettings, when: TimeRange) -> Sequence[UsageSum]:
     try:
         from pinot.client import PinotClient
-        from pinot.history.usage import usage_sums
+        from pinot.history.usage_sums import usage_sums
     except ModuleNotFoundError as error:
         raise HistoryUnavailable(
             f"cannot read the usage: {error.name} is not installed",

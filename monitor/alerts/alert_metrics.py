@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import CATALOGUE
-from monitor.canary.metrics import CanaryMetrics
-from monitor.objectives.metrics import ObjectiveMetrics
+from monitor.canary.canary_metrics import CanaryMetrics
+from monitor.objectives.objective_metrics import ObjectiveMetrics
 
 _BY_RECEIVER: Final = ("receiver",)
 
