@@ -209,10 +209,7 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods of all routes that match the path.
-
-    The framework names only one route.
-    """
+    """Return the methods of all routes that match the path. The framework names only one route."""
     routes, scope = request.app.routes, dict(request.scope)
     return sorted(
         method

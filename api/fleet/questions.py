@@ -163,10 +163,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance.
-
-    `value` is None if the instance did not respond; `reason` is the cause.
-    """
+    """Response of one instance. `value` is None if the instance did not respond; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState

@@ -143,10 +143,7 @@ def _at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]
 
 
 def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
-    """Yield metrics by datastream; unknown values have no series.
-
-    `now`: monotonic seconds.
-    """
+    """Yield metrics by datastream; unknown values have no series. `now`: monotonic seconds."""
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}

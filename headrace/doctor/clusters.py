@@ -22,10 +22,7 @@ _DEFAULT_BUFFER_BYTES: Final = 102_400
 def examined_cluster(
     alias: str, settings: KafkaCluster, facts: ClusterFacts, *, is_written: bool
 ) -> Iterator[DoctorFinding]:
-    """Check a reachable cluster.
-
-    `is_written`: Headrace creates and writes topics on this cluster.
-    """
+    """Check a reachable cluster. `is_written`: Headrace creates and writes topics on this cluster."""
     subject = Subject(f"cluster {alias}")
     yield from _brokers(subject, facts)
     yield from _distance(subject, facts.brokers)
@@ -37,10 +34,7 @@ def examined_cluster(
 
 
 def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Report aliases that refer to the same cluster.
-
-    `identities`: cluster id by alias.
-    """
+    """Report aliases that refer to the same cluster. `identities`: cluster id by alias."""
     by_identity: dict[str, list[str]] = {}
     for alias, identity in identities.items():
         by_identity.setdefault(identity, []).append(alias)

@@ -29,10 +29,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """A finding about the installation.
-
-    `advice`: suggested fix.
-    """
+    """A finding about the installation. `advice`: suggested fix."""
 
     subject: str
     grade: Grade

@@ -1,7 +1,4 @@
-"""Checks plug-ins.
-
-Any instance may become leader, so it must have the plug-ins of all datastreams.
-"""
+"""Checks plug-ins. Any instance may become leader, so it must have the plug-ins of all datastreams."""
 
 from __future__ import annotations
 

@@ -53,10 +53,7 @@ _UNDO_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class PairSession:
-    """A pair with its connections.
-
-    `note`: callback for messages about the progress.
-    """
+    """A pair with its connections. `note`: callback for messages about the progress."""
 
     name: str
     settings: PairSettings

@@ -60,10 +60,7 @@ def rest_paths(rest: RestClient) -> Paths:
 
 
 def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:
-    """Return the path of a datastream's canary.
-
-    `definition`: definition in the format of /v1.
-    """
+    """Return the path of a datastream's canary. `definition`: definition in the format of /v1."""
     destination = definition["destination"]
     return CanaryPath.of(
         definition["name"],

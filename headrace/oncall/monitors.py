@@ -127,10 +127,7 @@ def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts 
 
 
 class _StoredPast(NamedTuple):
-    """Measurements in Pinot.
-
-    `days`: retention of the measurements.
-    """
+    """Measurements in Pinot. `days`: retention of the measurements."""
 
     past: PastMeasurements
     days: int

@@ -25,10 +25,7 @@ _EXCEPTION: Final = "exception"
 
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:
-    """Set up structlog and the loggers of the standard library.
-
-    `context`: fields to add to every line.
-    """
+    """Set up structlog and the loggers of the standard library. `context`: fields to add to every line."""
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,

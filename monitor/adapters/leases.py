@@ -20,10 +20,7 @@ _BETWEEN: Final = "another monitor, between two turns of this one"
 
 
 class HeldLease:
-    """Lease of one monitor.
-
-    `instance`: instance that runs the monitor.
-    """
+    """Lease of one monitor. `instance`: instance that runs the monitor."""
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting

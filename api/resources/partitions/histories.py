@@ -145,10 +145,7 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return a total divided by the length of its step in ms.
-
-    The last step may be incomplete.
-    """
+    """Return a total divided by the length of its step in ms. The last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 
