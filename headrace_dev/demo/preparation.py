@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from headrace.process.machine_code import HOME
+from headrace.process.machine_code import HOME, is_built
 from stack.jars.download import JarFolder
 from stack.process.managed_process import ManagedProcess
 
@@ -65,6 +65,8 @@ class DemoPreparation:
 
     def _is_build_missing(self) -> bool:
         """Return whether the build is missing although this machine can create it."""
+        if is_built(self._checkout):
+            return False
         check = subprocess.run([*_COMPILATION, "check"], cwd=self._checkout, check=False)
         return check.returncode == _MISSING
 
