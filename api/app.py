@@ -62,7 +62,7 @@ from api.resources import (
 )
 from api.resources.datastreams import datastream_actions, datastreams, groups, lost_datastreams
 from api.resources.datastreams.datastreams import Renditions
-from api.resources.partitions import histories, lags, loads, progress, translations
+from api.resources.partitions import current_loads, histories, lags, progress, translations
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
 
@@ -116,7 +116,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         groups,
         lost_datastreams,
         lags,
-        loads,
+        current_loads,
         histories,
         translations,
         plans,
@@ -209,10 +209,7 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods of all routes that match the path.
-
-    The framework names only one route.
-    """
+    """Return the methods of all routes that match the path. The framework names only one route."""
     routes, scope = request.app.routes, dict(request.scope)
     return sorted(
         method

@@ -38,7 +38,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from monitor.records.record import IncidentRecord
-from monitor.usage.bill import UsageLine
+from monitor.usage_bill import UsageLine
 from pinot.history.points import LatencyHistory, LoadHour
 from pinot.time_range import TimeRange
 
@@ -78,10 +78,7 @@ class LoadHistoryQuery:
 
 @dataclass(frozen=True)
 class LatencyHistoryQuery:
-    """Query for at most `points` steps of a group's latency.
-
-    `topics`: None means all topics of the group.
-    """
+    """Query for at most `points` steps of a group's latency. `topics`: None means all topics of the group."""
 
     group: GroupName
     when: TimeRange
@@ -149,10 +146,7 @@ class Services:
     """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]
     previews: WorldView
-    """Computes dry runs with the loads of this instance.
-
-    Only the leader has current loads.
-    """
+    """Computes dry runs with the loads of this instance. Only the leader has current loads."""
     proposals: ProposalStore
     operations: Operations
     default_destination: ClusterRef

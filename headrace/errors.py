@@ -38,7 +38,6 @@ def exit_code_of(error: BaseException) -> int:
 
 
 EXTRAS: Final = {
-    "confluent_kafka": "pmp",
     "pyspark": "pmp",
     "py4j": "pmp",
     "pyarrow": "pmp",

@@ -38,7 +38,7 @@ def histories_of(
 
 def _loads(settings: HeadraceSettings, query: LoadHistoryQuery) -> Hours:
     client = _client(settings)
-    from pinot.history.loads import partition_hours, topics_hours
+    from pinot.history.hourly_loads import partition_hours, topics_hours
 
     cluster = ClusterDirectory(settings.clusters).of_address(query.cluster)
     with closing(client):

@@ -122,10 +122,7 @@ class HeadraceSettings(BaseSettings):
     """Root of the settings, with one section per package."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_nested_delimiter="__",
-        frozen=True,
-        extra="forbid",
+        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid"
     )
 
     clusters: dict[str, KafkaCluster]

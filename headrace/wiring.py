@@ -28,17 +28,12 @@ from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
-from headrace.coordination.client import (
-    CoordinationClient,
-    coordination_client,
-    service_name,
-    store_sentence,
-)
+from headrace.coordination.client import CoordinationClient, coordination_client, service_name, store_sentence
 from headrace.dr.pairs import PairReader
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
-from headrace.oncall.usage import usage_of
+from headrace.oncall.usage_report import usage_of
 from headrace.placement.planners import usable_bytes_per_second
 from headrace.placement.world_views import WorldViews
 from headrace.plug_ins.names import PlugInNames
@@ -46,9 +41,9 @@ from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import worker_command
 from headrace.process.open_nodes import report_open_nodes
+from headrace.process.process_usage import ProcessReporter, UsageMeter
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
-from headrace.process.usage import ProcessReporter, UsageMeter
 from headrace.settings import HeadraceSettings, StoreKind
 from headrace.threads.audits import AuditThread, build_audit
 from headrace.threads.group_synchroniser import GroupSynchroniser, build_synchroniser
@@ -249,11 +244,7 @@ def _session(
 ) -> CoordinationClient:
     """Return a session that reports its state changes to the follower."""
     return coordination_client(
-        settings,
-        name,
-        health,
-        lambda state: follower().session_changed(state),
-        lambda: follower().attend(),
+        settings, name, health, lambda state: follower().session_changed(state), lambda: follower().attend()
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from monitor.actions.policy import ActingPolicy
+from monitor.actions import ActingPolicy
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 _ALWAYS: Final = ActingPolicy()

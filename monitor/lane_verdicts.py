@@ -87,10 +87,7 @@ class Backlog(NamedTuple):
 
 
 def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
-    """Return the origin of a lane's backlog.
-
-    `now`: monotonic seconds. `now_ms`: epoch ms.
-    """
+    """Return the origin of a lane's backlog. `now`: monotonic seconds. `now_ms`: epoch ms."""
     origin = _backlog_origin(lane, now, now_ms)
     if origin is None:
         return Backlog()

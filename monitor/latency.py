@@ -109,13 +109,7 @@ class LatencyVerdict:
         """Return a copy of the verdict with the given budgets."""
         # Called for each datastream in each turn; `replace` takes three times as long.
         return LatencyVerdict(
-            self.standing,
-            self.observed_ms,
-            self.sentence,
-            self.is_halted,
-            budgets,
-            self.limit_ms,
-            self.cause,
+            self.standing, self.observed_ms, self.sentence, self.is_halted, budgets, self.limit_ms, self.cause
         )
 
 

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.policy import ActionRecord
-from monitor.actions.worth import PastBreach
+from monitor.actions import ActionRecord, PastBreach
 from monitor.causes.evidence import Evidence
 from monitor.latency import ObjectiveSubject, Observations, Source
 from monitor.movement.summary import FleetMovement

@@ -14,8 +14,15 @@ from mirror.model.bounds import LONGEST_REASON
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.actions.policy import ActingPolicy, ActionOutcome, ActionRecord, decide, reason_against
-from monitor.actions.worth import PredictedSaving, worth_of
+from monitor.actions import (
+    ActingPolicy,
+    ActionOutcome,
+    ActionRecord,
+    PredictedSaving,
+    decide,
+    reason_against,
+    worth_of,
+)
 from monitor.ports import Service
 
 _log = structlog.get_logger(__name__)

@@ -201,10 +201,7 @@ class _LateRecords:
 
 
 def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
-    """Return the numbers of the time slots that start within the piece.
-
-    Two pieces never share a slot.
-    """
+    """Return the numbers of the time slots that start within the piece. Two pieces never share a slot."""
     return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.worth import PredictedSaving
+from monitor.actions import PredictedSaving
 from monitor.causes.diagnosis import Diagnosis
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveSubject

@@ -15,21 +15,21 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from mirror.errors import InvalidRequest, NotFound
 from pinot import queries
 from pinot.client import PinotClient
-from pinot.partitions import loads, offending_partitions
+from pinot.partitions import load_queries, offending_partitions
 from pinot.time_range import TimeRange
 
 _QUESTIONS: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
-    "freshness": loads.freshness,
+    "freshness": load_queries.freshness,
     "incidents": queries.incidents,
     "lag": queries.lag_by_partition,
     "latency": queries.latency_by_datastream,
     "latency-by-partition": queries.latency_by_partition,
     "latency-by-task": queries.latency_by_task,
-    "loads": loads.partition_rates,
-    "movers": loads.top_movers,
+    "loads": load_queries.partition_rates,
+    "movers": load_queries.top_movers,
     "offending": offending_partitions.offending_partitions,
     "placement-events": queries.placement_events,
-    "topic-loads": loads.topic_rates,
+    "topic-loads": load_queries.topic_rates,
 }
 _NOT_ASKED_FOR: Final = frozenset({"client", "when"})
 _PROPERTIES: Final = ("p50_ms", "p99_ms")

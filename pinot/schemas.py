@@ -20,11 +20,7 @@ KAFKA_20: Final = "org.apache.pinot.plugin.stream.kafka20.KafkaConsumerFactory"
 _AVRO_DECODER: Final = "org.apache.pinot.plugin.inputformat.avro.SimpleAvroMessageDecoder"
 _LONG_TEXT: Final = 262_144
 """Maximum number of characters of a text column. The default of Pinot is 512."""
-_PINOT_TYPES: Final = {
-    ColumnType.LONG: "LONG",
-    ColumnType.DOUBLE: "DOUBLE",
-    ColumnType.STRING: "STRING",
-}
+_PINOT_TYPES: Final = {ColumnType.LONG: "LONG", ColumnType.DOUBLE: "DOUBLE", ColumnType.STRING: "STRING"}
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,7 @@ _MOST_AGES: Final = 20
 _SECOND_MS: Final = 1_000
 _MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
-"""Maximum number of groups named in a query.
-
-A query for more groups covers all groups.
-"""
+"""Maximum number of groups named in a query. A query for more groups covers all groups."""
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 

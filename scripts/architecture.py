@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = (
     "mirror",
-    "librdkafka",
     "pinot",
     "pmp",
     "assigner",

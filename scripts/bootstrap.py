@@ -36,7 +36,7 @@ PROJECTS = [ROOT, os.path.join(ROOT, "headrace_dev")]
 PIP = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 BEGUN = "begun"
 BUILT_HERE = "pyspark"  # the one package that the registry has as sources only
-NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace/process/compilation
+NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace_dev/compilation
 
 
 def fail(message):
@@ -298,7 +298,7 @@ class Extras(object):
         """Compile the data plane; without it, the interpreter runs it."""
         if self.compiling is not None:
             return
-        command = [VENV_PYTHON, "-m", "headrace.process.compilation"]
+        command = [VENV_PYTHON, "-m", "headrace_dev.compilation"]
         status = subprocess.call(command + ["check"], cwd=ROOT)
         if status == NOT_COMPILED:
             self.compiling = self._begin(command + ["build"], "compiling the data plane", "compile.log")

@@ -119,7 +119,6 @@ _PLACES: Final = [
     "api",
     "pinot",
     "headrace",
-    "librdkafka",
     "headrace_dev",
     "stack",
     "bench",

@@ -37,7 +37,7 @@ from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.ports import Measurements
 from pinot.client import PinotClient
-from pinot.partitions.loads import partition_rates
+from pinot.partitions.load_queries import partition_rates
 from pinot.time_range import TimeRange
 from pmp.job.reader import SampleReader
 from pmp.samples.sample import Sample, encode

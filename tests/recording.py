@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from mirror.model.load import PartitionLoad
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.partitions.pages import Grain
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange

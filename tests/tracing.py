@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
+WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
 
 
 class Visit(NamedTuple):

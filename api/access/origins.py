@@ -85,10 +85,7 @@ def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
 
 
 def is_host(host: str, names: frozenset[str]) -> bool:
-    """Return whether a Host header is an IP address or one of the names.
-
-    The header may contain a port.
-    """
+    """Return whether a Host header is an IP address or one of the names. The header may contain a port."""
     found = _HOST.fullmatch(host)
     if found is None:
         return False

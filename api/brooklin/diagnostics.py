@@ -72,10 +72,7 @@ def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
 
 _UNKNOWN_LAG: Final = -1
 _MOST_GROUPS: Final = 20
-"""Maximum number of groups whose stored progress one request reads.
-
-Each group needs connections.
-"""
+"""Maximum number of groups whose stored progress one request reads. Each group needs connections."""
 
 
 def status_element(scope: str, content: str, services: Services) -> dict[str, Any]:

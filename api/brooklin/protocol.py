@@ -253,10 +253,7 @@ class BrooklinSurface:
 
 
 _USUAL_COUNT: Final = 10
-"""Count that Rest.li reports for a request without a count.
-
-Brooklin returns all elements in this case.
-"""
+"""Count that Rest.li reports for a request without a count. Brooklin returns all elements in this case."""
 _DEEPEST: Final = 20
 Mask = dict[str, "Mask | None"]
 """Requested fields, each with the requested fields inside it; None means all fields."""

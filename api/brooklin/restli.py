@@ -406,8 +406,7 @@ def _changed_metadata(
         is_stated = key not in present.metadata and known.get(key) == value
         if key == PAUSED_PARTITIONS and value not in ("", "{}", known.get(key)):
             problems.refuse(
-                pointer_to(["metadata", key]),
-                "use pauseSourcePartitions and resumeSourcePartitions",
+                pointer_to(["metadata", key]), "use pauseSourcePartitions and resumeSourcePartitions"
             )
         elif key != PAUSED_PARTITIONS and (not is_stated or key in limits):
             metadata[key] = value

@@ -60,10 +60,7 @@ class AllInstances:
         self._others = [instance for instance in live if instance.name != me and instance.name in self._names]
 
     async def ask(
-        self,
-        query: FleetQuery,
-        own: Callable[[], _T],
-        read: Callable[[Any], _T],
+        self, query: FleetQuery, own: Callable[[], _T], read: Callable[[Any], _T]
     ) -> Mapping[InstanceName, InstanceResponse[_T]]:
         """Return the responses of all queried instances in the order of their arrival.
 

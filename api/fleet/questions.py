@@ -163,10 +163,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance.
-
-    `value` is None if the instance did not respond; `reason` is the cause.
-    """
+    """Response of one instance. `value` is None if the instance did not respond; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState
@@ -207,10 +204,7 @@ class Fleet:
         self._silent: set[InstanceName] = set()
 
     async def ask(
-        self,
-        others: Sequence[LiveInstance],
-        query: FleetQuery,
-        read: Callable[[Any], _T],
+        self, others: Sequence[LiveInstance], query: FleetQuery, read: Callable[[Any], _T]
     ) -> list[InstanceResponse[_T]]:
         """Return the responses of the instances, in the same order.
 
@@ -234,10 +228,7 @@ class Fleet:
             self._made = None
 
     async def _reply(
-        self,
-        instance: LiveInstance,
-        query: FleetQuery,
-        read: Callable[[Any], _T],
+        self, instance: LiveInstance, query: FleetQuery, read: Callable[[Any], _T]
     ) -> InstanceResponse[_T]:
         deadline = query.deadline_seconds or self._deadline
         try:

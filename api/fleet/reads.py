@@ -107,10 +107,7 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache one object of a collection.
-
-        The object was read separately or has just been written.
-        """
+        """Cache one object of a collection. The object was read separately or has just been written."""
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -159,10 +156,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Reads of one request in one thread.
-
-    `headers`: headers of the response.
-    """
+    """Reads of one request in one thread. `headers`: headers of the response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services
@@ -186,10 +180,7 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """Record a definition that was just written.
-
-        Later reads then do not return an older version.
-        """
+        """Record a definition that was just written. Later reads then do not return an older version."""
         name, now_ms = stored.datastream.name, self._services.clock.now_ms()
         self._memory.note_part(_DEFINITIONS, name, stored, now_ms)
 

@@ -345,9 +345,7 @@ _MEANINGS: Final = {
         "read it again and retry",
     ),
     HTTPStatus.UNPROCESSABLE_ENTITY: _StatusDescription(
-        "Fields have invalid values, or no plan is possible.",
-        "RefusedFields",
-        "2 fields are invalid",
+        "Fields have invalid values, or no plan is possible.", "RefusedFields", "2 fields are invalid"
     ),
     HTTPStatus.REQUEST_TIMEOUT: _StatusDescription(
         "The body did not arrive in time.", "BodyTooLate", "the body did not arrive within 30 seconds"

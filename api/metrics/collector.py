@@ -1,12 +1,12 @@
 """Prometheus metrics of an instance, read from its status on each scrape.
 
-Further collectors report the leader's sizing advice and the validity of certificates.
+Further collectors report the leader's sizing advice, the validity of certificates, continuous audits, and
+consumer groups whose offsets are copied.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -14,18 +14,25 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.metrics.movement import movement_metrics, uncopied_metrics
-from api.metrics.partitions import MetricSettings, partition_metrics, timestamp_offsets
+from api.metrics.families import BY_CLUSTER, BY_DATASTREAM, counter, gauge
+from api.metrics.partitions import (
+    MetricSettings,
+    lane_metrics,
+    movement_metrics,
+    partition_metrics,
+    timestamp_offsets,
+    uncopied_metrics,
+)
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.snapshot import InstanceSnapshot
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.worker_health import WorkerCount
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.jobs.audits.summary import TopicAudit
+from mirror.jobs.groups.status import Statuses
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadSource
-from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
-from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, add_counts
 from mirror.model.sizing.advice import Advice, PastNeed
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
@@ -50,34 +57,39 @@ class InstanceCollector(Collector):
         self._settings = settings
         self._version = version("headrace")
 
-    def describe(self) -> Iterator[Metric]:
-        """Return no descriptions, because the metrics are known only at a scrape."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of one scrape."""
         status = self._snapshot()
-        yield _build_info(self._version, status.data_planes)
-        yield _gauge("headrace_leader", "1 if this instance is the leader", float(status.is_leading))
-        yield _gauge(
-            "headrace_plan_epoch", "epoch of the plan that the instance follows", float(status.epoch)
+        planes = [((self._version, plane), 1.0) for plane in sorted(status.data_planes)]
+        yield gauge(  # two series only while workers of two builds are running
+            "headrace_build_info",
+            "always 1; version and data plane are labels",
+            ("version", "data_plane"),
+            planes,
         )
-        parts = GaugeMetricFamily(
-            "headrace_part_healthy", "1 if the part of the instance is healthy", labels=["part"]
+        yield GaugeMetricFamily(
+            "headrace_leader", "1 if this instance is the leader", value=float(status.is_leading)
         )
-        for part, condition in status.conditions.items():
-            parts.add_metric([part], float(condition.is_well))
-        yield parts
+        yield GaugeMetricFamily(
+            "headrace_plan_epoch", "epoch of the plan that the instance follows", value=float(status.epoch)
+        )
+        conditions = [(part, float(condition.is_well)) for part, condition in status.conditions.items()]
+        yield gauge(
+            "headrace_part_healthy", "1 if the part of the instance is healthy", ("part",), conditions
+        )
         yield from _worker_metrics(status.workers)
-        yield _drops(status.drops)
-        yield _throttled(status.throttled_seconds)
-        yield from _clocks(status.clock_skews)
-        yield _illegal_topics(status.illegal_topics)
+        yield counter(
+            "headrace_dropped_records",
+            "records for the metrics topic and the events topic that were dropped",
+            ("kind",),
+            [(kind, dropped.count) for kind, dropped in status.drops.items()],
+        )
+        yield from _cluster_metrics(status)
         yield from _problem_metrics(status.problems)
         yield from _load_metrics(status.loads.states)
         yield from _assessment_metrics(status.assessments)
         lanes, uncopied = tuple(status.lanes.values()), status.uncopied
-        yield from _lane_metrics(lanes)
+        yield from lane_metrics(lanes)
         yield from movement_metrics(status.in_time, uncopied, self._clock.monotonic())
         yield from uncopied_metrics(uncopied, lanes, self._clock.now_ms())
         yield from partition_metrics(lanes, self._settings)
@@ -88,10 +100,8 @@ class InstanceCollector(Collector):
 
 
 def _worker_metrics(count: WorkerCount) -> Iterator[Metric]:
-    processes = GaugeMetricFamily("headrace_workers", "worker processes by state", labels=["state"])
-    processes.add_metric(["running"], count.running)
-    processes.add_metric(["down"], count.down)
-    yield processes
+    states = [("running", count.running), ("down", count.down)]
+    yield gauge("headrace_workers", "worker processes by state", ("state",), states)
     yield CounterMetricFamily(
         "headrace_worker_deaths",
         "worker processes that crashed or failed to start; each is restarted",
@@ -99,200 +109,108 @@ def _worker_metrics(count: WorkerCount) -> Iterator[Metric]:
     )
 
 
+def _cluster_metrics(status: InstanceSnapshot) -> Iterator[Metric]:
+    yield counter(
+        "headrace_throttled_seconds",
+        "time for which broker quotas of the cluster throttled workers, summed over workers",
+        BY_CLUSTER,
+        status.throttled_seconds.items(),
+    )
+    skews = status.clock_skews
+    yield gauge(
+        "headrace_clock_skew_seconds",
+        "seconds by which the broker clock with the largest skew is ahead of this host, from append times;"
+        " no sample while unknown",
+        BY_CLUSTER,
+        [(cluster, skew.ahead_ms / 1000) for cluster, skew in skews.items()],
+    )
+    yield gauge(
+        "headrace_clock_skew_bound_seconds",
+        "maximum error of headrace_clock_skew_seconds, in either direction",
+        BY_CLUSTER,
+        [(cluster, skew.bound_ms / 1000) for cluster, skew in skews.items()],
+    )
+    yield gauge(
+        "headrace_illegal_topics",
+        "ignored topics of the cluster with names that Kafka does not allow; no sample if there are none;"
+        " reported by the leader",
+        BY_CLUSTER,
+        [(cluster, count or None) for cluster, count in status.illegal_topics.items()],
+    )
+
+
 def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Metric]:
-    aside = GaugeMetricFamily(
+    yield gauge(
         "headrace_datastream_problem",
         "1 if a datastream is excluded from planning; reported by the leader",
-        labels=["datastream"],
+        BY_DATASTREAM,
+        [(name, 1.0) for name, problem in problems.items() if problem.sets_aside],
     )
-    remarks = GaugeMetricFamily(
+    yield gauge(
         "headrace_datastream_remark",
         "1 if a datastream matches no topic or a quota throttles it; reported by the leader",
-        labels=["datastream"],
+        BY_DATASTREAM,
+        [(name, 1.0) for name, problem in problems.items() if not problem.sets_aside],
     )
-    for name, problem in problems.items():
-        (aside if problem.sets_aside else remarks).add_metric([name], 1.0)
-    yield aside
-    yield remarks
 
 
 def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
     """Yield the state of the loads, and the time of the latest measurement if known."""
-    states = GaugeMetricFamily(
+    yield gauge(
         "headrace_loads",
         "1 for the state of a source cluster's loads, or of its loads from a provider chosen by"
         " datastreams (`source by provider`); reported by the leader",
-        labels=["source", "state"],
+        ("source", "state"),
+        [((str(source), status.state.value), 1.0) for source, status in loads.items()],
     )
-    newest = GaugeMetricFamily(
+    measured_ms = {str(source): status.measured_at_ms for source, status in loads.items()}
+    yield gauge(
         "headrace_loads_measured_timestamp_seconds",
         "time of the latest measurement of the source's loads; reported by the leader",
-        labels=["source"],
+        ("source",),
+        [(source, None if at_ms is None else at_ms / 1000) for source, at_ms in measured_ms.items()],
     )
-    for source, status in loads.items():
-        states.add_metric([str(source), status.state.value], 1.0)
-        if status.measured_at_ms is not None:
-            newest.add_metric([str(source)], status.measured_at_ms / 1000)
-    yield states
-    yield newest
+
+
+_OF_ASSESSMENTS: Final[Mapping[str, tuple[str, Callable[[Assessment], int]]]] = {
+    "headrace_tasks": ("tasks in the plan", lambda found: found.tasks),
+    "headrace_tasks_required": ("tasks required by capacity", lambda found: found.required_tasks),
+    "headrace_tasks_lower_bound": (
+        "lower bound on the number of tasks of any feasible plan",
+        lambda found: found.task_lower_bound,
+    ),
+    "headrace_tasks_overloaded": (
+        "tasks whose load exceeds the usable capacity",
+        lambda found: found.overloaded,
+    ),
+    "headrace_offending_partitions": (
+        "partitions whose load alone exceeds the usable capacity of a task",
+        lambda found: found.offending,
+    ),
+    "headrace_partitions_of_unknown_load": (
+        "partitions planned with the default load",
+        lambda found: found.unknown,
+    ),
+    "headrace_partitions_behind": (
+        "partitions that were late when planned, so their load is a lower bound",
+        lambda found: found.lower_bounds,
+    ),
+    "headrace_moves_left": (
+        "moves postponed because of the move budget of a plan",
+        lambda found: found.moves_left,
+    ),
+    "headrace_searches_cut_short": (
+        "searches of the planner that reached their time limit",
+        lambda found: found.cut_short,
+    ),
+}
+"""Help text and value by metric name."""
 
 
 def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator[Metric]:
-    numbers: tuple[tuple[str, str, Callable[[Assessment], int]], ...] = (
-        ("headrace_tasks", "tasks in the plan", lambda found: found.tasks),
-        ("headrace_tasks_required", "tasks required by capacity", lambda found: found.required_tasks),
-        (
-            "headrace_tasks_lower_bound",
-            "lower bound on the number of tasks of any feasible plan",
-            lambda found: found.task_lower_bound,
-        ),
-        (
-            "headrace_tasks_overloaded",
-            "tasks whose load exceeds the usable capacity",
-            lambda found: found.overloaded,
-        ),
-        (
-            "headrace_offending_partitions",
-            "partitions whose load alone exceeds the usable capacity of a task",
-            lambda found: found.offending,
-        ),
-        (
-            "headrace_partitions_of_unknown_load",
-            "partitions planned with the default load",
-            lambda found: found.unknown,
-        ),
-        (
-            "headrace_partitions_behind",
-            "partitions that were late when planned, so their load is a lower bound",
-            lambda found: found.lower_bounds,
-        ),
-        (
-            "headrace_moves_left",
-            "moves postponed because of the move budget of a plan",
-            lambda found: found.moves_left,
-        ),
-        (
-            "headrace_searches_cut_short",
-            "searches of the planner that reached their time limit",
-            lambda found: found.cut_short,
-        ),
-    )
-    for name, text, value in numbers:
-        family = GaugeMetricFamily(name, f"{text}; reported by the leader", labels=["datastream"])
-        for group, assessment in assessments.items():
-            family.add_metric([group], value(assessment))
-        yield family
-
-
-def _build_info(release: str, data_planes: Collection[str]) -> Metric:
-    """Return one series per data plane of the workers.
-
-    There are two series only while workers of two builds are running.
-    """
-    family = GaugeMetricFamily(
-        "headrace_build_info", "always 1; version and data plane are labels", labels=["version", "data_plane"]
-    )
-    for plane in sorted(data_planes):
-        family.add_metric([release, plane], 1.0)
-    return family
-
-
-def _drops(drops: Mapping[str, Drops]) -> Metric:
-    family = CounterMetricFamily(
-        "headrace_dropped_records",
-        "records for the metrics topic and the events topic that were dropped",
-        labels=["kind"],
-    )
-    for kind, dropped in drops.items():
-        family.add_metric([kind], dropped.count)
-    return family
-
-
-def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
-    family = CounterMetricFamily(
-        "headrace_throttled_seconds",
-        "time for which broker quotas of the cluster throttled workers, summed over workers",
-        labels=["cluster"],
-    )
-    for cluster, spent in seconds.items():
-        family.add_metric([cluster], spent)
-    return family
-
-
-def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
-    skew = GaugeMetricFamily(
-        "headrace_clock_skew_seconds",
-        "seconds by which the broker clock with the largest skew is ahead of this host, from append times;"
-        " no sample while unknown",
-        labels=["cluster"],
-    )
-    bound = GaugeMetricFamily(
-        "headrace_clock_skew_bound_seconds",
-        "maximum error of headrace_clock_skew_seconds, in either direction",
-        labels=["cluster"],
-    )
-    for cluster, clock_skew in skews.items():
-        skew.add_metric([cluster], clock_skew.ahead_ms / 1000)
-        bound.add_metric([cluster], clock_skew.bound_ms / 1000)
-    yield skew
-    yield bound
-
-
-def _illegal_topics(counts: Mapping[ClusterRef, int]) -> Metric:
-    family = GaugeMetricFamily(
-        "headrace_illegal_topics",
-        "ignored topics of the cluster with names that Kafka does not allow; no sample if there are none;"
-        " reported by the leader",
-        labels=["cluster"],
-    )
-    for cluster, count in counts.items():
-        if count:
-            family.add_metric([cluster], count)
-    return family
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=value)
-
-
-def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
-    count = GaugeMetricFamily("headrace_lanes", "lanes by phase", labels=["datastream", "phase"])
-    for (group, phase), number in Counter((lane.spec.key.group, lane.phase.value) for lane in lanes).items():
-        count.add_metric([group, phase], number)
-    yield count
-    held = GaugeMetricFamily(
-        "headrace_held_back_lanes", "copying lanes throttled by a quota", labels=["datastream"]
-    )
-    rate = GaugeMetricFamily("headrace_bytes_per_second", "bytes copied", labels=["datastream"])
-    records = GaugeMetricFamily("headrace_records_per_second", "records copied", labels=["datastream"])
-    lag = GaugeMetricFamily("headrace_lag_records", "records that wait at the source", labels=["datastream"])
-    age = GaugeMetricFamily(
-        "headrace_lag_seconds", "age of the oldest record not copied yet", labels=["datastream"]
-    )
-    by_group: dict[GroupName, list[LaneStatus]] = {}
-    for lane in lanes:
-        by_group.setdefault(lane.spec.key.group, []).append(lane)
-    for group, mine in sorted(by_group.items()):
-        held.add_metric([group], sum(bool(lane.held_back) for lane in mine))
-        rates = [lane.rate for lane in mine if lane.rate is not None]
-        rate.add_metric([group], sum(lane_rate.bytes_per_second for lane_rate in rates))
-        records.add_metric([group], sum(lane_rate.messages_per_second for lane_rate in rates))
-        lags = [lane.lag for lane in mine if lane.phase is not LanePhase.STOPPING]
-        waiting = at_least(sum, [records for records, _ in lags])
-        if waiting is not None:
-            lag.add_metric([group], waiting)
-        oldest_ms = at_least(max, [age_ms for _, age_ms in lags])
-        if oldest_ms is not None:
-            age.add_metric([group], oldest_ms / 1000)
-    yield from (held, rate, records, lag, age)
-
-
-def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Combine the known numbers with `combine`. Return None if the result is 0 and some numbers are
-    unknown."""
-    known = [number for number in numbers if number is not None]
-    value = combine(known) if known else None
-    return value if value or len(known) == len(numbers) else None
+    for name, (text, value) in _OF_ASSESSMENTS.items():
+        samples = [(group, value(assessment)) for group, assessment in assessments.items()]
+        yield gauge(name, f"{text}; reported by the leader", BY_DATASTREAM, samples)
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
@@ -347,78 +265,65 @@ class AdviceCollector(Collector):
     def __init__(self, current: Callable[[], Advice | None]) -> None:
         self._current = current
 
-    def describe(self) -> Iterator[Metric]:
-        """Return no descriptions, because the metrics are known only at a scrape."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of one scrape."""
         found = self._current()
-        for name, (text, value) in _values(found).items():
-            family = GaugeMetricFamily(f"headrace_{name}", f"{text}; reported by the leader")
-            if value is not None:
-                family.add_metric([], float(value))
-            yield family
+        peak = found.peak if found is not None else None
+        values: dict[str, tuple[str, float | None]] = {
+            **{name: (text, getattr(found, field, None)) for name, (text, field) in _OF_ADVICE.items()},
+            "peak_required_tasks": (
+                "tasks needed in the peak hour of the forecast, at its upper bound",
+                peak.most_tasks if peak else None,
+            ),
+            **_past("day", found.past_day if found else None),
+            **_past("week", found.past_week if found else None),
+            "advice_timestamp_seconds": (
+                "time at which the advice was computed",
+                found.computed_ms / 1000 if found else None,
+            ),
+        }
+        for name, (text, value) in values.items():
+            yield gauge(f"headrace_{name}", f"{text}; reported by the leader", (), [((), value)])
 
 
-def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value by metric name."""
-    peak = found.peak if found is not None else None
-    return {
-        "required_tasks": ("tasks needed by the service now", found.required_tasks if found else None),
-        "required_instances": (
-            "instances needed by the service now",
-            found.required_instances if found else None,
-        ),
-        "required_tasks_at_least": (
-            "tasks needed now by the datastreams with a known need",
-            found.tasks_at_least if found else None,
-        ),
-        "required_instances_at_least": (
-            "instances needed now by the datastreams with a known need",
-            found.instances_at_least if found else None,
-        ),
-        "peak_required_tasks": (
-            "tasks needed in the peak hour of the forecast, at its upper bound",
-            peak.most_tasks if peak else None,
-        ),
-        "peak_required_instances": (
-            "instances needed in the peak hour of the forecast",
-            found.peak_instances if found else None,
-        ),
-        "staying_instances": (
-            "live instances that are not leaving",
-            found.instances if found else None,
-        ),
-        **_past("day", found.past_day if found else None),
-        **_past("week", found.past_week if found else None),
-        "advice_timestamp_seconds": (
-            "time at which the advice was computed",
-            found.computed_ms / 1000 if found else None,
-        ),
-    }
+_OF_ADVICE: Final = {
+    "required_tasks": ("tasks needed by the service now", "required_tasks"),
+    "required_instances": ("instances needed by the service now", "required_instances"),
+    "required_tasks_at_least": ("tasks needed now by the datastreams with a known need", "tasks_at_least"),
+    "required_instances_at_least": (
+        "instances needed now by the datastreams with a known need",
+        "instances_at_least",
+    ),
+    "peak_required_instances": ("instances needed in the peak hour of the forecast", "peak_instances"),
+    "staying_instances": ("live instances that are not leaving", "instances"),
+}
+"""Help text and field of `Advice` by metric name."""
+_OF_PAST_NEED: Final = {
+    "known_seconds": ("seconds of the last {} with known loads of all datastreams", "hours"),
+    "task_seconds": (
+        "task-seconds with the current number of tasks, in the known hours of the last {}",
+        "task_hours",
+    ),
+    "peak_task_seconds": (
+        "task-seconds with the tasks of the busiest hour, in the known hours of the last {}",
+        "peak_task_hours",
+    ),
+    "needed_task_seconds": (
+        "task-seconds with the tasks that each hour needed, in the known hours of the last {}",
+        "needed_task_hours",
+    ),
+}
+"""Help text and field of `PastNeed` in hours, by metric name."""
 
 
 def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value of the metrics about the need in a past period. `span`: name of the
-    period."""
+    """Return help text and value of the metrics about the need in the last `span`."""
     return {
-        f"past_{span}_known_seconds": (
-            f"seconds of the last {span} with known loads of all datastreams",
-            need.hours * _HOUR_SECONDS if need else None,
-        ),
-        f"past_{span}_task_seconds": (
-            f"task-seconds with the current number of tasks, in the known hours of the last {span}",
-            need.task_hours * _HOUR_SECONDS if need else None,
-        ),
-        f"past_{span}_peak_task_seconds": (
-            f"task-seconds with the tasks of the busiest hour, in the known hours of the last {span}",
-            need.peak_task_hours * _HOUR_SECONDS if need else None,
-        ),
-        f"past_{span}_needed_task_seconds": (
-            f"task-seconds with the tasks that each hour needed, in the known hours of the last {span}",
-            need.needed_task_hours * _HOUR_SECONDS if need else None,
-        ),
+        f"past_{span}_{name}": (
+            text.format(span),
+            getattr(need, field) * _HOUR_SECONDS if need is not None else None,
+        )
+        for name, (text, field) in _OF_PAST_NEED.items()
     }
 
 
@@ -432,19 +337,83 @@ class CertificateCollector(Collector):
         self._certificates = certificates
         self._clock = clock
 
-    def describe(self) -> Iterator[Metric]:
-        """Return no descriptions, because the metrics are known only at a scrape."""
-        return iter(())
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of one scrape."""
+        now_ms = self._clock.now_ms()
+        yield gauge(
+            "headrace_certificate_expires_in_seconds",
+            "seconds until a certificate file expires, negative once expired; no sample if unreadable",
+            ("setting",),
+            [(one.setting, one.seconds_left(now_ms)) for one in self._certificates()],
+        )
+
+
+class AuditCollector(Collector):
+    """Series of continuous audits. `current`: audits of this instance by topic."""
+
+    def __init__(self, current: Callable[[], Sequence[TopicAudit]], clock: Clock) -> None:
+        self._current = current
+        self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of one scrape."""
-        family = GaugeMetricFamily(
-            "headrace_certificate_expires_in_seconds",
-            "seconds until a certificate file expires, negative once expired; no sample if unreadable",
-            labels=["setting"],
+        labels, now_ms = ("datastream", "topic"), self._clock.now_ms()
+        audits = [((audit.datastream, audit.topic), audit) for audit in self._current()]
+        yield gauge(
+            "headrace_audit_complete_through_age_seconds",
+            "age of the time up to which all records are at the destination, lateness included",
+            labels,
+            [(place, _age(audit.through_ms, now_ms)) for place, audit in audits],
         )
-        for certificate in self._certificates():
-            left = certificate.seconds_left(self._clock.now_ms())
-            if left is not None:
-                family.add_metric([certificate.setting], left)
-        yield family
+        faults = [(place, sorted(audit.fault_records.items())) for place, audit in audits]
+        yield gauge(
+            "headrace_audit_fault_records",
+            "audited records that differ without an explanation, by verdict",
+            (*labels, "verdict"),
+            [((*place, verdict), records) for place, found in faults for verdict, records in found],
+        )
+        yield gauge(
+            "headrace_audit_waiting_offsets",
+            "copied source offsets that are not audited yet",
+            labels,
+            [(place, audit.waiting) for place, audit in audits],
+        )
+
+
+class GroupCollector(Collector):
+    """Series of the consumer groups whose offsets are copied.
+
+    `current`: statuses known to this instance; empty if this instance does not lead.
+    """
+
+    def __init__(self, current: Callable[[], Statuses], clock: Clock) -> None:
+        self._current = current
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of one scrape."""
+        found, now_ms = sorted(self._current().items()), self._clock.now_ms()
+        yield gauge(
+            "headrace_consumer_groups",
+            "consumer groups with positions in topics of the datastream; reported by the leader",
+            BY_DATASTREAM,
+            [(name, status.groups) for name, status in found],
+        )
+        reasons = [(name, sorted(status.reasons.items())) for name, status in found]
+        yield gauge(
+            "headrace_consumer_groups_hindered",
+            "consumer groups that do not follow to the destination, by reason; reported by the leader",
+            ("datastream", "reason"),
+            [((name, reason), count) for name, counts in reasons for reason, count in counts],
+        )
+        yield gauge(
+            "headrace_consumer_groups_age_seconds",
+            "time since the last synchronisation of all groups; reported by the leader",
+            BY_DATASTREAM,
+            [(name, _age(status.round_ms, now_ms)) for name, status in found],
+        )
+
+
+def _age(at_ms: int | None, now_ms: int) -> float | None:
+    """Return the seconds since a time, None if the time is unknown."""
+    return None if at_ms is None else max(now_ms - at_ms, 0) / 1000

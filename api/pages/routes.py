@@ -32,10 +32,7 @@ _TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Types of the files that are served.
-
-Licences and notes in the folder are not served.
-"""
+"""Types of the files that are served. Licences and notes in the folder are not served."""
 
 
 @dataclass(frozen=True, slots=True)

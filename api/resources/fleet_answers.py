@@ -20,7 +20,12 @@ from api.http.problems import LegibleJson
 from api.resources.datastreams.dry_runs import DRY_RUN, told_dry_run
 from api.resources.lanes import GROUP, LANES, own_lanes
 from api.resources.movement import AUDITS, MOVEMENT, audits_document, own_topics, topics_document
-from api.resources.partitions.loads import CLUSTER_LOADS, LOADS, cluster_loads_document, loads_document
+from api.resources.partitions.current_loads import (
+    CLUSTER_LOADS,
+    LOADS,
+    cluster_loads_document,
+    loads_document,
+)
 from api.resources.status import HEALTH, own_health
 from api.resources.topic_sums import HEAT, SUMS, own_heat, own_sums, sums_document
 from api.services import Services

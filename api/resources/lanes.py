@@ -379,10 +379,7 @@ class LanesAnswer(AnswerModel):
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""Parameter that limits a query for lanes to one group.
-
-Instances of older versions ignore this parameter.
-"""
+"""Parameter that limits a query for lanes to one group. Instances of older versions ignore this parameter."""
 _MOST_LANES: Final = 1_000_000
 
 

@@ -248,10 +248,7 @@ def audits_document(audits: Sequence[TopicAudit]) -> Any:
 
 
 def _audits_read(value: Any) -> Sequence[TopicAudit]:
-    """Parse the audits of another instance. Raises ValueError, InvalidRequest.
-
-    Unknown fields are ignored.
-    """
+    """Parse the audits of another instance. Raises ValueError, InvalidRequest. Unknown fields are ignored."""
     return _AUDITS.validate_python(bounds.sequence("its audits", value, _MOST_TOPICS))
 
 

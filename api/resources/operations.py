@@ -36,8 +36,7 @@ def list_all(
 
 @router.get("/{operation}", responses=problems(404))
 def get(
-    operation: Annotated[str, Path(description="id, as in the Location header")],
-    reads: ReadsDep,
+    operation: Annotated[str, Path(description="id, as in the Location header")], reads: ReadsDep
 ) -> OperationAnswer:
     """Return the state of an operation.
 

@@ -129,11 +129,7 @@ IdPath = Annotated[str, Path(description="id of the plan")]
 
 @router.post("/datastreams/{name}/plan", status_code=201, responses=problems(404, 409, 422))
 async def make(
-    name: NamePath,
-    services: ServicesDep,
-    dry_runs: DryRunsDep,
-    response: Response,
-    body: ProposalBody,
+    name: NamePath, services: ServicesDep, dry_runs: DryRunsDep, response: Response, body: ProposalBody
 ) -> ProposalAnswer:
     """Compute a plan with the leader's current loads, and store it without applying it.
 

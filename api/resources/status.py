@@ -249,8 +249,5 @@ def own_health(services: Services) -> HealthAnswer:
 
 
 def health_read(value: Any) -> HealthAnswer:
-    """Parse the health of another instance; drop unknown fields.
-
-    Raises ValueError, InvalidRequest.
-    """
+    """Parse the health of another instance; drop unknown fields. Raises ValueError, InvalidRequest."""
     return HealthAnswer.model_validate(known_fields(HealthAnswer, value))

@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import ServicesDep, SlowCallsDep
 from api.http.problems import AnswerModel, RecordAnswer, problems
-from monitor.usage.bill import DAY_MS, OwnerUsage, UsageLine, by_owner
+from monitor.usage_bill import DAY_MS, OwnerUsage, UsageLine, by_owner
 from pinot.time_range import TimeRange
 
 router = APIRouter(tags=["status"], responses=problems(409))

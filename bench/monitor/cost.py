@@ -33,10 +33,10 @@ from mirror.model.rows import avro_schema, row_of
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.alert import Style
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import InheritedAlerts, matters_of
 from monitor.burn.rates import Budget, read_rule
 from monitor.cycle import MonitorCycle

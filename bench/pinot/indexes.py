@@ -14,7 +14,7 @@ from bench.pmp.rig.metrics_load import START_MS, Servers, servers, spark
 from bench.pmp.rig.rows import ROUND_MS, wait_for_rows, write_samples
 from pinot.client import PinotClient, QueryResult, Value
 from pinot.deployment.controller import PinotController
-from pinot.partitions.loads import freshness, partition_rates
+from pinot.partitions.load_queries import freshness, partition_rates
 from pinot.partitions.offending_partitions import offending_partitions
 from pinot.schemas import Placement, pinot_schema, pinot_table
 from pinot.settings import PinotSettings

@@ -15,7 +15,7 @@ from bench.pmp.rig.rows import ROUND_MS, wait_for_rows, write_hours, write_sampl
 from mirror.adapters.system_clock import SystemClock
 from mirror.model.identifiers import ClusterRef
 from pinot.client import PinotClient
-from pinot.partitions.loads import freshness, partition_rates, top_movers
+from pinot.partitions.load_queries import freshness, partition_rates, top_movers
 from pinot.partitions.offending_partitions import offending_partitions
 from pinot.partitions.pages import Grain, bounds
 from pinot.partitions.rollups import HOUR_MS

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 
 from bench.pmp.rig.metrics_load import CLUSTER, Servers, make_topics, rounds, servers, spark, write
 from mirror.adapters.system_clock import SystemClock
-from pmp.job.metrics import JobMetrics
+from pmp.job.job_metrics import JobMetrics
 from pmp.job.service import PmpService
 from pmp.job.streams import Configuration
 from pmp.settings import SampledCluster

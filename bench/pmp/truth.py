@@ -11,7 +11,7 @@ import numpy as np
 
 from mirror.model.load import RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 from pmp.loads.rates import RateOptions, partition_loads

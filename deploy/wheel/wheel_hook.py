@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-WINGS = ("api", "assigner", "librdkafka", "mirror", "monitor", "pinot", "pmp")
+WINGS = ("api", "assigner", "mirror", "monitor", "pinot", "pmp")
 EDITABLE = "editable"
 SWITCH = "HEADRACE_WHEEL"
 PURE = "pure"
@@ -31,19 +31,19 @@ class WheelHook(BuildHookInterface[Any]):
         for wing in WINGS:
             included[str(root / wing)] = f"headrace/wings/{wing}"
         included[str(root / "deploy/wheel/installed_package.py")] = "headrace/__init__.py"
-        compiled = self._compiled(root)
-        if compiled is not None:
-            included[str(compiled)] = f"headrace/compiled/{compiled.name}"
+        if (compiled := self._compiled(root)) is not None:
+            folder, name = compiled
+            included[str(folder)] = f"headrace/compiled/{name}"
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
 
-    def _compiled(self, root: Path) -> Path | None:
-        """Return the machine code if it was built from exactly these sources."""
+    def _compiled(self, root: Path) -> tuple[Path, str] | None:
+        """Return the machine code and its name in the wheel if it was built from exactly these sources."""
         if os.environ.get(SWITCH) == PURE:
             return None
         sys.path.insert(0, str(root))
         try:
-            from headrace.process.machine_code import build_folder, is_built
+            from headrace.process.machine_code import build_folder, installed_name, is_built
         finally:
             sys.path.remove(str(root))
-        return build_folder(root) if is_built(root) else None
+        return (build_folder(root), installed_name(root)) if is_built(root) else None

@@ -35,10 +35,7 @@ _WHO: Final = "headrace import-brooklin"
 
 @dataclass(frozen=True)
 class TakeOver:
-    """Result of an import.
-
-    `live`: hosts that run Brooklin. `applied`: whether datastreams were created.
-    """
+    """Result of an import. `live`: hosts that run Brooklin. `applied`: whether datastreams were created."""
 
     cluster: str
     live: tuple[str, ...]

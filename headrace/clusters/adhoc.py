@@ -33,10 +33,7 @@ def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[En
 
 @contextmanager
 def bench_of(
-    settings: HeadraceSettings,
-    client_id: str,
-    directory: ClusterDirectory,
-    request_seconds: float = math.inf,
+    settings: HeadraceSettings, client_id: str, directory: ClusterDirectory, request_seconds: float = math.inf
 ) -> Iterator[EngineContext]:
     """Open an engine context from loaded settings.
 

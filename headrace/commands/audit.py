@@ -56,11 +56,7 @@ _MOST_ROWS: Final = 40
 
 KeyOption = Annotated[
     Path | None,
-    typer.Option(
-        "--key",
-        help="Ed25519 key, PEM (default: commands.audit_key_file of the settings).",
-        show_default=False,
-    ),
+    typer.Option("--key", help="Ed25519 key, PEM (default: commands.audit_key_file of the settings)."),
 ]
 
 
@@ -179,12 +175,9 @@ def _print_turn(datastream: str, turn: AuditTurn) -> None:
 
 @app.command()
 def windows(
-    datastream: Annotated[
-        str | None, typer.Argument(help="Datastream (default: all).", show_default=False)
-    ] = None,
+    datastream: Annotated[str | None, typer.Argument(help="Datastream (default: all).")] = None,
     since: Annotated[
-        str | None,
-        typer.Option("--from", help="First window, such as 2026-11-21T08:00:00Z.", show_default=False),
+        str | None, typer.Option("--from", help="First window, such as 2026-11-21T08:00:00Z.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -225,8 +218,7 @@ def certify(
     ],
     until: Annotated[str, typer.Option("--to", help="End of the period (exclusive).")],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
+        Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")
     ] = None,
     key: KeyOption = None,
     service: ServiceOptions = ServiceOptions(),

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from headrace.console.access.caller import ServiceAccess
     from headrace.console.client import RestClient
 
-ReasonOption = Annotated[
-    str, typer.Option(help="Reason, recorded and displayed with the action.", show_default=False)
-]
-WhoOption = Annotated[
-    str, typer.Option("--by", help="Requester, recorded and displayed with the action.", show_default=False)
-]
+ReasonOption = Annotated[str, typer.Option(help="Reason, recorded and displayed with the action.")]
+WhoOption = Annotated[str, typer.Option("--by", help="Requester, recorded and displayed with the action.")]
 
 
 def connect(

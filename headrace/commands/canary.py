@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from headrace.copy.run import CopyRun
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.jobs.copy_job import CopyPlan
+    from monitor.canary.canary_watch import CanaryPath
     from monitor.canary.gate import GateResult
     from monitor.canary.ledger import CanaryFigures
-    from monitor.canary.watch import CanaryPath
 
 _COPY_STOP_SECONDS: Final = 60.0
 _CREATION_SECONDS: Final = 10.0
@@ -94,7 +94,7 @@ def _path(datastream: str, source: str, destination: str, at: str, config: Path 
     from mirror.errors import InvalidRequest
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicNaming
-    from monitor.canary.watch import CanaryPath
+    from monitor.canary.canary_watch import CanaryPath
 
     if bool(datastream) == bool(source or destination) or bool(source) != bool(destination):
         raise InvalidRequest("give either a datastream, or both --source and --destination")

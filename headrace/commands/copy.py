@@ -32,8 +32,7 @@ _BEGINNINGS: Final = ("earliest", "latest", "earliest-local", "checkpoint")
 def copy(
     ctx: typer.Context,
     source: Annotated[
-        str,
-        typer.Option(help="Source: a cluster alias, host:port, or a folder of files (file:/folder)."),
+        str, typer.Option(help="Source: a cluster alias, host:port, or a folder of files (file:/folder).")
     ],
     destination: Annotated[
         str, typer.Option(help="Destination: a cluster alias, host:port, or a folder (file:/folder).")
@@ -62,7 +61,7 @@ def copy(
         str,
         typer.Option(
             help="Start position: earliest, latest, earliest-local (oldest record on local disks of brokers),"
-            " checkpoint, or a time such as 2026-11-21T08:00:00Z.",
+            " checkpoint, or a time such as 2026-11-21T08:00:00Z."
         ),
     ] = "earliest",
     former_start: Annotated[
@@ -70,9 +69,7 @@ def copy(
     ] = "",
     start_position: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Start offset of one partition, TOPIC:PARTITION=OFFSET; repeatable.", show_default=False
-        ),
+        typer.Option(help="Start offset of one partition, TOPIC:PARTITION=OFFSET; repeatable."),
     ] = None,
     workers: Annotated[
         int, typer.Option(min=0, help="Number of worker processes; 0 means one per usable core.")
@@ -91,8 +88,7 @@ def copy(
         str, typer.Option(help="Action if the destination rejects a record: pause, dead-letter or skip.")
     ] = "pause",
     transform: Annotated[
-        list[str] | None,
-        typer.Option(help="Transform as NAME:TEXT; repeatable, applied in order.", show_default=False),
+        list[str] | None, typer.Option(help="Transform as NAME:TEXT; repeatable, applied in order.")
     ] = None,
     bytes_per_second: Annotated[
         int, typer.Option(min=0, help="Quota of the whole copy in bytes per second; 0 means unlimited.")
@@ -104,8 +100,7 @@ def copy(
         ),
     ] = -1,
     exclude_setting: Annotated[
-        list[str] | None,
-        typer.Option(help="Topic setting that is not copied to new topics; repeatable.", show_default=False),
+        list[str] | None, typer.Option(help="Topic setting that is not copied to new topics; repeatable.")
     ] = None,
     ignore_settings: Annotated[
         bool,
@@ -115,9 +110,7 @@ def copy(
             " read.",
         ),
     ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="File for the report (JSON).", show_default=False)
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help="File for the report (JSON).")] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:

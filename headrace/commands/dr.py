@@ -8,8 +8,7 @@ import typer
 
 from headrace.commands.calls import CallOptions
 from headrace.commands.pairs.drill import drill
-from headrace.commands.pairs.report import app as report_app
-from headrace.commands.pairs.session import (
+from headrace.commands.pairs.pair_console import (
     DeadlineOption,
     DryRunOption,
     PairArgument,
@@ -18,6 +17,7 @@ from headrace.commands.pairs.session import (
     result_of,
     show_plan,
 )
+from headrace.commands.pairs.report import app as report_app
 from headrace.commands.pairs.tail import app as tail_app
 from headrace.console.durations import duration_seconds
 from headrace.console.option_groups import CommandGroup

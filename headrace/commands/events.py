@@ -19,26 +19,18 @@ _USUAL: Final = 30
 
 
 def events(
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Number of events (default 30).", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Number of events (default 30).")] = None,
     datastream: Annotated[
         str,
-        typer.Option(
-            help="Show only events of this datastream or its group.",
-            show_default=False,
-            autocompletion=complete_name,
-        ),
+        typer.Option(help="Show only events of this datastream or its group.", autocompletion=complete_name),
     ] = "",
     follow: Annotated[
-        bool,
-        typer.Option("--follow", "--watch", "-f", help="Print new events until interrupted."),
+        bool, typer.Option("--follow", "--watch", "-f", help="Print new events until interrupted.")
     ] = False,
     since: Annotated[
         str,
         typer.Option(
-            help="With --follow: start after the event with this id; 0-0 is the oldest retained event.",
-            show_default=False,
+            help="With --follow: start after the event with this id; 0-0 is the oldest retained event."
         ),
     ] = "",
     call: CallOptions = CallOptions(),
@@ -105,10 +97,7 @@ def _print_json(message: StreamMessage) -> None:
 
 def incidents(
     datastream: Annotated[
-        str,
-        typer.Option(
-            help="Show only incidents of this datastream.", show_default=False, autocompletion=complete_name
-        ),
+        str, typer.Option(help="Show only incidents of this datastream.", autocompletion=complete_name)
     ] = "",
     lasting: Annotated[
         bool | None, typer.Option("--open/--closed", help="Show only open or only closed incidents.")

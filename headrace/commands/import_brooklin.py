@@ -19,8 +19,7 @@ def import_brooklin(
     zookeeper: Annotated[str, typer.Argument(help="ZooKeeper of Brooklin, host:port[,host:port…].")],
     cluster: Annotated[str, typer.Option(help="Brooklin's setting brooklin.server.coordinator.cluster.")],
     apply: Annotated[
-        bool,
-        typer.Option("--apply/--dry-run", help="Create the datastreams (default: only show them)."),
+        bool, typer.Option("--apply/--dry-run", help="Create the datastreams (default: only show them).")
     ] = False,
     paused: Annotated[bool, typer.Option("--paused", help="Import running datastreams as paused.")] = False,
     hashed_groups: Annotated[
@@ -34,8 +33,7 @@ def import_brooklin(
         ),
     ] = False,
     owner: Annotated[
-        str,
-        typer.Option(help="Owner of datastreams that Brooklin stores without an owner.", show_default=False),
+        str, typer.Option(help="Owner of datastreams that Brooklin stores without an owner.")
     ] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,

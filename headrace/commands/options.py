@@ -39,9 +39,7 @@ class DocumentOutput(StrEnum):
     YAML = "yaml"
 
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", help="Settings file (TOML).", show_default=False)
-]
+ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="Settings file (TOML).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AtOption = Annotated[
     str, typer.Option("--at", help="Instances to call, host:port[,...] (default: from the settings).")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,6 +12,7 @@ import typer
 
 from headrace.commands.options import ConfigOption
 from headrace.console.access.document import OFFSET_VARIABLE, config_file
+from headrace.process.stop_signals import on_stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,19 +32,13 @@ _MONITOR_STOP_SECONDS: Final = 12.0
 def serve(
     config: ConfigOption = None,
     port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="REST port; 0 picks a free port.", show_default=False),
+        int | None, typer.Option(min=0, max=65_535, help="REST port; 0 picks a free port.")
     ] = None,
     port_offset: Annotated[
-        int | None,
-        typer.Option(
-            help="Offset added to every default port, as in headrace-dev stack up.",
-            show_default=False,
-        ),
+        int | None, typer.Option(help="Offset added to every default port, as in headrace-dev stack up.")
     ] = None,
     address_file: Annotated[
-        Path | None,
-        typer.Option(help="File for the host:port of REST, written once it listens.", show_default=False),
+        Path | None, typer.Option(help="File for the host:port of REST, written once it listens.")
     ] = None,
 ) -> None:
     """Run an instance of the service until SIGTERM or SIGINT."""
@@ -73,7 +67,8 @@ def serve(
     app = create_app(built.services)
     rest.attach(app)
     listeners = [rest, *brooklin_listener(settings.api, app)]
-    asked_to_stop = _stop_signals()
+    asked_to_stop = threading.Event()
+    on_stop_signals(asked_to_stop.set)
     _report_gaps(settings, built.instance.health)
     start_threads, stop_threads = _background_threads(settings, config, address, built, app.state.registry)
     built.instance.start()
@@ -126,14 +121,6 @@ def _log_of_service(settings: HeadraceSettings, name: InstanceName) -> BoundLogg
     return log
 
 
-def _stop_signals() -> threading.Event:
-    """Install handlers of SIGTERM and SIGINT that set an event, and return the event."""
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    return stopping
-
-
 def _background_threads(
     settings: HeadraceSettings,
     config: Path | None,
@@ -146,18 +133,12 @@ def _background_threads(
     The threads are audits, and those of the leader: sizing advice, consumer groups, use of topics, own
     monitor.
     """
-    from api.metrics.collector import AdviceCollector
-    from api.metrics.movement import AuditCollector, GroupCollector
+    from api.metrics.collector import AdviceCollector, AuditCollector, GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
     registry.register(AuditCollector(built.audit.audits, built.services.clock))
     registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))
-    threads: list[BackgroundThread] = [
-        built.foresight,
-        built.synchroniser,
-        built.topic_watch,
-        built.audit,
-    ]
+    threads: list[BackgroundThread] = [built.foresight, built.synchroniser, built.topic_watch, built.audit]
     if settings.monitor.enabled:
         from headrace.oncall.own_monitor import OwnMonitor
 

@@ -21,8 +21,8 @@ _FIGURES: Final = ("bytes", "records", "batches", "cpu_seconds", "cost")
 
 
 def usage(
-    owner: Annotated[str, typer.Option(help="Show only datastreams of this owner.", show_default=False)] = "",
-    datastream: Annotated[str, typer.Option(help="Only this datastream.", show_default=False)] = "",
+    owner: Annotated[str, typer.Option(help="Show only datastreams of this owner.")] = "",
+    datastream: Annotated[str, typer.Option(help="Only this datastream.")] = "",
     since: Annotated[str, typer.Option(help="Length of the period in whole days, such as 30d.")] = "30d",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every topic and day as CSV.")] = False,
     call: CallOptions = CallOptions(),

@@ -121,10 +121,7 @@ class RestClient:
         )
 
     def _context(self, url: str) -> ssl.SSLContext | bool:
-        """Return the TLS context, or False for plain HTTP.
-
-        Certificates are loaded only if needed.
-        """
+        """Return the TLS context, or False for plain HTTP. Certificates are loaded only if needed."""
         if not url.startswith("https://"):
             return False
         return _context_of(self._settings) if self._settings else tls_context()

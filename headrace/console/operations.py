@@ -15,11 +15,7 @@ FAILED: Final = "failed"
 
 
 def wait_for_end(
-    client: RestClient,
-    location: str,
-    timeout_seconds: float,
-    *,
-    sleep: Callable[[float], None] | None = None,
+    client: RestClient, location: str, timeout_seconds: float, *, sleep: Callable[[float], None] | None = None
 ) -> Mapping[str, Any]:
     """Wait for the end of an operation, and return it. Progress is reported on stderr.
 

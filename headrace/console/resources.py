@@ -34,64 +34,36 @@ class WaitCondition(StrEnum):
 
 
 def path_of(name: str) -> str:
-    """Return the path of a datastream.
-
-    A damaged datastream may have any name. Raises InvalidRequest for a name that would resolve to another
-    resource.
-    """
-    if name in _ELSEWHERE:
-        raise InvalidRequest(
-            f"invalid datastream name {name!r}", advice="list names with headrace datastream list"
-        )
-    return _below(DATASTREAMS, name)
+    """Return the path of a datastream, which may have any name if it is damaged. Raises InvalidRequest."""
+    return _below(DATASTREAMS, name, "datastream name", "list names with headrace datastream list")
 
 
 def path_of_consumer_group(name: str, group: str) -> str:
-    """Return the path of a synchronised consumer group.
-
-    Raises InvalidRequest for a name that would resolve to another resource.
-    """
-    if group in _ELSEWHERE:
-        raise InvalidRequest(
-            f"invalid group name {group!r}", advice="list names with headrace groups list DATASTREAM"
-        )
-    return _below(f"{path_of(name)}/consumer-groups", group)
+    """Return the path of a synchronised consumer group. Raises InvalidRequest."""
+    advice = "list names with headrace groups list DATASTREAM"
+    return _below(f"{path_of(name)}/consumer-groups", group, "group name", advice)
 
 
 def path_of_lost(name: str) -> str:
-    """Return the path of a lost datastream.
-
-    Raises InvalidRequest for a name that would resolve to another resource.
-    """
-    if name in _ELSEWHERE:
-        raise InvalidRequest(
-            f"invalid datastream name {name!r}", advice="list names with headrace datastream lost"
-        )
-    return _below(LOST_DATASTREAMS, name)
+    """Return the path of a lost datastream. Raises InvalidRequest."""
+    return _below(LOST_DATASTREAMS, name, "datastream name", "list names with headrace datastream lost")
 
 
 def path_of_group(prefix: str) -> str:
-    """Return the path of a group of datastreams that share tasks.
-
-    Raises InvalidRequest for a prefix that would resolve to another resource.
-    """
-    if prefix in _ELSEWHERE:
-        raise InvalidRequest(
-            f"invalid task prefix {prefix!r}", advice="show task prefixes with headrace datastream get"
-        )
-    return _below(GROUPS, prefix)
+    """Return the path of a group of datastreams that share tasks. Raises InvalidRequest."""
+    return _below(GROUPS, prefix, "task prefix", "show task prefixes with headrace datastream get")
 
 
 def path_of_plan(identity: str) -> str:
-    """Return the path of a computed plan.
+    """Return the path of a computed plan. Raises InvalidRequest."""
+    return _below(PLANS, identity, "plan id", "compute a plan with headrace datastream plan")
 
-    Raises InvalidRequest for an id that would resolve to another resource.
-    """
-    if identity in _ELSEWHERE:
-        raise InvalidRequest(
-            f"invalid plan id {identity!r}", advice="compute a plan with headrace datastream plan"
-        )
-    return _below(PLANS, identity)
+
+def _below(folder: str, name: str, what: str, advice: str) -> str:
+    """Return the path of a resource. Raises InvalidRequest for a name that resolves to another resource."""
+    if name in _ELSEWHERE:
+        raise InvalidRequest(f"invalid {what} {name!r}", advice=advice)
+    return f"{folder}/{quote(name, safe='', errors='surrogatepass')}"
 
 
 def instance_state(instance: Mapping[str, Any]) -> str:
@@ -111,10 +83,6 @@ def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
     for part, condition in instance["health"]["parts"].items():
         if not condition["is_well"]:
             yield f"{part}: {condition['sentence']}"
-
-
-def _below(folder: str, name: str) -> str:
-    return f"{folder}/{quote(name, safe='', errors='surrogatepass')}"
 
 
 def age_text(milliseconds: float | None) -> str:

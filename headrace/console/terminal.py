@@ -240,10 +240,7 @@ def print_json(value: object, indent: int | None = 2) -> None:
 
 
 def print_yaml(documents: Iterable[object], *, several: bool = False) -> None:
-    """Print YAML on stdout.
-
-    `several`: start each document with `---`.
-    """
+    """Print YAML on stdout. `several`: start each document with `---`."""
     from headrace.console.documents import yaml_text
 
     _write(yaml_text(documents, several=several))
@@ -266,10 +263,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
 
 def time_text(at_ms: int | None, missing: str) -> str:
-    """Format a time (epoch ms) as `2026-11-21T08:00:00+00:00`.
-
-    `missing`: text if `at_ms` is None.
-    """
+    """Format a time (epoch ms) as `2026-11-21T08:00:00+00:00`. `missing`: text if `at_ms` is None."""
     from datetime import UTC, datetime
 
     if at_ms is None:

@@ -43,10 +43,7 @@ def to_document(state: ExportedState) -> bytes:
 
 
 def from_document(data: bytes, place: str) -> ExportedState:
-    """Parse a document. Raises CorruptData, NewerFormat.
-
-    `place`: location of the document, for errors.
-    """
+    """Parse a document. Raises CorruptData, NewerFormat. `place`: location of the document, for errors."""
     try:
         document = json.loads(data)
         _check(document, place)

@@ -94,10 +94,7 @@ def print_plan(plan: CopyPlan) -> None:
         note(f"warning: {sentence}", soft_wrap=True)
     unread = [name for name, keys in plan.changes.not_carried.items() if "*" in keys]
     if unread:
-        note(
-            f"warning: created without the settings of the source: {_some(unread)}",
-            soft_wrap=True,
-        )
+        note(f"warning: created without the settings of the source: {_some(unread)}", soft_wrap=True)
     for name, reason in plan.failures.items():
         note(f"error: cannot copy {name}: {reason}", soft_wrap=True)
     for remark in plan.remarks:

@@ -140,10 +140,7 @@ class CopySetup:
 
 
 class CopyRun:
-    """A copy. Call `plan`, then `run`.
-
-    `stop` and `kill` may be called from any thread or signal handler.
-    """
+    """A copy. Call `plan`, then `run`. `stop` and `kill` may be called from any thread or signal handler."""
 
     def __init__(self, setup: CopySetup, job: CopyJob, workers: int) -> None:
         self._setup = setup

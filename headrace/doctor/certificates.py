@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from headrace.doctor.diagnosis import DoctorFinding, Grade
+from headrace.doctor.diagnosis import DoctorFinding, Subject
 from mirror.tls import DAY_SECONDS, CertificateValidity
 from mirror.wording import counted
 
@@ -18,24 +18,16 @@ def examined_certificates(
 ) -> Iterator[DoctorFinding]:
     """Check the remaining validity of each file."""
     for certificate in certificates:
+        subject = Subject(certificate.setting)
         left = certificate.seconds_left(now_ms)
         if left is None:
-            yield DoctorFinding(
-                certificate.setting, Grade.PROBLEM, certificate.problem, "it must be a PEM file"
-            )
+            yield subject.problem(certificate.problem, "it must be a PEM file")
             continue
         days = int(abs(left) // DAY_SECONDS)
         if left <= 0:
             sentence = f"{certificate.file} expired {counted(days, 'day')} ago"
-            yield DoctorFinding(certificate.setting, Grade.PROBLEM, sentence, _RENEW)
+            yield subject.problem(sentence, _RENEW)
         elif days < _SOON_DAYS:
-            yield DoctorFinding(
-                certificate.setting,
-                Grade.WARNING,
-                f"{certificate.file} expires in {counted(days, 'day')}",
-                _RENEW,
-            )
+            yield subject.warning(f"{certificate.file} expires in {counted(days, 'day')}", _RENEW)
         else:
-            yield DoctorFinding(
-                certificate.setting, Grade.OK, f"{certificate.file} expires in {counted(days, 'day')}"
-            )
+            yield subject.ok(f"{certificate.file} expires in {counted(days, 'day')}")

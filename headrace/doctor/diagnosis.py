@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partialmethod
 from typing import Final
 
 from mirror.wording import first_few
@@ -28,15 +29,29 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """A finding about the installation.
-
-    `advice`: suggested fix.
-    """
+    """A finding about the installation. `advice`: suggested fix."""
 
     subject: str
     grade: Grade
     sentence: str
     advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Subject of findings, such as a cluster. Each method returns a finding of its grade."""
+
+    name: str
+
+    def finding(self, grade: Grade, sentence: str, advice: str = "") -> DoctorFinding:
+        """Return a finding about the subject."""
+        return DoctorFinding(self.name, grade, sentence, advice)
+
+    ok = partialmethod(finding, Grade.OK)
+    note = partialmethod(finding, Grade.NOTE)
+    unknown = partialmethod(finding, Grade.UNKNOWN)
+    warning = partialmethod(finding, Grade.WARNING)
+    problem = partialmethod(finding, Grade.PROBLEM)
 
 
 def some_of(names: Sequence[str]) -> str:

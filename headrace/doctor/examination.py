@@ -15,7 +15,7 @@ from headrace.coordination.client import store_cluster, zookeeper_client
 from headrace.doctor.certificates import examined_certificates
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
-from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Grade, Subject, some_of
 from headrace.doctor.ensemble import examined_servers
 from headrace.doctor.host import examined_host, examined_settings, this_host
 from headrace.doctor.plug_ins import examined_plug_ins
@@ -33,6 +33,7 @@ from mirror.protocol.control.rights import AclOperation
 from mirror.wording import counted
 from monitor.settings import MeasurementPlace
 
+_ZOOKEEPER, _PINOT, _SERVICE = Subject("ZooKeeper"), Subject("Pinot"), Subject("service")
 _CLIENT_ID: Final = "headrace-doctor"
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 
@@ -109,20 +110,16 @@ class Examination:
             zookeeper.stop()
         wanted = self._settings.zookeeper.session_timeout_seconds
         if took < wanted:
-            yield DoctorFinding(
-                "ZooKeeper",
-                Grade.WARNING,
+            yield _ZOOKEEPER.warning(
                 f"the server grants sessions of {took:.1f} s, the settings request {wanted:.1f} s",
                 "raise maxSessionTimeout of the server, or lower zookeeper.session_timeout_seconds",
             )
         if opened:
-            yield DoctorFinding(
-                "ZooKeeper",
-                Grade.WARNING,
+            yield _ZOOKEEPER.warning(
                 f"anyone may change {some_of(opened)}: created before zookeeper.security was set",
                 "restrict access with setAcl -R (docs/zookeeper.md)",
             )
-        yield DoctorFinding("ZooKeeper", Grade.OK, f"reachable at {self._settings.zookeeper.servers}")
+        yield _ZOOKEEPER.ok(f"reachable at {self._settings.zookeeper.servers}")
 
     def _zookeeper_servers(self) -> Iterator[DoctorFinding]:
         try:
@@ -140,11 +137,9 @@ class Examination:
         with closing(PinotController(once)) as controller:
             lacking = [table for table in _tables() if controller.table(table) is None]
         if lacking:
-            yield DoctorFinding(
-                "Pinot", Grade.PROBLEM, f"missing tables {some_of(lacking)}", "run headrace pinot apply"
-            )
+            yield _PINOT.problem(f"missing tables {some_of(lacking)}", "run headrace pinot apply")
         else:
-            yield DoctorFinding("Pinot", Grade.OK, f"reachable at {once.controller}, all tables exist")
+            yield _PINOT.ok(f"reachable at {once.controller}, all tables exist")
 
     def _wants_pinot(self) -> bool:
         monitor = self._settings.monitor
@@ -165,11 +160,9 @@ class Examination:
             for trouble in instance_troubles(instance)
         ]
         for trouble in troubles:
-            yield DoctorFinding("service", Grade.PROBLEM, trouble, "see docs/operate/watch.md")
+            yield _SERVICE.problem(trouble, "see docs/operate/watch.md")
         if not troubles:
-            yield DoctorFinding(
-                "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} healthy"
-            )
+            yield _SERVICE.ok(f"{counted(len(instances), 'instance is', 'instances are')} healthy")
         yield from examined_clocks(instances)
         yield from examined_plug_ins(instances, found)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.clusters.plain_credentials import plain_credentials
-from headrace.doctor.diagnosis import DoctorFinding, Grade
+from headrace.doctor.diagnosis import DoctorFinding, Subject
 from headrace.placement.planners import planner_gap
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
@@ -16,6 +16,8 @@ from headrace.settings import HeadraceSettings
 from mirror.errors import ConfigError
 from mirror.wording import counted
 
+_MACHINE: Final = Subject("this machine")
+_REST: Final = Subject("REST")
 _FEW_FILES = 4_096
 """Minimum limit of open files.
 
@@ -41,20 +43,14 @@ def this_host() -> HostFacts:
 def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
     """Check the machine."""
     if facts.is_compiled:
-        yield DoctorFinding(
-            "this machine", Grade.OK, f"the data plane is compiled; {counted(facts.cores, 'core')}"
-        )
+        yield _MACHINE.ok(f"the data plane is compiled; {counted(facts.cores, 'core')}")
     else:
-        yield DoctorFinding(
-            "this machine",
-            Grade.WARNING,
+        yield _MACHINE.warning(
             "the data plane is interpreted, which takes several times the CPU time",
             "run make setup in a checkout to compile it, or install a wheel for this platform",
         )
     if 0 <= facts.open_files < _FEW_FILES:
-        yield DoctorFinding(
-            "this machine",
-            Grade.WARNING,
+        yield _MACHINE.warning(
             f"limit of open files per process is {facts.open_files}",
             f"raise it with ulimit -n {_FEW_FILES * 4}, or LimitNOFILE= of the systemd unit",
         )
@@ -63,24 +59,22 @@ def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
 def examined_settings(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
     """Check the security of the settings, and whether the planner is available."""
     if refusal := _refusal(settings):
-        yield DoctorFinding("REST", Grade.PROBLEM, refusal.message, refusal.advice)
+        yield _REST.problem(refusal.message, refusal.advice)
     elif exposure := settings.api.exposure():
-        yield DoctorFinding("REST", Grade.WARNING, exposure, "see docs/security.md")
+        yield _REST.warning(exposure, "see docs/security.md")
     elif not settings.api.requires_authentication:
-        yield DoctorFinding(
-            "REST",
-            Grade.NOTE,
+        yield _REST.note(
             "authentication is off; only this machine can connect",
             "enable tokens, OIDC or certificates (docs/security.md)",
         )
     else:
-        yield DoctorFinding("REST", Grade.OK, "authentication is on")
+        yield _REST.ok("authentication is on")
     if gap := _planner_gap(settings):
-        yield DoctorFinding("planner", Grade.WARNING, gap, "see docs/installation.md")
+        yield Subject("planner").warning(gap, "see docs/installation.md")
     if settings.uses_zookeeper and (nodes := openness(settings.zookeeper)):
-        yield DoctorFinding("ZooKeeper", Grade.WARNING, nodes)
+        yield Subject("ZooKeeper").warning(nodes)
     for sentence in plain_credentials(settings):
-        yield DoctorFinding("credentials", Grade.WARNING, sentence)
+        yield Subject("credentials").warning(sentence)
 
 
 def _planner_gap(settings: HeadraceSettings) -> str:

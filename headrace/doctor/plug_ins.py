@@ -1,7 +1,4 @@
-"""Checks plug-ins.
-
-Any instance may become leader, so it must have the plug-ins of all datastreams.
-"""
+"""Checks plug-ins. Any instance may become leader, so it must have the plug-ins of all datastreams."""
 
 from __future__ import annotations
 
@@ -9,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Subject, some_of
 
 _KINDS: Final = (
     ("placement strategy", "strategy", "strategies"),
     ("load provider", "load_provider", "load_providers"),
 )
 """Display name, field of a datastream's `placement`, and field of an instance's health."""
+_SERVICE: Final = Subject("service")
 _INSTALL: Final = "install its package there, in Headrace's Python environment (docs/plug-ins.md)"
 
 
@@ -35,15 +33,15 @@ def examined_plug_ins(
         installed = {instance["name"]: (instance["health"] or {}).get(names) for instance in instances}
         if chosen and (unsaid := [instance for instance, found in installed.items() if found is None]):
             sentence = f"unknown {names.replace('_', ' ')} of {some_of(unsaid)}"
-            yield DoctorFinding("service", Grade.UNKNOWN, sentence)
+            yield _SERVICE.unknown(sentence)
         for name, places in _missing(installed, chosen).items():
             sentence = f"{kind} {name} is not installed on {some_of(places)}"
             if name in chosen:
                 follows = "the service's default applies while such an instance leads"
-                subject = f"datastream {some_of(chosen[name])}"
-                yield DoctorFinding(subject, Grade.PROBLEM, f"{sentence}: {follows}", _INSTALL)
+                subject = Subject(f"datastream {some_of(chosen[name])}")
+                yield subject.problem(f"{sentence}: {follows}", _INSTALL)
             else:
-                yield DoctorFinding("service", Grade.WARNING, sentence, _INSTALL)
+                yield _SERVICE.warning(sentence, _INSTALL)
 
 
 def _missing(

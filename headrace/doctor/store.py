@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.coordination.client import store_folder, store_name
-from headrace.doctor.diagnosis import DoctorFinding, Grade
+from headrace.doctor.diagnosis import DoctorFinding, Subject
 from headrace.settings import HeadraceSettings
 from mirror.adapters.embedded_store.lock import holder_of
 from mirror.adapters.embedded_store.store import LOCK_NAME, read_state
@@ -15,7 +15,7 @@ from mirror.adapters.kafka_store.survey import SharedStoreFacts
 from mirror.errors import ConfigError
 from mirror.wording import counted
 
-_SUBJECT: Final = "coordination store"
+_SUBJECT: Final = Subject("coordination store")
 _REPLICAS: Final = 3
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
 """Free disk space in bytes below which there is a warning.
@@ -32,16 +32,12 @@ def examined_shared_store(settings: HeadraceSettings, facts: SharedStoreFacts) -
     name = store_name(settings)
     if facts.missing:
         topics = ", ".join(facts.missing)
-        yield DoctorFinding(_SUBJECT, Grade.OK, f"{name}: the first headrace serve creates {topics}")
+        yield _SUBJECT.ok(f"{name}: the first headrace serve creates {topics}")
         return
     length = counted(facts.end - facts.start, "record")
-    yield DoctorFinding(
-        _SUBJECT, Grade.OK, f"{name}: {length} in the log, {counted(facts.replicas, 'replica')}"
-    )
+    yield _SUBJECT.ok(f"{name}: {length} in the log, {counted(facts.replicas, 'replica')}")
     if facts.replicas < _REPLICAS:
-        yield DoctorFinding(
-            _SUBJECT,
-            Grade.NOTE,
+        yield _SUBJECT.note(
             f"{name} has {counted(facts.replicas, 'replica')}: if a broker fails, nothing can be changed, and"
             " copying stops after a while",
             "use three brokers and three replicas in production (docs/coordination-store.md)",
@@ -56,9 +52,7 @@ def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
         state = read_state(folder)
         free = shutil.disk_usage(folder).free
     except FileNotFoundError:
-        yield DoctorFinding(
-            _SUBJECT, Grade.OK, f"{folder} is created by the first headrace serve, which runs alone"
-        )
+        yield _SUBJECT.ok(f"{folder} is created by the first headrace serve, which runs alone")
         return
     except OSError as error:
         raise ConfigError(
@@ -67,11 +61,9 @@ def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
         ) from error
     nodes = counted(len(state.root.children), "node")
     user = f"in use by instance {holder}" if holder else "no instance is running"
-    yield DoctorFinding(_SUBJECT, Grade.OK, f"embedded in {folder}, {nodes} at its root; {user}")
+    yield _SUBJECT.ok(f"embedded in {folder}, {nodes} at its root; {user}")
     if free < _LITTLE_SPACE:
-        yield DoctorFinding(
-            _SUBJECT,
-            Grade.WARNING,
+        yield _SUBJECT.warning(
             f"only {free // 1024**2} MiB free in {folder}",
             "free disk space: on a full disk, datastreams cannot be changed",
         )

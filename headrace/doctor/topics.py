@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Subject, some_of
 from mirror.adapters.kafka.survey import TopicFacts
 from mirror.protocol.codes import Code
 from mirror.protocol.control.rights import AclOperation
@@ -28,14 +29,6 @@ class TopicPair(NamedTuple):
     copy: TopicFacts | None
 
 
-class _Remark(NamedTuple):
-    """A remark on one topic. Topics with the same remark are reported as one finding."""
-
-    grade: Grade
-    sentence: str
-    advice: str
-
-
 def is_there(facts: TopicFacts | None) -> bool:
     """Return whether the topic exists and is visible to Headrace's user."""
     return facts is not None and facts.error not in _NOT_THERE
@@ -43,26 +36,21 @@ def is_there(facts: TopicFacts | None) -> bool:
 
 def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[DoctorFinding]:
     """Check the permissions and settings of a datastream's topics."""
-    subject = f"datastream {datastream}"
+    subject = Subject(f"datastream {datastream}")
     if not pairs:
-        yield DoctorFinding(
-            subject,
-            Grade.WARNING,
-            "no topic matches",
-            "check source.topics, and whether our user has Describe on the topics",
+        yield subject.warning(
+            "no topic matches", "check source.topics, and whether our user has Describe on the topics"
         )
         return
-    topics: dict[_Remark, list[str]] = defaultdict(list)
+    topics: dict[DoctorFinding, list[str]] = defaultdict(list)
     for pair in pairs:
-        for remark in _remarks(pair):
-            topics[remark].append(pair.source.name)
-    for remark, names in topics.items():
-        yield DoctorFinding(subject, remark.grade, f"{remark.sentence}: {some_of(names)}", remark.advice)
+        for finding in _findings(subject, pair):
+            topics[finding].append(pair.source.name)
+    for finding, names in topics.items():  # one finding for all topics with the same problem
+        yield replace(finding, sentence=f"{finding.sentence}: {some_of(names)}")
     if not topics:
-        yield DoctorFinding(
-            subject,
-            Grade.OK,
-            f"permissions and settings of {counted(len(pairs), 'topic')} and their copies are fine",
+        yield subject.ok(
+            f"permissions and settings of {counted(len(pairs), 'topic')} and their copies are fine"
         )
 
 
@@ -74,63 +62,59 @@ def examined_own_topic(
     `facts`: None if the topic does not exist and will be created. `keeps_progress`: the topic contains
     checkpoints, which must not expire.
     """
-    subject = f"topic {name}"
+    subject = Subject(f"topic {name}")
     if facts is None or not is_there(facts):
-        yield DoctorFinding(subject, Grade.NOTE, "does not exist yet; an instance will create it", "")
+        yield subject.note("does not exist yet; an instance will create it")
         return
     lacking = _lacking(facts, needs)
     if lacking:
-        yield DoctorFinding(
-            subject,
-            Grade.PROBLEM,
-            f"our user lacks {lacking}",
-            "see docs/kafka-security.md for the required permissions",
+        yield subject.problem(
+            f"our user lacks {lacking}", "see docs/kafka-security.md for the required permissions"
         )
     elif keeps_progress and "delete" in (policy := (facts.settings or {}).get("cleanup.policy", "")):
-        yield DoctorFinding(
-            subject,
-            Grade.PROBLEM,
+        yield subject.problem(
             f"checkpoints expire (cleanup.policy={policy}): copying would start over",
             "set cleanup.policy=compact",
         )
     elif facts.rights is None:
-        yield DoctorFinding(subject, Grade.UNKNOWN, "the broker does not report our permissions")
+        yield subject.unknown("the broker does not report our permissions")
     else:
-        yield DoctorFinding(subject, Grade.OK, "our user has the required permissions")
+        yield subject.ok("our user has the required permissions")
 
 
-def _remarks(pair: TopicPair) -> Iterator[_Remark]:
+def _findings(subject: Subject, pair: TopicPair) -> Iterator[DoctorFinding]:
     source, copy = pair
-    yield from _rights("", source, _SOURCE_NEEDS, _SOURCE_WANTS)
+    yield from _rights(subject, "the topic", source, _SOURCE_NEEDS, _SOURCE_WANTS)
     if source.leaderless:
         advice = "they cannot be copied until a leader is elected"
-        yield _Remark(Grade.PROBLEM, "partitions have no leader at the source", advice)
-    yield from _source_settings(source)
+        yield subject.problem("partitions have no leader at the source", advice)
+    yield from _source_settings(subject, source)
     if copy is None or not is_there(copy):
         return
-    yield from _rights(" the copy", copy, _COPY_NEEDS, _COPY_WANTS)
+    yield from _rights(subject, "the copy", copy, _COPY_NEEDS, _COPY_WANTS)
     if copy.partitions < source.partitions and not copy.error:
-        yield _Remark(
-            Grade.NOTE,
+        yield subject.note(
             "the copy has fewer partitions; Headrace adds them if the datastream allows it",
             "set destination.grow_existing, or add the partitions",
         )
     if source.settings is not None and copy.settings is not None:
-        yield from _differences(source.settings, copy.settings)
+        yield from _differences(subject, source.settings, copy.settings)
 
 
 def _rights(
-    subject: str, facts: TopicFacts, needs: Iterable[AclOperation], wants: Iterable[AclOperation]
-) -> Iterator[_Remark]:
+    subject: Subject,
+    what: str,
+    facts: TopicFacts,
+    needs: Iterable[AclOperation],
+    wants: Iterable[AclOperation],
+) -> Iterator[DoctorFinding]:
     advice = "see docs/kafka-security.md for the purpose of each permission"
     if lacking := _lacking(facts, needs):
-        yield _Remark(Grade.PROBLEM, f"our user lacks {lacking} on{subject or ' the topic'}", advice)
+        yield subject.problem(f"our user lacks {lacking} on {what}", advice)
     elif facts.rights is None:
-        yield _Remark(
-            Grade.UNKNOWN, f"the broker does not report our permissions on{subject or ' the topic'}", ""
-        )
+        yield subject.unknown(f"the broker does not report our permissions on {what}")
     elif lacking := _lacking(facts, wants):
-        yield _Remark(Grade.NOTE, f"our user lacks {lacking} on{subject or ' the topic'}", advice)
+        yield subject.note(f"our user lacks {lacking} on {what}", advice)
 
 
 def _lacking(facts: TopicFacts, needs: Iterable[AclOperation]) -> str:
@@ -146,36 +130,34 @@ def _name(operation: AclOperation) -> str:
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 
-def _source_settings(source: TopicFacts) -> Iterator[_Remark]:
+def _source_settings(subject: Subject, source: TopicFacts) -> Iterator[DoctorFinding]:
     settings = source.settings or {}
     retention = _number(settings, "retention.ms")
     if retention is not None and 0 <= retention < _SHORT_RETENTION_MS and _deletes(settings):
-        yield _Remark(
-            Grade.WARNING,
+        yield subject.warning(
             f"the source retains records for only {retention / 60_000:.0f} min: a longer outage loses"
             " records",
             "raise retention.ms at the source",
         )
     if settings.get("unclean.leader.election.enable") == "true":
-        yield _Remark(
-            Grade.WARNING,
+        yield subject.warning(
             "the source allows unclean leader election: records that were already copied may be lost there",
             "set unclean.leader.election.enable=false",
         )
 
 
-def _differences(source: Mapping[str, str], copy: Mapping[str, str]) -> Iterator[_Remark]:
+def _differences(
+    subject: Subject, source: Mapping[str, str], copy: Mapping[str, str]
+) -> Iterator[DoctorFinding]:
     largest, accepted = _number(source, "max.message.bytes"), _number(copy, "max.message.bytes")
     if largest is not None and accepted is not None and accepted < largest:
-        yield _Remark(
-            Grade.WARNING,
+        yield subject.warning(
             f"the copy accepts batches up to {accepted} bytes, the source up to {largest}: larger batches"
             " are split, and a larger record pauses its partition",
             "raise max.message.bytes of the copy",
         )
     if copy.get("message.timestamp.type") == "LogAppendTime" != source.get("message.timestamp.type"):
-        yield _Remark(
-            Grade.NOTE,
+        yield subject.note(
             "the copy overwrites record timestamps with the append time",
             "set message.timestamp.type=CreateTime",
         )
@@ -183,26 +165,23 @@ def _differences(source: Mapping[str, str], copy: Mapping[str, str]) -> Iterator
     if oldest is None:
         oldest = _number(copy, "message.timestamp.difference.max.ms")
     if oldest is not None and oldest < _NO_LIMIT and copy.get("message.timestamp.type") != "LogAppendTime":
-        yield _Remark(
-            Grade.WARNING,
+        yield subject.warning(
             f"the copy rejects records older than {oldest} ms: an older record pauses its partition",
             "raise message.timestamp.before.max.ms of the copy",
         )
     for key in ("retention.ms", "retention.bytes"):
         here, there = _number(source, key), _number(copy, key)
         if here is not None and there is not None and 0 <= there < (here if here >= 0 else _NO_LIMIT):
-            yield _Remark(
-                Grade.WARNING,
+            yield subject.warning(
                 f"the copy retains less than the source ({key} is {there} and {here}): copied records are"
                 " deleted earlier",
                 f"raise {key} of the copy",
             )
     if _compacts(source) != _compacts(copy):
         keeps = "compacted, but its copy is not" if _compacts(source) else "not compacted, but its copy is"
-        yield _Remark(Grade.WARNING, f"the source is {keeps}", "check cleanup.policy of the copy")
+        yield subject.warning(f"the source is {keeps}", "check cleanup.policy of the copy")
     if copy.get("compression.type", "producer") not in ("producer", source.get("compression.type")):
-        yield _Remark(
-            Grade.NOTE,
+        yield subject.note(
             f"the destination recompresses every batch ({copy['compression.type']}), which costs CPU"
             " time on its brokers",
             "set compression.type=producer",

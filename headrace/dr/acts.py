@@ -15,25 +15,10 @@ from headrace.dr.loss import measured_loss
 from headrace.dr.tail import TailReader, copy_tail, forget_replays, marked, replay_sink
 from mirror.client.cluster import Cluster
 from mirror.errors import NothingStored, Refused, TimedOut
-from mirror.jobs.dr.coverage import (
-    PartitionSpan,
-    differing_topics,
-    gaps_of,
-    left_out,
-    unaccounted,
-    uncopied,
-)
+from mirror.jobs.dr.coverage import PartitionSpan, differing_topics, gaps_of, left_out, unaccounted, uncopied
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.fork import Fork, Loss, document_of, fork_of, merged, offsets_of
-from mirror.jobs.dr.operation import (
-    Denial,
-    Kind,
-    PairState,
-    Step,
-    Switchover,
-    has_reached,
-    step_after,
-)
+from mirror.jobs.dr.operation import Denial, Kind, PairState, Step, Switchover, has_reached, step_after
 from mirror.jobs.dr.settings import PairSettings
 from mirror.jobs.dr.stillness import Ends, log_ends, stray_batch, watch_ends
 from mirror.jobs.stored_lanes import stored_lanes
@@ -220,9 +205,7 @@ class SwitchoverActs:
         ]
         audits = [topic for name in state.datastreams.values() for topic in self.datastreams.audits(name)]
         return operation.with_(
-            audits=tuple(audits),
-            gaps=gaps_of(lanes),
-            notes=tuple(dict.fromkeys([*operation.notes, *notes])),
+            audits=tuple(audits), gaps=gaps_of(lanes), notes=tuple(dict.fromkeys([*operation.notes, *notes]))
         )
 
     def _move_groups(self, state: PairState, operation: Switchover) -> Switchover:
@@ -282,8 +265,7 @@ class SwitchoverActs:
         loss = operation.loss or Loss()
         if excess := operation.limit.excess(loss):
             raise Refused(
-                f"{excess}: the loss is {loss.figure}",
-                advice=f"accept it with --accept-loss {loss.figure}",
+                f"{excess}: the loss is {loss.figure}", advice=f"accept it with --accept-loss {loss.figure}"
             )
         return operation
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from headrace.console.resources import WaitCondition, worst_skews
 from headrace.dr.datastreams import require_direction
 from headrace.dr.groups import redelivery_note, share_hindrance
-from headrace.dr.session import PairSession
+from headrace.dr.pair_session import PairSession
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, NotAuthorized, Refused
 from mirror.jobs.dr.coverage import differing_topics
@@ -39,10 +39,7 @@ _COMPARED: Final = (
 
 
 class CheckItem(NamedTuple):
-    """Result of one check.
-
-    `grade`: ok, warn or fail.
-    """
+    """Result of one check. `grade`: ok, warn or fail."""
 
     item: str
     grade: str

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.dr.book import PairBook
-from headrace.dr.session import PairSession
+from headrace.dr.pair_session import PairSession
 from headrace.oncall.canaries import probes_of
 from headrace.oncall.canary_gate import run_gate
 from mirror.adapters.kafka_admin import KafkaAdmin
@@ -29,9 +29,9 @@ from mirror.jobs.translate_job import commit_positions
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicPartition, canary_topic
 from monitor.adapters.canary_probe import TOPIC_SETTINGS
+from monitor.canary.canary_watch import CanaryPath
 from monitor.canary.gate import GateLimits, GateResult
 from monitor.canary.ledger import CanaryFigures
-from monitor.canary.watch import CanaryPath
 
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _LONGEST: Final = 60

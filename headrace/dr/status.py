@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.dr.acts import plan_of
-from headrace.dr.session import PairSession
+from headrace.dr.pair_session import PairSession
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
 from mirror.errors import HeadraceError

@@ -15,7 +15,7 @@ from mirror.model.load import PartitionLoad
 from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
-from pinot.partitions.loads import partition_rates
+from pinot.partitions.load_queries import partition_rates
 from pinot.partitions.pages import Grain
 from pinot.partitions.sums import TaskRoom, hourly_sums
 from pinot.tables import Statistic

@@ -111,10 +111,7 @@ class ForesightThread(BackgroundThread):
         self._report()
 
     def _go_on(self) -> None:
-        """Compute the need of some past hours.
-
-        After a failure, the advice is stored without past hours.
-        """
+        """Compute the need of some past hours. After a failure, the advice is stored without past hours."""
         advice: Advice | None = None
         try:
             with Bulkhead() as computing:
@@ -155,10 +152,7 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """Build the thread.
-
-    Past loads are read from Pinot for groups that are planned with loads from Pinot.
-    """
+    """Build the thread. Past loads are read from Pinot for groups that are planned with loads from Pinot."""
     advice = settings.assigner.advice
     turn = ForesightTurn(
         Means(

@@ -16,13 +16,13 @@ from monitor.adapters.receivers.alertmanager import Alertmanager
 from monitor.adapters.receivers.mail import Mail
 from monitor.adapters.receivers.webhook import Webhook
 from monitor.alerts.alert import Style
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.messages import grouped_by
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.deliveries.ports import Receiver
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.settings import AlertSettings, ReceiverSettings
 from monitor.alerts.silence import Silence
 

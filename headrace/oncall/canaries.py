@@ -1,25 +1,19 @@
-"""Builds the canaries, audits and retirements that the monitor watches."""
+"""Builds the canaries that the monitor watches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.console.client import RestClient
-from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import shared_loop
 from mirror.control.handlers import Control
-from mirror.coordination.topic_retirement import Retirement
-from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming
 from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
-from monitor.alerts.audits import audits_of_answer
-from monitor.alerts.retirements import retirements_of_answer
-from monitor.canary.watch import CanaryPath, Paths
+from monitor.canary.canary_watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
@@ -51,13 +45,8 @@ def own_paths(control: Control) -> Paths:
     return paths
 
 
-def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
-    """Return a function that lists the canaries of a service. Raises InvalidRequest.
-
-    `at`: address of the service, by default the configured address.
-    """
-    address = settings.service_address(at or settings.monitor.service)
-    rest = RestClient(address, settings=settings.commands)
+def rest_paths(rest: RestClient) -> Paths:
+    """Return a function that lists the canaries of a service."""
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
@@ -70,29 +59,8 @@ def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
     return paths
 
 
-def rest_audits(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[TopicAudit]]:
-    """Return a function that reads the audits of a service. Raises InvalidRequest.
-
-    `at`: address of the service, by default the configured address.
-    """
-    address = settings.service_address(at or settings.monitor.service)
-    return partial(audits_of_answer, RestClient(address, settings=settings.commands))
-
-
-def rest_retirements(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[Retirement]]:
-    """Return a function that reads the retirements of a service. Raises InvalidRequest.
-
-    `at`: address of the service, by default the configured address.
-    """
-    address = settings.service_address(at or settings.monitor.service)
-    return partial(retirements_of_answer, RestClient(address, settings=settings.commands))
-
-
 def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:
-    """Return the path of a datastream's canary.
-
-    `definition`: definition in the format of /v1.
-    """
+    """Return the path of a datastream's canary. `definition`: definition in the format of /v1."""
     destination = definition["destination"]
     return CanaryPath.of(
         definition["name"],

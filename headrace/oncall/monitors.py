@@ -15,10 +15,10 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.sizing.freeze import read_freeze
 from mirror.ports import Clock
-from monitor.actions.policy import ActingPolicy
+from monitor.actions import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.leases import HeldLease
-from monitor.adapters.rest_service import RestAdvice, RestService
+from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_measurements import LONGEST_SECONDS, TopicMeasurements
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
@@ -34,24 +34,20 @@ if TYPE_CHECKING:
     from api.services import Services
 
 
-def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """Build a monitor of a service.
-
-    `at`: address of the service, by default the configured address. Raises InvalidRequest for an invalid
-    address; ModuleNotFoundError without the extra `monitor`.
-    """
-    address = settings.service_address(at or settings.monitor.service)
-    service = RestService(RestClient(address, settings=settings.commands))
-    return _monitor_of(service, settings, has_pinot=True)
-
-
-def build_advice(settings: HeadraceSettings, at: str) -> RestAdvice:
-    """Build a reader of the sizing advice of a service. Raises InvalidRequest.
+def service_client(settings: HeadraceSettings, at: str) -> RestClient:
+    """Return a client of the monitored service. Raises InvalidRequest for an invalid address.
 
     `at`: address of the service, by default the configured address.
     """
-    address = settings.service_address(at or settings.monitor.service)
-    return RestAdvice(RestClient(address, settings=settings.commands))
+    return RestClient(settings.service_address(at or settings.monitor.service), settings=settings.commands)
+
+
+def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
+    """Build a monitor of a service.
+
+    Raises the errors of `service_client`; ModuleNotFoundError without the extra `monitor`.
+    """
+    return _monitor_of(RestService(service_client(settings, at)), settings, has_pinot=True)
 
 
 def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
@@ -131,10 +127,7 @@ def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts 
 
 
 class _StoredPast(NamedTuple):
-    """Measurements in Pinot.
-
-    `days`: retention of the measurements.
-    """
+    """Measurements in Pinot. `days`: retention of the measurements."""
 
     past: PastMeasurements
     days: int

@@ -15,7 +15,7 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.background_thread import BackgroundThread
 from mirror.instance.health import Health
-from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.leader_monitor import LeaderMonitor
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from mirror.coordination.topic_retirement import Retirement
 from mirror.errors import HeadraceError
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.sizing.advice import Advice
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.audits import audit_alerts
 from monitor.alerts.canaries import canary_alerts
 from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.resize_advice import ResizeWatch
 from monitor.alerts.retirements import retirement_alerts
 from monitor.alerts.service_watch import ServiceWatch
-from monitor.canary.watch import CanaryWatch, Paths
+from monitor.canary.canary_watch import CanaryWatch, Paths
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
 

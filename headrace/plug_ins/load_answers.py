@@ -36,9 +36,7 @@ class CheckedLoads:
         Raises LoadUnavailable if the report is invalid, and the errors of the provider.
         """
         report: object = called(
-            f"load provider {self._name}",
-            lambda: self._provider.loads(cluster, partitions),
-            LoadUnavailable,
+            f"load provider {self._name}", lambda: self._provider.loads(cluster, partitions), LoadUnavailable
         )
         if problem := _problem_of_report(report):
             raise LoadUnavailable(f"load provider {self._name} {problem}", advice=WHAT_IT_MAY_ANSWER)

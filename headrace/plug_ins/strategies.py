@@ -26,10 +26,7 @@ class ChosenStrategies:
     """
 
     def __init__(
-        self,
-        service: Planner,
-        make: Callable[[str], Planner],
-        patience_seconds: float = PATIENCE_SECONDS,
+        self, service: Planner, make: Callable[[str], Planner], patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         self._service = service
         self._make = make

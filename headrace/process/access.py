@@ -95,10 +95,7 @@ def _certificates(api: ApiSettings) -> dict[str, Principal]:
 
 
 def service_names(api: ApiSettings, advertised: str) -> frozenset[str]:
-    """Return the host names of the service in lower case.
-
-    `advertised`: HOST:PORT.
-    """
+    """Return the host names of the service in lower case. `advertised`: HOST:PORT."""
     own = socket.gethostname()
     named = [api.host, own, socket.getfqdn(own), *api.access.allowed_hosts]
     named.append(advertised.removeprefix("https://").rpartition(":")[0])

@@ -25,10 +25,7 @@ _EXCEPTION: Final = "exception"
 
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:
-    """Set up structlog and the loggers of the standard library.
-
-    `context`: fields to add to every line.
-    """
+    """Set up structlog and the loggers of the standard library. `context`: fields to add to every line."""
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -56,7 +53,7 @@ def configure_logs(settings: LogSettings, **context: Any) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
-    for noisy in ("kazoo", "librdkafka", "httpx", "httpcore", "uvicorn.access", "py4j"):
+    for noisy in ("kazoo", "httpx", "httpcore", "uvicorn.access", "py4j"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(**context)

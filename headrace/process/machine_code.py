@@ -2,7 +2,7 @@
 
     python -m headrace.process.machine_code MODULE [...]     run MODULE compiled, like worker processes
 
-A build of `headrace.process.compilation` is used only if its digest matches the current sources. Otherwise,
+A build of `headrace_dev.compilation` is used only if its digest matches the current sources. Otherwise,
 or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The sources behave in the same way,
 but use more CPU time. This module has few imports, because every worker process imports it.
 """
@@ -79,8 +79,8 @@ PER_BATCH: Final = (
 """Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
 """Compiled modules."""
-_MAKER: Final = Path(__file__).with_name("compilation")
-"""Folder with the code that compiles the data plane, which is part of the digest of a build."""
+_MAKER: Final = Path("headrace_dev") / "compilation"
+"""Code that compiles the data plane. In a checkout, it is a part of the digest of a build."""
 
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
@@ -94,13 +94,18 @@ def worker_command(module: str, *arguments: str) -> list[str]:
 
 def build_folder(home: Path = HOME) -> Path:
     """Return the folder for the build of the sources in `home`. The folder may not exist yet."""
-    return home / _BUILDS / _digest(home)
+    return home / _BUILDS / _digest(home, sorted((home / _MAKER).glob("*.py")))
 
 
-def _digest(home: Path) -> str:
+def installed_name(home: Path) -> str:
+    """Return the name of the build in a wheel, which does not contain the code that compiles."""
+    return _digest(home, ())
+
+
+def _digest(home: Path, makers: Sequence[Path]) -> str:
     """Return a digest of the sources and of the code that compiles them, independent of their location."""
     digest = hashlib.sha256(_SUFFIX.encode())
-    for file in (Path(__file__), *sorted(_MAKER.glob("*.py"))):
+    for file in (Path(__file__), *makers):
         digest.update(file.name.encode())
         digest.update(file.read_bytes())
     for file in sorted((home / "mirror").rglob("*.py")):

@@ -1,7 +1,4 @@
-"""REST server in its own thread.
-
-The socket is bound before other parts of the process start.
-"""
+"""REST server in its own thread. The socket is bound before other parts of the process start."""
 
 from __future__ import annotations
 

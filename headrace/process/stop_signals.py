@@ -1,8 +1,5 @@
 """Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals.
 
-Parent processes stop their workers gracefully. Workers ignore the signals. Commands stop the processes that
-they have started.
-
 A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service, so workers
 receive both signals, too. A worker must ignore them from its start. The process would otherwise end without
 draining.
@@ -11,11 +8,17 @@ draining.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
+
+
+def on_stop_signals(stop: Callable[[], object]) -> None:
+    """Call `stop` when the process receives SIGTERM or SIGINT."""
+    for number in _STOP_SIGNALS:
+        signal.signal(number, lambda *_: stop())
 
 
 @contextmanager

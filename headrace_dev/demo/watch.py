@@ -14,7 +14,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
 from mirror.model.metrics import percentile_ms
 from pinot.client import PinotClient
-from pinot.partitions.loads import partition_rates
+from pinot.partitions.load_queries import partition_rates
 from pinot.partitions.offending_partitions import offending_partitions
 from pinot.queries import LatencyRow, latency_by_datastream, latency_by_task
 from pinot.tables import Statistic

@@ -9,13 +9,18 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from api.metrics.collector import AdviceCollector, CertificateCollector, InstanceCollector
-from api.metrics.movement import AuditCollector, GroupCollector
+from api.metrics.collector import (
+    AdviceCollector,
+    AuditCollector,
+    CertificateCollector,
+    GroupCollector,
+    InstanceCollector,
+)
 from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
 from mirror.instance.snapshot import InstanceSnapshot
-from monitor.alerts.metrics import AlertMetrics
-from pmp.job.metrics import JobMetrics
+from monitor.alerts.alert_metrics import AlertMetrics
+from pmp.job.job_metrics import JobMetrics
 
 _INTRODUCTION: Final = """\
 # Metrics

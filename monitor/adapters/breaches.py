@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from mirror.errors import HeadraceError
-from monitor.actions.worth import PastBreach
+from monitor.actions import PastBreach
 from monitor.records.record import IncidentRecord
 
 _log = structlog.get_logger(__name__)

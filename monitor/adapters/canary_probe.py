@@ -66,10 +66,7 @@ class CanaryEnd:
 
 
 class CanaryProbe:
-    """One canary. Used on the event loop.
-
-    `figures` and `problem` may be read from any thread.
-    """
+    """One canary. Used on the event loop. `figures` and `problem` may be read from any thread."""
 
     def __init__(self, source: CanaryEnd, destination: CanaryEnd, loop: LoopThread) -> None:
         self._source = source

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import write_patiently
+from mirror.client.log_writer import sized_batches, write_patiently
 from mirror.client.producer_identity import fence, reacquire_identity, take_identity
 from mirror.errors import Fenced, Unreachable
 from mirror.model.topics import TopicPartition
@@ -21,7 +21,6 @@ from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
 
 _TRANSACTION_SECONDS: Final = 30.0
-_BATCH_BYTES: Final = 512 * 1024
 
 
 @dataclass(slots=True)
@@ -96,13 +95,4 @@ class FencedWriter:
 
 def record_batches(values: Mapping[str, bytes | None], now_ms: int) -> Iterator[list[Record]]:
     """Group values by key into batches of limited size. A larger value has its own batch."""
-    batch: list[Record] = []
-    size = 0
-    for key, value in values.items():
-        if batch and size + len(value or b"") > _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(Record(0, now_ms, key.encode(), value))
-        size += len(key) + len(value or b"")
-    if batch:
-        yield batch
+    return sized_batches(Record(0, now_ms, key.encode(), value) for key, value in values.items())

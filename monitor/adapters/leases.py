@@ -12,7 +12,7 @@ from mirror.control.monitor_actions import MonitorActions
 from mirror.coordination.monitors.state import ActingState
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.identifiers import DatastreamName, InstanceName
-from monitor.actions.policy import ActionRecord, RebalanceAction
+from monitor.actions import ActionRecord, RebalanceAction
 from monitor.ports import LeaseHold
 
 _TOKEN_BYTES: Final = 4
@@ -20,10 +20,7 @@ _BETWEEN: Final = "another monitor, between two turns of this one"
 
 
 class HeldLease:
-    """Lease of one monitor.
-
-    `instance`: instance that runs the monitor.
-    """
+    """Lease of one monitor. `instance`: instance that runs the monitor."""
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting

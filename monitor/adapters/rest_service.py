@@ -22,7 +22,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicSelection
 from mirror.wording import counted
-from monitor.actions.policy import ActionRecord, RebalanceAction
+from monitor.actions import ActionRecord, RebalanceAction
 from monitor.adapters.breaches import MOST, from_answers, known_past
 from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.leases import judged_between

@@ -20,7 +20,7 @@ from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import LATEST
-from monitor.usage.bill import DAY_MS
+from monitor.usage_bill import DAY_MS
 from pinot.history.points import UsageSum
 from pinot.time_range import TimeRange
 

@@ -125,10 +125,7 @@ class Style:
     service: str
 
     def notice(self, alert: Alert, ended_ms: int | None = None) -> AlertNotice:
-        """Return the notice of an alert.
-
-        `ended_ms`: time at which it was resolved, None while it fires.
-        """
+        """Return the notice of an alert. `ended_ms`: time at which it was resolved, None while it fires."""
         name = alert.kind.name
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
         labels |= {"datastream": alert.datastream, "cluster": alert.cluster, "receiver": alert.receiver}

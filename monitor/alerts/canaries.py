@@ -9,8 +9,8 @@ from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import CANARY_LOST, CANARY_UNAVAILABLE
+from monitor.canary.canary_watch import CanaryState
 from monitor.canary.ledger import DUE_SECONDS
-from monitor.canary.watch import CanaryState
 
 LOST_SECONDS: Final = 900.0
 """Seconds after the latest loss for which the alert about lost canary records continues."""

@@ -10,10 +10,10 @@ import structlog
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
-from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
 from monitor.alerts.told import InheritedAlert
 from monitor.movement.summary import FleetMovement

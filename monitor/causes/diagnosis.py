@@ -42,10 +42,7 @@ class Cause(StrEnum):
 OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
 """Causes that a different placement may remove."""
 _MAY_HELP: Final = OF_PLACEMENT | {Cause.OUR_QUOTA}
-UNAVAILABLE: Final = {
-    Cause.SOURCE_BOUND: Cause.SOURCE_AWAY,
-    Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY,
-}
+UNAVAILABLE: Final = {Cause.SOURCE_BOUND: Cause.SOURCE_AWAY, Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY}
 """Cause to report instead if the cluster still does not respond."""
 CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
 """Causes in which a past event has left a backlog."""

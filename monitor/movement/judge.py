@@ -92,10 +92,7 @@ DEFAULT_RULES: Final = MovementRules()
 def judge_lane(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
 ) -> LaneJudgement:
-    """Return the state of a lane.
-
-    All times are monotonic seconds of the instance that recorded `history`.
-    """
+    """Return the state of a lane. All times are monotonic seconds of the instance that recorded `history`."""
     found = _by_facts(facts) or _by_silence(history, facts, now, rules)
     if found is None:
         newest = history.newest

@@ -155,13 +155,7 @@ class _StateCounter:
     def count_of(self, state: MovementState) -> StateCount:
         partition, judgement, since_ms, _ = self._worst
         return StateCount(
-            state,
-            self._number,
-            str(partition),
-            judgement.reason,
-            since_ms,
-            self._idle,
-            self._without_process,
+            state, self._number, str(partition), judgement.reason, since_ms, self._idle, self._without_process
         )
 
 

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from monitor.latency import ObjectiveSubject, Source, selects
 
 _NEWER_REPORTS: Final = 3, 2
-"""Number of report intervals within which every lane reports again, as numerator and denominator.
-"""
+"""Number of report intervals within which every lane reports again, as numerator and denominator."""
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]

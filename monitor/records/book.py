@@ -190,11 +190,7 @@ class _DatastreamProblems(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        name: DatastreamName,
-        matters: Matters,
-        movements: FleetMovement,
-        outage: Outage | None = None,
+        cls, name: DatastreamName, matters: Matters, movements: FleetMovement, outage: Outage | None = None
     ) -> _DatastreamProblems:
         """Look up the problems of a datastream.
 

@@ -1,5 +1,5 @@
 """History in Pinot: hourly loads of partitions, and latencies of a datastream's records.
 
-`points.py` defines the results and computations on them, without a client; `loads.py` and `latency.py` run
-queries.
+`points.py` defines the results and computations on them, without a client; `hourly_loads.py` and `latency.py`
+run queries.
 """

@@ -19,11 +19,7 @@ _STAGES: Final = 4
 
 @checked_rows
 def latency_steps(
-    client: PinotClient,
-    group: GroupName,
-    when: TimeRange,
-    most: int,
-    topics: Collection[str] | None = None,
+    client: PinotClient, group: GroupName, when: TimeRange, most: int, topics: Collection[str] | None = None
 ) -> LatencyHistory:
     """Return at most `most` time steps for a group of datastreams, or for some of its topics.
 

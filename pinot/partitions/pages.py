@@ -108,10 +108,7 @@ def pages(
 
 
 def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Iterator[T]:
-    """Yield the result of `ask` for each page, in order.
-
-    A few pages are queried concurrently.
-    """
+    """Yield the result of `ask` for each page, in order. A few pages are queried concurrently."""
     with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
         under_way: deque[Future[T]] = deque()
         try:

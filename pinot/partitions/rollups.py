@@ -38,10 +38,7 @@ class Hour:
 
 @checked_rows
 def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
-    """Return the number of samples in each hour of the range.
-
-    The first hour may be incomplete.
-    """
+    """Return the number of samples in each hour of the range. The first hour may be incomplete."""
     answer = client.ask(
         "select cluster, datetrunc('HOUR', time_ms), count(*) from partitionMetrics "
         "where time_ms >= %(since)s and time_ms < %(until)s "

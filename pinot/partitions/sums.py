@@ -82,12 +82,7 @@ def _days(when: TimeRange) -> Iterator[TimeRange]:
 
 
 def _sums(
-    client: PinotClient,
-    cluster: str,
-    when: TimeRange,
-    topics: Collection[str],
-    room: TaskRoom,
-    grain: Grain,
+    client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str], room: TaskRoom, grain: Grain
 ) -> dict[int, LoadSums]:
     found: dict[int, LoadSums] = {}
     ordered = sorted(topics)
@@ -105,12 +100,7 @@ def _added(sums: LoadSums, other: LoadSums) -> LoadSums:
 
 @checked_rows
 def _rows(
-    client: PinotClient,
-    cluster: str,
-    when: TimeRange,
-    topics: Sequence[str],
-    room: TaskRoom,
-    grain: Grain,
+    client: PinotClient, cluster: str, when: TimeRange, topics: Sequence[str], room: TaskRoom, grain: Grain
 ) -> dict[int, LoadSums]:
     size, messages = _LOADS[grain]
     is_alone = f"{size} > %(room)s or {messages} > %(messages)s"

@@ -17,10 +17,7 @@ from mirror.errors import ConfigError, Refused
 
 
 class CheckpointLocks:
-    """Locks that this process holds in one folder.
-
-    Thread-safe if each name is used by one thread only.
-    """
+    """Locks that this process holds in one folder. Thread-safe if each name is used by one thread only."""
 
     def __init__(self, folder: str) -> None:
         self._name = folder

@@ -7,18 +7,24 @@ both measure; this only adds correct samples.
 
 from __future__ import annotations
 
+import logging
 import threading
-from typing import Final
+from contextlib import closing
+from typing import Any, Final
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
 
-from librdkafka.settings import consumer_settings
+from mirror.protocol.control.sasl import TokenProvider
 from mirror.settings import KafkaCluster
+from mirror.tokens import token_from_file
 from pmp.rounds import ThreadService
 
 _log = structlog.get_logger(__name__)
-_POLL_SECONDS: Final = 0.2
+_POLL_MS: Final = 200
+_AGAIN_SECONDS: Final = 2.0
 
 
 class GroupLeadership(ThreadService):
@@ -39,29 +45,63 @@ class GroupLeadership(ThreadService):
         return self._leads.is_set()
 
     def _run(self) -> None:
-        group = f"headrace-sampler-{self._topic}"
-        settings = consumer_settings(self._cluster, "headrace-sampler", group) | {
-            "session.timeout.ms": 10_000,
-            "heartbeat.interval.ms": 2_000,
-            "auto.offset.reset": "latest",
-        }
-        consumer = Consumer(settings)
-        try:
-            consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked)
-            while not self._stopping.is_set():
-                consumer.poll(_POLL_SECONDS)
-        except KafkaException as error:
-            self.failure = error
-            _log.exception("cannot join the samplers' group", topic=self._topic)
-        finally:
-            self._leads.clear()
-            consumer.close()
+        # kafka-python logs every connection attempt; the sampler reports an unreachable cluster itself.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        while not self._stopping.is_set():
+            try:
+                self._take_part()
+            except KafkaError as error:
+                if not error.retriable:
+                    self.failure = error
+                    _log.exception("cannot join the samplers' group", topic=self._topic)
+                    return
+                self._stopping.wait(_AGAIN_SECONDS)
+            finally:
+                self._leads.clear()
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign([])  # membership is enough; the records are not needed
-        if any(partition.partition == 0 for partition in partitions):
+    def _take_part(self) -> None:
+        """Be a member of the group until the service stops. Raises KafkaError."""
+        consumer = KafkaConsumer(
+            **_settings(self._cluster),
+            group_id=f"headrace-sampler-{self._topic}",
+            partition_assignment_strategy=[RangePartitionAssignor],
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_000,
+            enable_auto_commit=False,
+        )
+        with closing(consumer):
+            consumer.subscribe([self._topic])
+            while not self._stopping.is_set():
+                consumer.poll(_POLL_MS)
+                held = consumer.assignment()
+                consumer.pause(*held)  # membership is enough; the records are not needed
+                self._lead(any(partition.partition == 0 for partition in held))
+
+    def _lead(self, leads: bool) -> None:
+        if leads and not self._leads.is_set():
             self._leads.set()
             _log.info("sampler became leader", topic=self._topic)
+        elif not leads:
+            self._leads.clear()
 
-    def _revoked(self, _: Consumer, __: list[TopicPartition]) -> None:
-        self._leads.clear()
+
+def _settings(cluster: KafkaCluster) -> dict[str, Any]:
+    """Return the cluster's settings under kafka-python's names."""
+    security = cluster.security
+    given = {
+        "ssl_cafile": security.ca_file,
+        "ssl_certfile": security.certificate_file,
+        "ssl_keyfile": security.key_file,
+        "ssl_password": security.key_password.get_secret_value(),
+        "sasl_mechanism": security.mechanism,
+        "sasl_plain_username": security.username,
+        "sasl_plain_password": security.password.get_secret_value(),
+        "sasl_kerberos_service_name": security.kerberos_service,
+        "sasl_oauth_token_provider": security.token_file
+        and TokenProvider(token_from_file(security.token_file)),
+    }
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers.split(","),
+        "client_id": "headrace-sampler",
+        "security_protocol": security.protocol,
+    } | {key: value for key, value in given.items() if value}

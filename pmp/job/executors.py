@@ -15,7 +15,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from mirror.errors import AnalyticsError
-from pmp.job.metrics import JobMetrics
+from pmp.job.job_metrics import JobMetrics
 
 _log = structlog.get_logger(__name__)
 

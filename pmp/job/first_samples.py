@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pmp.job.metrics import offsets
+from pmp.job.job_metrics import offsets
 from pmp.settings import SampledCluster
 
 

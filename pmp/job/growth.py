@@ -63,10 +63,7 @@ class Memory:
 
     def to_bytes(self) -> bytes:
         """Serialize as an Arrow stream for Spark's state store."""
-        columns = [
-            self.key,
-            *(pa.array(c) for c in (self.time_ms, self.broker, self.size_bytes, self.rate)),
-        ]
+        columns = [self.key, *(pa.array(c) for c in (self.time_ms, self.broker, self.size_bytes, self.rate))]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _SCHEMA) as writer:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))

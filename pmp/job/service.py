@@ -31,8 +31,8 @@ from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
 from pmp.job.executors import executors_of, watch_of
 from pmp.job.first_samples import awaited
-from pmp.job.metrics import JobMetrics, expired
-from pmp.job.session import GONE, is_alive
+from pmp.job.job_metrics import JobMetrics, expired
+from pmp.job.spark_session import GONE, is_alive
 from pmp.job.streams import Configuration, QueryStream, start_stream, streams
 from pmp.rounds import ThreadService
 from pmp.settings import JobSettings, PmpSettings

@@ -107,10 +107,7 @@ def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream)
 
 
 def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> DataFrame:
-    """Return new records of both sample topics.
-
-    A missing topic is read as soon as it exists.
-    """
+    """Return new records of both sample topics. A missing topic is read as soon as it exists."""
     names = "|".join(re.escape(t) for t in (stream.sampled.samples_topic, stream.sampled.execution_topic))
     reader = session.readStream.format("kafka")
     for key, value in client_properties(stream.source).items():

@@ -19,7 +19,7 @@ from pyspark.sql.avro.functions import to_avro
 
 from pinot.schemas import avro_schema
 from pinot.tables import PARTITION_METRICS, UNKNOWN, Table
-from pmp.job.metrics import OBSERVATION, TOO_OLD
+from pmp.job.job_metrics import OBSERVATION, TOO_OLD
 from pmp.job.reader import ROWS, STATE, SampleReader
 from pmp.samples.sample import EXPLANATIONS, HEADER_BYTES, MOST_BYTES, Malformed
 

@@ -9,7 +9,7 @@ from typing import Final
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource, age_text
 from mirror.model.topics import TopicPartition
 from mirror.wording import counted
-from pinot.partitions.loads import TopicRates
+from pinot.partitions.load_queries import TopicRates
 
 MISMATCH_SHARE: Final = 0.5
 """Minimum share of the requested topics that samples must cover. Below this share, topic names probably

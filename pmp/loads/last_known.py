@@ -59,10 +59,7 @@ class LastKnown:
             _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
     def recall(self, cluster: str) -> CachedReport | None:
-        """Return the last report of a cluster, or None.
-
-        The report may be from before a restart.
-        """
+        """Return the last report of a cluster, or None. The report may be from before a restart."""
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
             if found is not None:

@@ -20,8 +20,8 @@ from mirror.model.load import Freshness, LoadReport, PartitionLoad, RateSource, 
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from pinot.client import PinotClient
-from pinot.partitions import loads as questions
-from pinot.partitions.loads import TopicRates
+from pinot.partitions import load_queries as questions
+from pinot.partitions.load_queries import TopicRates
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS
 from pinot.queries import mirror_rates

@@ -24,7 +24,7 @@ from typing import Final
 
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.tables import Statistic
 
 SETTLED_MS: Final = 600_000

@@ -18,7 +18,7 @@ import numpy as np
 
 from mirror.model.load import PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS
 from pinot.tables import Statistic
@@ -33,10 +33,7 @@ _MISSED: Final = 0.5
 A partition with an older sample was not part of the round.
 """
 _LONG: Final = 1.5
-"""Multiple of a sampling interval.
-
-A growth over a longer time spans a round without a sample.
-"""
+"""Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3
 """Number of missed rounds after which the whole cluster counts as not sampled."""
 _LATE_MS: Final = {Grain.SAMPLES: 15_000, Grain.HOURS: 600_000}
@@ -129,10 +126,7 @@ def marked(
     rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, with held and partial loads marked.
-
-    `statistic`: statistic of the loads.
-    """
+    """Return the loads, with held and partial loads marked. `statistic`: statistic of the loads."""
     answer = dict(loads)
     for rate in rates:
         partition = TopicPartition(rate.topic, rate.kafka_partition)

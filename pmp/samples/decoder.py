@@ -72,10 +72,7 @@ class Decoded:
 
 
 def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
-    """Decode an Arrow array of type binary, nulls allowed.
-
-    Samples from `latest_ms` on are malformed.
-    """
+    """Decode an Arrow array of type binary, nulls allowed. Samples from `latest_ms` on are malformed."""
     starts, lengths, data = _layout(values)
     rows = len(values)
     versions = np.full(rows, -1, dtype=np.int8)
@@ -102,10 +99,7 @@ def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
 
 
 def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-    """Return the start and length of each value, and the underlying bytes.
-
-    A null has length 0.
-    """
+    """Return the start and length of each value, and the underlying bytes. A null has length 0."""
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None or len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), _NOTHING

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from api.services import UsageReport
 from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import LaneRate
-from monitor.usage.bill import DAY_MS, UsageLine
+from monitor.usage_bill import DAY_MS, UsageLine
 from tests.browser.chromium import PHONE
 from tests.browser.conftest import OpenPage, Serve
 from tests.browser.packages import axe_source

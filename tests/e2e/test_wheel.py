@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from headrace.console.client import RestClient
-from headrace.process.compilation.builds import DONE, build
+from headrace_dev.compilation.builds import DONE, build
 from mirror.adapters.embedded_store.store import FILE_NAME
 from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess

@@ -25,7 +25,7 @@ from api.services import (
 )
 from headrace.clusters.directory import ClusterDirectory
 from headrace.plug_ins.names import PlugInNames
-from headrace.process.usage import ProcessReporter, UsageMeter
+from headrace.process.process_usage import ProcessReporter, UsageMeter
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations

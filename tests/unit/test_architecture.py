@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_SECONDS
 pytestmark = pytest.mark.long
 
 ROOT: Final = Path(__file__).parents[2]
-PRODUCT: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
+PRODUCT: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
 """Packages of the wheel."""
 
 DEVELOPMENT: Final = ("headrace_dev", "stack")
@@ -38,7 +38,6 @@ MODULES_OF_A_FOLDER: Final = 16
 FILES_OF_API: Final = 70
 FLOORS: Final = {
     "mirror": 7,
-    "librdkafka": 2,
     "pinot": 7,
     "pmp": 3,
     "assigner": 7,
@@ -62,8 +61,6 @@ SMALL_FOLDERS: Final = {
     "mirror/client/administration",
     "mirror/client/lookup",
     "mirror/instance/losses",
-    "monitor/actions",
-    "monitor/usage",
     "stack/archives",
 }
 """Folders with fewer than three modules: none may be added."""
@@ -89,7 +86,6 @@ A connection is opened before the reader of its responses is known, and a channe
 
 PRINTERS: Final = {
     "headrace/console/terminal.py",
-    "headrace/process/compilation/__main__.py",
     "headrace/process/machine_code.py",
 }
 """Modules that write to a terminal; the second one prints only its own docstring."""

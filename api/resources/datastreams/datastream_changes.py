@@ -68,10 +68,7 @@ _OWN: Final = frozenset({"name", "source", "destination", "start"})
 
 
 def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
-    """Add the other fields of a response to a model.
-
-    These fields accept any value.
-    """
+    """Add the other fields of a response to a model. These fields accept any value."""
     fields: dict[str, Any] = {
         name: (Any, None)
         for name in DatastreamAnswer.model_fields

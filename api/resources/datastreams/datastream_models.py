@@ -329,20 +329,14 @@ class DatastreamBody(ChoicesBody):
             "naming": attempt("/destination/name", lambda: TopicNaming(place.name), None),
             "limits": attempt("/limits", lambda: TaskLimits(**self.limits.model_dump()), None),
             "objective": attempt(
-                "/objective",
-                lambda: LatencyObjective(**objective.model_dump()) if objective else None,
-                None,
+                "/objective", lambda: LatencyObjective(**objective.model_dump()) if objective else None, None
             ),
         }
         if parts["limits"] and parts["naming"]:
             self.check_keys({}, (parts["limits"], start, parts["naming"]), problems)
         error = RefusedFields if problems.contradicts else InvalidRequest
         problems.check(error)
-        datastream = attempt(
-            "/destination",
-            lambda: Datastream(name=name, metadata=metadata, **parts),
-            None,
-        )
+        datastream = attempt("/destination", lambda: Datastream(name=name, metadata=metadata, **parts), None)
         problems.check(error)
         assert datastream is not None  # the check raises otherwise
         return datastream

@@ -268,10 +268,7 @@ CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
 
 @router.post("", status_code=201, responses={**SHOWN, **problems(409, 422)})
 async def create(
-    body: DatastreamBody,
-    services: ServicesDep,
-    response: Response,
-    terms: CreationTermsDep,
+    body: DatastreamBody, services: ServicesDep, response: Response, terms: CreationTermsDep
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Create a datastream.
 
@@ -305,11 +302,7 @@ async def create(
 
 @router.get("", response_model=list[DatastreamAnswer], responses={200: {"headers": described("Link")}})
 def list_all(
-    services: ServicesDep,
-    reads: ReadsDep,
-    listing: ListingDep,
-    renditions: RenditionsDep,
-    response: Response,
+    services: ServicesDep, reads: ReadsDep, listing: ListingDep, renditions: RenditionsDep, response: Response
 ) -> Response:
     """List all datastreams, or those that match the filters, sorted by name.
 

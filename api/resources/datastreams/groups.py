@@ -88,10 +88,7 @@ class GroupCall:
 def answer_of_group(
     group: GroupName, members: Sequence[StoredDatastream], reads: Reads, response: Response
 ) -> GroupMembersAnswer:
-    """Return the definitions with their problems.
-
-    The ETag header contains the version of the whole group.
-    """
+    """Return the definitions with their problems. The ETag header contains the version of the whole group."""
     response.headers["ETag"] = etag_of_group(members)
     known, planning = reads.problems(), reads.assessments().get(group)
     found = [

@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.http.problems import AnswerModel, problems
-from api.resources.partitions.loads import owners_of
+from api.resources.partitions.current_loads import owners_of
 from api.services import LatencyHistoryQuery, LoadHistoryQuery
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import usable_of
@@ -145,10 +145,7 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return a total divided by the length of its step in ms.
-
-    The last step may be incomplete.
-    """
+    """Return a total divided by the length of its step in ms. The last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 

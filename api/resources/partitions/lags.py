@@ -18,7 +18,7 @@ from api.fleet.questions import Fleet, FleetQuery, InstanceResponse
 from api.fleet.reads import Reads
 from api.http.problems import AnswerModel, problems
 from api.resources.lanes import GROUP, LANES, LaneSummary, PartitionState, lanes_read, own_reports
-from api.resources.partitions.loads import owners_of
+from api.resources.partitions.current_loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
 from api.services import Services
 from mirror.instance.uncopied.partitions import UncopiedState

@@ -321,8 +321,7 @@ async def _translation(
     reads: ReadsDep,
     slow_calls: SlowCallsDep,
     direction: Annotated[
-        Direction,
-        Query(description="direction: from source offsets, or from destination offsets"),
+        Direction, Query(description="direction: from source offsets, or from destination offsets")
     ] = "to-destination",
 ) -> _StreamTranslation:
     return _StreamTranslation(name, services, reads, slow_calls, direction, principal_of(request))

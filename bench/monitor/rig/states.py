@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Final, cast
 
-from api.metrics.movement import movement_metrics
+from api.metrics.partitions import movement_metrics
 from api.resources.movement import own_topics, topics_document
 from api.services import Services
 from mirror.instance.workers.lane_table import LaneTable

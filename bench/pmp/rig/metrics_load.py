@@ -21,7 +21,7 @@ from pinot.deployment.deploy import apply
 from pinot.schemas import Placement
 from pinot.settings import PinotSettings
 from pinot.tables import TABLES
-from pmp.job.session import open_session
+from pmp.job.spark_session import open_session
 from pmp.job.streams import Configuration
 from pmp.samples.decoder import SAMPLE_ROWS
 from pmp.settings import JobSettings, PmpSettings, SampledCluster

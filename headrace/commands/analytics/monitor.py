@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from headrace.commands.calls import CallOptions
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table
+from headrace.process.stop_signals import on_stop_signals
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -38,12 +39,15 @@ def monitor(
     """Compare latencies with objectives; rebalance if that helps."""
     if context.invoked_subcommand is not None:
         return
-    from headrace.oncall.canaries import rest_audits, rest_paths, rest_retirements
-    from headrace.oncall.monitors import build_advice, build_monitor
+    from headrace.oncall.canaries import rest_paths
+    from headrace.oncall.monitors import build_monitor, service_client
     from headrace.oncall.run import MonitoredService, MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
-    from monitor.alerts.metrics import AlertMetrics
+    from monitor.adapters.rest_service import RestAdvice
+    from monitor.alerts.alert_metrics import AlertMetrics
+    from monitor.alerts.audits import audits_of_answer
+    from monitor.alerts.retirements import retirements_of_answer
     from monitor.latency import ObjectiveStatus
 
     settings = load_settings(config)
@@ -52,17 +56,21 @@ def monitor(
         metrics = AlertMetrics()
 
         def term() -> MonitorTerm:
-            advice, canaries = build_advice(settings, at), rest_paths(settings, at)
-            audits, retirements = rest_audits(settings, at), rest_retirements(settings, at)
-            service = MonitoredService(build_monitor(settings, at), advice, canaries, audits, retirements)
+            client = partial(service_client, settings, at)
+            service = MonitoredService(
+                build_monitor(settings, at),
+                RestAdvice(client()),
+                rest_paths(client()),
+                partial(audits_of_answer, client()),
+                partial(retirements_of_answer, client()),
+            )
             return MonitorTerm(settings, config, at, service, metrics)
 
         running = MonitorRun(term, settings.monitor.interval_seconds)
         serve_metrics(
             "monitor", settings.monitor.metrics_host, settings.monitor.metrics_port, metrics.registry
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: running.stop())
+        on_stop_signals(running.stop)
         running.run()
         return
     cycle = build_monitor(settings, at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from headrace.commands.options import ConfigOption, JsonOption
 from headrace.console.durations import duration_seconds, milliseconds
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, print_json, print_table
+from headrace.process.stop_signals import on_stop_signals
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
@@ -43,12 +43,13 @@ def run(config: ConfigOption = None) -> None:
     from pinot.tables import PARTITION_METRICS
     from pmp.adapters.checkpoint_locks import CheckpointLocks
     from pmp.job.connectors import connectors
-    from pmp.job.metrics import JobMetrics
+    from pmp.job.job_metrics import JobMetrics
     from pmp.job.service import PmpService
-    from pmp.job.session import close_session, open_unless_stopping
+    from pmp.job.spark_session import close_session, open_unless_stopping
     from pmp.job.streams import Configuration
 
-    stopping = _heed_stop_signals()
+    stopping = threading.Event()
+    on_stop_signals(stopping.set)
     settings = load_settings(config)
     job = settings.pmp.job
     configure_logs(settings.logging, process="pmp")
@@ -140,14 +141,8 @@ def sampler(
     topic = SampleTopic(kafka, sampled.samples_topic, sampling.topic_partitions)
     topic.create()
     leadership = GroupLeadership(kafka, sampled.samples_topic)
-    service = Sampler(
-        cluster,
-        KafkaClusterProbe(kafka, SystemClock()),
-        topic,
-        seconds,
-        leadership.is_leader,
-    )
-    _until_stopped([leadership, service], _heed_stop_signals())
+    service = Sampler(cluster, KafkaClusterProbe(kafka, SystemClock()), topic, seconds, leadership.is_leader)
+    _until_stopped([leadership, service], threading.Event())
 
 
 @app.command()
@@ -193,10 +188,7 @@ def loads(
     client = PinotClient(settings.pinot)
     try:
         report = pinot_provider(settings, client).measured(
-            ClusterRef(cluster),
-            at_ms,
-            length_ms,
-            _statistic(statistic) if statistic else None,
+            ClusterRef(cluster), at_ms, length_ms, _statistic(statistic) if statistic else None
         )
     finally:
         client.close()
@@ -242,20 +234,12 @@ def _cluster(settings: HeadraceSettings, alias: str) -> KafkaCluster:
     return settings.clusters[alias]
 
 
-def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Event:
-    """Install handlers of SIGTERM and SIGINT that set an event. Return the event."""
-    event = stopping or threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: event.set())
-    return event
-
-
 def _until_stopped(services: Sequence[ThreadService], stopping: threading.Event) -> None:
     """Run the services until one ends or `stopping` is set, then stop them in reverse order.
 
     Raises the error of a service that failed.
     """
-    _heed_stop_signals(stopping)  # Spark has installed its own handler
+    on_stop_signals(stopping.set)  # again, because Spark has installed its own handlers
     started: list[ThreadService] = []
     try:
         for service in services:

@@ -23,8 +23,7 @@ app = CommandGroup(no_args_is_help=True)
 @app.command("export")
 def export_slos(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Datastreams (default: all).", autocompletion=complete_name),
+        list[str] | None, typer.Argument(help="Datastreams (default: all).", autocompletion=complete_name)
     ] = None,
     call: CallOptions = CallOptions(),
 ) -> None:
@@ -47,8 +46,7 @@ def export_slos(
 @app.command("import")
 def import_slos(
     files: Annotated[
-        list[str],
-        typer.Argument(help="OpenSLO files (YAML or JSON), folders of such files, or - for stdin."),
+        list[str], typer.Argument(help="OpenSLO files (YAML or JSON), folders of such files, or - for stdin.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show changes without applying them.")] = False,
     cause: CauseOptions = CauseOptions(),

@@ -45,17 +45,12 @@ def apply(
         bool, typer.Option("--check", help="Show changes without applying them; exit 3 on any difference.")
     ] = False,
     prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Delete datastreams not in any file; requires --owner or --label."),
+        bool, typer.Option("--prune", help="Delete datastreams not in any file; requires --owner or --label.")
     ] = False,
-    owner: Annotated[
-        str, typer.Option(help="Owner whose datastreams --prune may delete.", show_default=False)
-    ] = "",
+    owner: Annotated[str, typer.Option(help="Owner whose datastreams --prune may delete.")] = "",
     label: Annotated[
         list[str] | None,
-        typer.Option(
-            help="KEY=VALUE metadata of datastreams that --prune may delete; repeatable.", show_default=False
-        ),
+        typer.Option(help="KEY=VALUE metadata of datastreams that --prune may delete; repeatable."),
     ] = None,
     cause: CauseOptions = CauseOptions(),
     waiting: _DeletionWait = _DeletionWait(),

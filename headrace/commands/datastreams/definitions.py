@@ -16,9 +16,7 @@ from headrace.console.resources import DATASTREAMS, path_of
 from headrace.console.terminal import complain, print_json, print_table, print_yaml
 from headrace.errors import EXIT_FAILED
 
-PairsOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Metadata, KEY=VALUE; repeatable.", show_default=False)
-]
+PairsOption = Annotated[list[str] | None, typer.Option("--set", help="Metadata, KEY=VALUE; repeatable.")]
 
 _SELECTING: Final = frozenset({"source", "destination", "metadata"})
 """Fields of a definition that determine which topics are copied."""
@@ -45,9 +43,7 @@ def update(
     pairs: PairsOption = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Field to remove: {unset_names()}, or a metadata key; repeatable.", show_default=False
-        ),
+        typer.Option(help=f"Field to remove: {unset_names()}, or a metadata key; repeatable."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop partitions without confirmation.")] = False,
     dry_run: Annotated[
@@ -90,21 +86,15 @@ def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
 
 def list_all(
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
-    owner: Annotated[
-        str | None, typer.Option(help="Show only datastreams of this owner.", show_default=False)
-    ] = None,
+    owner: Annotated[str | None, typer.Option(help="Show only datastreams of this owner.")] = None,
     status: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Show only datastreams in this state, such as READY; repeatable.", show_default=False
-        ),
+        list[str] | None, typer.Option(help="Show only datastreams in this state, such as READY; repeatable.")
     ] = None,
     source: Annotated[
-        str | None,
-        typer.Option(help="Show only datastreams that copy from this cluster.", show_default=False),
+        str | None, typer.Option(help="Show only datastreams that copy from this cluster.")
     ] = None,
     destination: Annotated[
-        str | None, typer.Option(help="Show only datastreams that copy to this cluster.", show_default=False)
+        str | None, typer.Option(help="Show only datastreams that copy to this cluster.")
     ] = None,
     call: CallOptions = CallOptions(),
 ) -> None:

@@ -15,9 +15,7 @@ from headrace.console.terminal import complain, console, print_json, print_table
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
-LostNameArgument = Annotated[
-    str, typer.Argument(help="Name of the lost datastream, unless --all is given.", show_default=False)
-]
+LostNameArgument = Annotated[str, typer.Argument(help="Name of the lost datastream, unless --all is given.")]
 AllOption = Annotated[bool, typer.Option("--all", help="All lost datastreams.")]
 
 

@@ -33,10 +33,7 @@ def plan(
     _show(call.connect().post(f"{path_of(name)}/plan", body), as_json=call.as_json)
 
 
-def show_plan(
-    identity: IdArgument,
-    call: CallOptions = CallOptions(),
-) -> None:
+def show_plan(identity: IdArgument, call: CallOptions = CallOptions()) -> None:
     """Show a computed plan, and whether it is still valid."""
     _show(call.connect().get(path_of_plan(identity)), as_json=call.as_json)
 

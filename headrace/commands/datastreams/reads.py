@@ -97,9 +97,7 @@ def _gap_row(gaps: dict[str, Any]) -> dict[str, Any]:
 
 def wait(
     name: NameArgument,
-    condition: Annotated[
-        WaitCondition, typer.Option("--for", help="Condition to wait for.", show_default=False)
-    ],
+    condition: Annotated[WaitCondition, typer.Option("--for", help="Condition to wait for.")],
     timeout: Annotated[str, typer.Option(help="Time to wait, such as 90s, 10m or 1h.")] = "60s",
     most_lag: Annotated[
         int, typer.Option("--lag", min=0, help="With caught-up, maximum lag of a partition in records.")

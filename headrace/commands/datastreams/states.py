@@ -24,16 +24,10 @@ class PauseEnd(OptionGroup):
     """End of a pause."""
 
     duration: Annotated[
-        str,
-        typer.Option(
-            "--for", help="Duration, such as 90m or 6h (default: until resumed).", show_default=False
-        ),
+        str, typer.Option("--for", help="Duration, such as 90m or 6h (default: until resumed).")
     ] = ""
     until: Annotated[
-        str,
-        typer.Option(
-            help="End time, such as 2027-01-31T18:00:00Z (default: until resumed).", show_default=False
-        ),
+        str, typer.Option(help="End time, such as 2027-01-31T18:00:00Z (default: until resumed).")
     ] = ""
 
     @property

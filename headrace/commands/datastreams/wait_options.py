@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 TimeoutOption = Annotated[
-    str,
-    typer.Option(help="Time to wait with --wait, such as 90s, 10m or 1h (default 60s).", show_default=False),
+    str, typer.Option(help="Time to wait with --wait, such as 90s, 10m or 1h (default 60s).")
 ]
 _USUAL: Final = "60s"
 

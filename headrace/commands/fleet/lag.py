@@ -21,7 +21,6 @@ def lag(
         str,
         typer.Argument(
             help="Datastream whose partitions are listed (default: a summary of all).",
-            show_default=False,
             autocompletion=complete_name,
         ),
     ] = "",

@@ -20,13 +20,9 @@ _FINE: Final = "OK"
 def lanes(
     datastream: Annotated[
         str,
-        typer.Option(
-            help="Show only lanes of this datastream or its group.",
-            show_default=False,
-            autocompletion=complete_name,
-        ),
+        typer.Option(help="Show only lanes of this datastream or its group.", autocompletion=complete_name),
     ] = "",
-    instance: Annotated[str, typer.Option(help="Show only lanes of this instance.", show_default=False)] = "",
+    instance: Annotated[str, typer.Option(help="Show only lanes of this instance.")] = "",
     movement: Annotated[
         list[str] | None,
         typer.Option(help="Show only lanes in this movement state, such as STALL; repeatable."),

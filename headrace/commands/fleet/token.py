@@ -13,8 +13,7 @@ from headrace.console.terminal import console, error_console, print_json, print_
 
 app = CommandGroup(no_args_is_help=True)
 FileOption = Annotated[
-    Path | None,
-    typer.Option("--file", help="Token file (default: api.access.token_file).", show_default=False),
+    Path | None, typer.Option("--file", help="Token file (default: api.access.token_file).")
 ]
 
 
@@ -25,9 +24,7 @@ def add(
     owner: Annotated[
         list[str] | None, typer.Option(help="With role owner, an owner of datastreams; repeatable.")
     ] = None,
-    expires_in: Annotated[
-        str, typer.Option(help="Validity, such as 12h or 90d (default: no expiry).", show_default=False)
-    ] = "",
+    expires_in: Annotated[str, typer.Option(help="Validity, such as 12h or 90d (default: no expiry).")] = "",
     file: FileOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,

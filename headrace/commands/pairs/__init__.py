@@ -1,2 +1,3 @@
-"""Subcommands of `headrace dr` for pairs of clusters. `session.py` contains the functions that the commands
-share."""
+"""Subcommands of `headrace dr` for pairs of clusters. `pair_console.py` contains the functions that the
+commands share.
+"""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.commands.calls import CallOptions
-from headrace.commands.pairs.session import DryRunOption, PairArgument
+from headrace.commands.pairs.pair_console import DryRunOption, PairArgument
 from headrace.console.terminal import complain, console, note, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
@@ -29,7 +29,7 @@ def drill(
     from headrace.console.durations import duration_seconds
     from headrace.dr.acts import plan_of
     from headrace.dr.drill import Drill
-    from headrace.dr.session import pair_session
+    from headrace.dr.pair_session import pair_session
     from headrace.settings import load_settings
     from mirror.jobs.dr.operation import begin, operation_of
 

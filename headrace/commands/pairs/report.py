@@ -12,7 +12,7 @@ import typer
 from headrace.commands.audit import DefaultCommandGroup, KeyOption, content_of, key_of
 from headrace.commands.calls import ServiceOptions
 from headrace.commands.options import ConfigOption, JsonOption
-from headrace.commands.pairs.session import PairArgument
+from headrace.commands.pairs.pair_console import PairArgument
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, note, print_json, print_text
 
@@ -31,18 +31,12 @@ app = CommandGroup(cls=_ReportGroup, no_args_is_help=True)
 def create(
     pair: PairArgument,
     operation: Annotated[
-        str,
-        typer.Option(
-            help="Id of the switch-over in the history of dr status (default: last).", show_default=False
-        ),
+        str, typer.Option(help="Id of the switch-over in the history of dr status (default: last).")
     ] = "",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
+        Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="File for the report in HTML.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="File for the report in HTML.")] = None,
     drill: Annotated[bool, typer.Option("--drill", help="Report on a drill of the pair.")] = False,
     key: KeyOption = None,
     service: ServiceOptions = ServiceOptions(),
@@ -53,8 +47,8 @@ def create(
     gaps. If a switch-over is in progress, the report covers that switch-over.
     """
     from headrace.dr.drill import drill_book
+    from headrace.dr.pair_session import pair_session
     from headrace.dr.report_page import page_of
-    from headrace.dr.session import pair_session
     from headrace.settings import load_settings
     from mirror.audit.certificate import sign, sign_page, signing_key
     from mirror.files import replace_file

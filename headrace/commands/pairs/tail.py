@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.commands.calls import CallOptions
-from headrace.commands.pairs.session import (
+from headrace.commands.pairs.pair_console import (
     DeadlineOption,
     DryRunOption,
     PairArgument,
@@ -23,7 +23,7 @@ from headrace.console.terminal import console, print_json, print_table, time_tex
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from headrace.dr.session import PairSession
+    from headrace.dr.pair_session import PairSession
     from headrace.dr.tail import PartitionTail
 
 app = CommandGroup(no_args_is_help=True)
@@ -32,11 +32,7 @@ _COLUMNS: Final = ("partition", "offsets", "records", "bytes", "from", "to", "ex
 
 
 @app.command("list")
-def list_tail(
-    pair: PairArgument,
-    topics: TopicsOption = ".*",
-    call: CallOptions = CallOptions(),
-) -> None:
+def list_tail(pair: PairArgument, topics: TopicsOption = ".*", call: CallOptions = CallOptions()) -> None:
     """Show the undecided records, by partition, and earlier decisions."""
     with open_session(pair, call, reads_only=True) as session:
         found = _tail_of(session, topics)

@@ -38,10 +38,7 @@ def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
 
 
 def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
-    """Print the changes and effects of a dry run.
-
-    `would`: verb for the title, such as "would change".
-    """
+    """Print the changes and effects of a dry run. `would`: verb for the title, such as "would change"."""
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return

@@ -96,35 +96,15 @@ def _number(option: DatastreamOption, text: str) -> int | str:
 
 FIELDS: Final = (
     FieldOption(
-        "topics",
-        ("source", "topics"),
-        str,
-        "Regular expression of whole topic names.",
-        required=True,
+        "topics", ("source", "topics"), str, "Regular expression of whole topic names.", required=True
     ),
     FieldOption("owner", ("owner",), str, "Responsible team or person.", required=True),
     FieldOption("source", ("source", "cluster"), str, "Cluster alias or host:port.", "source"),
     FieldOption("exclude", ("source", "exclude"), str, "Regular expression of topics to exclude."),
     FieldOption("internal", ("source", "internal"), bool, "Also match names that start with __."),
-    FieldOption(
-        "match_all",
-        ("source", "match_all"),
-        bool,
-        "Confirm selecting all topics, as with .*.",
-    ),
-    FieldOption(
-        "destination",
-        ("destination", "cluster"),
-        str,
-        "Cluster alias or host:port.",
-        "destination",
-    ),
-    FieldOption(
-        "rename",
-        ("destination", "name"),
-        str,
-        "Destination topic; * is the source name.",
-    ),
+    FieldOption("match_all", ("source", "match_all"), bool, "Confirm selecting all topics, as with .*."),
+    FieldOption("destination", ("destination", "cluster"), str, "Cluster alias or host:port.", "destination"),
+    FieldOption("rename", ("destination", "name"), str, "Destination topic; * is the source name."),
     *_of("destination"),
     FieldOption(
         "start",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import structlog
 
@@ -15,10 +17,12 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange
+from mirror.client.log_writer import sized_batches, write_patiently
 from mirror.errors import CorruptData, TopicMissing, Unreachable
 from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.legacy import read_message
-from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import LATEST
 
@@ -82,6 +86,25 @@ class TopicClient:
         ends = await partition_offsets(cluster, await self.partitions(cluster), LATEST)
         return {place.partition: end for place, end in ends.items()}
 
+    def append(self, records: Sequence[Record], codec: Codec = Codec.LZ4) -> None:
+        """Write records, and wait until all replicas have them.
+
+        The CRC-32 of the key determines the partition of a record, as in librdkafka. Records without a key
+        are distributed evenly. After an error, a part of the records may have been written. Raises
+        TopicMissing, Unreachable, TimedOut, NotAuthorized, Refused.
+        """
+        waiting: list[tuple[TopicPartition, bytearray]] = []
+
+        async def write(cluster: Cluster) -> None:
+            if not waiting:
+                waiting.extend(_batches(records, await self.partitions(cluster), codec))
+            while waiting:  # written batches are not written again after a transient error
+                await write_patiently(cluster, *waiting[-1])
+                waiting.pop()
+
+        if records:
+            self.ask("writing to", write)
+
     async def partitions(self, cluster: Cluster) -> list[TopicPartition]:
         """Return the partitions of the topic. Raises TopicMissing, Unreachable, NotAuthorized."""
         await cluster.refresh([self.topic])
@@ -126,6 +149,19 @@ class TopicClient:
                 offset=offset,
                 reason=str(error) or type(error).__name__,
             )
+
+
+def _batches(
+    records: Sequence[Record], places: Sequence[TopicPartition], codec: Codec
+) -> Iterator[tuple[TopicPartition, bytearray]]:
+    """Yield the batches to write to each partition."""
+    by_place: defaultdict[TopicPartition, list[Record]] = defaultdict(list)
+    for number, record in enumerate(records):
+        place = number * len(places) // len(records)
+        by_place[places[place if record.key is None else crc32(record.key) % len(places)]].append(record)
+    for each, part in by_place.items():
+        for batch in sized_batches(part):
+            yield each, write_batch(batch, codec)
 
 
 async def partition_offsets(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka.protocol.admin import (
     DescribeClientQuotasRequest,
@@ -17,9 +17,11 @@ from kafka.protocol.admin import (
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import metadata_bytes
 
+_T = TypeVar("_T")
 _SIZE_NOT_SAID: Final = -1
 _EXACTLY: Final = 0
 _MANY_BYTES: Final = 32 * 1024 * 1024
@@ -138,12 +140,35 @@ def topic_bytes() -> Call[Mapping[str, int]]:
 
     def read(response: Any) -> Mapping[str, int]:
         sums: dict[str, int] = {}
-        for result in response.results:
-            for topic in result.topics:
-                size = sum(partition.partition_size for partition in topic.partitions)
-                sums[topic.name] = sums.get(topic.name, 0) + size
+        for topic, partition in _replicas(response):
+            sums[topic] = sums.get(topic, 0) + partition.partition_size
         return sums
 
+    return _log_sizes(read)
+
+
+class LogSizes(NamedTuple):
+    """Sizes of a broker's replicas in bytes. Empty with the error code of a request that was rejected."""
+
+    error: int
+    sizes: Mapping[TopicPartition, int]
+
+
+def partition_bytes() -> Call[LogSizes]:
+    """Request the size of each replica of a broker. Requires Describe on the cluster."""
+
+    def read(response: Any) -> LogSizes:
+        sizes = {
+            TopicPartition(topic, partition.partition_index): partition.partition_size
+            for topic, partition in _replicas(response)
+            if not partition.is_future_key  # a copy that will replace the replica
+        }
+        return LogSizes(getattr(response, "error_code", None) or 0, sizes)
+
+    return _log_sizes(read)
+
+
+def _log_sizes(read: Callable[[Any], _T]) -> Call[_T]:
     return Call(
         DescribeLogDirsRequest,
         DescribeLogDirsResponse,
@@ -152,6 +177,14 @@ def topic_bytes() -> Call[Mapping[str, int]]:
         read,
         _MANY_BYTES,
     )
+
+
+def _replicas(response: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the topic and the description of each replica."""
+    for result in response.results:
+        for topic in result.topics:
+            for partition in topic.partitions:
+                yield topic.name, partition
 
 
 def release(versions: Mapping[int, tuple[int, int]]) -> str:

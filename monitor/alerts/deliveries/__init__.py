@@ -1,5 +1,5 @@
 """Delivery of alerts to one receiver: queue, message format and thread.
 
-Imports `monitor/alerts/alert.py` and `monitor/alerts/metrics.py`. Start with `outbox.py`, which decides when
-to send.
+Imports `monitor/alerts/alert.py` and `monitor/alerts/alert_metrics.py`. Start with `outbox.py`, which decides
+when to send.
 """

@@ -19,9 +19,9 @@ from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.deliveries.outbox import NEVER, Outbox
 from monitor.alerts.deliveries.ports import Receiver, RetryLater
-from monitor.alerts.metrics import AlertMetrics
 
 _log = structlog.get_logger(__name__)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process.compilation.builds import DONE, NO_COMPILER, build
 from headrace.process.machine_code import worker_command
+from headrace_dev.compilation.builds import DONE, NO_COMPILER, build
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]

@@ -8,10 +8,10 @@ import pytest
 
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
+from pinot.history.hourly_loads import partition_hours, topics_hours
 from pinot.history.latency import latency_steps
-from pinot.history.loads import partition_hours, topics_hours
 from pinot.history.points import HOUR_MS, HighLoad, LoadHour, UsageSum, high_since
-from pinot.history.usage import usage_sums
+from pinot.history.usage_sums import usage_sums
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name

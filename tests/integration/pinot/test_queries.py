@@ -11,7 +11,13 @@ from mirror.model.metrics import ChangeKind, PlacementEvent, latency_bucket
 from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase
-from pinot.partitions.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
+from pinot.partitions.load_queries import (
+    freshness,
+    partition_rates,
+    partition_rates_pages,
+    top_movers,
+    topic_rates,
+)
 from pinot.partitions.offending_partitions import Remedy, offending_partitions
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages, rolled_up_hours, sampled_hours

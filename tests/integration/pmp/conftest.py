@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pinot.client import PinotClient
-from pmp.job.session import open_session
+from pmp.job.spark_session import open_session
 from pmp.settings import JobSettings
 from stack.pinot import PinotServer
 from tests.metrics_data import apply_tables, pinot_settings

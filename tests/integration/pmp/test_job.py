@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mirror.adapters.system_clock import SystemClock
 from mirror.settings import KafkaCluster
 from pinot.tables import PARTITION_METRICS, UNKNOWN
-from pmp.job.metrics import OBSERVATION
+from pmp.job.job_metrics import OBSERVATION
 from pmp.job.streams import Configuration, start_stream, streams
 from pmp.samples.sample import MOST_BYTES, Sample, encode
 from pmp.settings import JobSettings, PmpSettings, SampledCluster

@@ -20,7 +20,7 @@ from mirror.model.load import LoadLevel, LoadReport, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
-from pinot.partitions.loads import partition_rates
+from pinot.partitions.load_queries import partition_rates
 from pinot.partitions.offending_partitions import offending_partitions
 from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages
 from pinot.settings import PinotSettings

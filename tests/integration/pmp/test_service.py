@@ -15,7 +15,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
 from mirror.settings import KafkaCluster
 from pinot.tables import PARTITION_METRICS
-from pmp.job.metrics import JobMetrics
+from pmp.job.job_metrics import JobMetrics
 from pmp.job.service import PmpService
 from pmp.job.streams import Configuration
 from pmp.settings import JobSettings, PmpSettings, SampledCluster

@@ -16,7 +16,7 @@ from mirror.errors import HeadraceError
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.sizing.freeze import read_freeze
-from monitor.actions.policy import DAY_MS, ActingPolicy
+from monitor.actions import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of
 from monitor.causes.evidence import Evidence
 from monitor.latency import ObjectiveSubject

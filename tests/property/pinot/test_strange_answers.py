@@ -24,9 +24,9 @@ from monitor.objectives.late_times import lateness_of
 from monitor.objectives.verdicts import judge_all
 from pinot import queries
 from pinot.client import PinotClient
+from pinot.history.hourly_loads import partition_hours, topics_hours
 from pinot.history.latency import latency_steps
-from pinot.history.loads import partition_hours, topics_hours
-from pinot.partitions import loads, offending_partitions, rollups
+from pinot.partitions import load_queries, offending_partitions, rollups
 from pinot.partitions.pages import Grain
 from pinot.time_range import TimeRange
 from tests.fakes.clock import ManualClock
@@ -63,12 +63,12 @@ QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     lambda client: queries.placement_events(client, WHEN),
     lambda client: queries.incidents(client, WHEN),
     lambda client: queries.mirror_rates(client, "c", WHEN, ["t"], 1_000.0),
-    lambda client: loads.partition_rates(client, "c", WHEN),
-    lambda client: loads.partition_rates(client, "c", WHEN, grain=Grain.HOURS),
-    lambda client: loads.topic_rates(client, "c", WHEN),
-    lambda client: loads.top_movers(client, "c", WHEN),
-    lambda client: loads.freshness(client, WHEN),
-    lambda client: loads.newest_sample(client, "c", WHEN),
+    lambda client: load_queries.partition_rates(client, "c", WHEN),
+    lambda client: load_queries.partition_rates(client, "c", WHEN, grain=Grain.HOURS),
+    lambda client: load_queries.topic_rates(client, "c", WHEN),
+    lambda client: load_queries.top_movers(client, "c", WHEN),
+    lambda client: load_queries.freshness(client, WHEN),
+    lambda client: load_queries.newest_sample(client, "c", WHEN),
     lambda client: offending_partitions.offending_partitions(client, "c", WHEN, 10.0),
     lambda client: rollups.sampled_hours(client, WHEN),
     lambda client: rollups.rolled_up_hours(client, WHEN),

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from httpx import Client
 
+from api.resources.partitions.current_loads import cluster_loads_read, loads_read
 from api.resources.partitions.load_answers import ClusterLoadsAnswer, LeadersLoads, PartitionLoadAnswer
-from api.resources.partitions.loads import cluster_loads_read, loads_read
 from assigner.planner import LoadPlanner
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest

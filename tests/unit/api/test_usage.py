@@ -8,7 +8,7 @@ from httpx import Client
 
 from api.services import UsageReport
 from mirror.errors import Unreachable
-from monitor.usage.bill import DAY_MS, UsageLine
+from monitor.usage_bill import DAY_MS, UsageLine
 from pinot.time_range import TimeRange
 from tests.fakes.site import Site
 

@@ -12,9 +12,17 @@ from pathlib import Path
 import pytest
 
 from headrace.process import machine_code
-from headrace.process.compilation import __main__ as compilation_commands
-from headrace.process.compilation.builds import DONE, FAILED, NO_COMPILER, build, check
-from headrace.process.machine_code import SWITCH, build_folder, data_plane, is_built, take, worker_command
+from headrace.process.machine_code import (
+    SWITCH,
+    build_folder,
+    data_plane,
+    installed_name,
+    is_built,
+    take,
+    worker_command,
+)
+from headrace_dev.compilation import __main__ as compilation_commands
+from headrace_dev.compilation.builds import DONE, FAILED, NO_COMPILER, build, check
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 _PROGRAM = """
@@ -45,6 +53,16 @@ def test_any_change_of_a_source_makes_it_another_build(home: Path) -> None:
     changed = build_folder(home)
     file.rename(file.with_name("renamed.py"))
     assert len({before, changed, build_folder(home)}) == 3
+
+
+def test_a_change_of_the_compiling_code_makes_another_build_but_no_other_name_in_a_wheel(home: Path) -> None:
+    before, name = build_folder(home), installed_name(home)
+    assert before.name == name
+    maker = home / "headrace_dev" / "compilation" / "builds.py"
+    maker.parent.mkdir(parents=True)
+    maker.write_text("FLAGS = ()\n")
+    assert build_folder(home) != before
+    assert installed_name(home) == name
 
 
 def test_what_was_compiled_of_older_sources_is_not_taken(home: Path) -> None:
@@ -137,7 +155,7 @@ def test_a_worker_process_runs_its_module_with_its_arguments() -> None:
 
 def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert compilation_commands.main(["walk"]) == 2
-    assert "python -m headrace.process.compilation build" in capsys.readouterr().err
+    assert "python -m headrace_dev.compilation build" in capsys.readouterr().err
     assert machine_code.main([]) == 2
     assert "python -m headrace.process.machine_code MODULE" in capsys.readouterr().err
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from api.services import ProcessUsage
-from headrace.process.usage import UsageMeter
+from headrace.process.process_usage import UsageMeter
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 

@@ -10,7 +10,7 @@ import pytest
 
 from api.services import UsageReport
 from headrace.errors import EXIT_USAGE
-from monitor.usage.bill import DAY_MS, UsageLine
+from monitor.usage_bill import DAY_MS, UsageLine
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,11 +14,11 @@ from typer.testing import CliRunner
 
 from api.app import described_app
 from api.pages.routes import FOLDER
-from headrace.process.compilation import builds
-from headrace.process.compilation.builds import DONE
 from headrace.process.machine_code import build_folder
 from headrace_dev.__main__ import app
 from headrace_dev.commands.demo import play
+from headrace_dev.compilation import builds
+from headrace_dev.compilation.builds import DONE
 from headrace_dev.demo.kept import end_released, status_of
 from headrace_dev.demo.preparation import DemoPreparation
 from headrace_dev.demo.processes import DemoProcesses
@@ -128,19 +127,21 @@ def test_the_pages_that_are_worth_opening_exist() -> None:
 
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("print('made')", "is compiled"), ("raise SystemExit(1)", "interpreted")],
+    [
+        ("import sys; sys.exit(sys.argv[1] == 'check')", "is compiled"),
+        ("raise SystemExit(1)", "interpreted"),
+    ],
 )
 def test_workers_wait_for_machine_code_that_is_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
 ) -> None:
     checkout = tmp_path / "checkout"
-    module = checkout / "headrace" / "process" / "compilation.py"
+    module = checkout / "headrace_dev" / "compilation" / "__main__.py"
     module.parent.mkdir(parents=True)
     module.write_text(program)
     for package in module.parents[:2]:
         (package / "__init__.py").touch()
     (checkout / "pyproject.toml").write_text("")
-    monkeypatch.setenv("CC", sys.executable)
     told: list[str] = []
     preparation = DemoPreparation(tmp_path, told.append, checkout)
     preparation.begin()

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from monitor.actions.worth import PastBreach
+from monitor.actions import PastBreach
 from monitor.adapters.breaches import MOST, from_answers, from_records
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 

@@ -18,7 +18,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import ActingPolicy, ActionRecord
+from monitor.actions import ActingPolicy, ActionRecord
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause

@@ -8,7 +8,7 @@ import pytest
 
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import TopicRates
+from pinot.partitions.load_queries import TopicRates
 from pmp.loads.completion import completed, coverage_notes, mark_notes, mismatch_notes
 
 KNOWN = {

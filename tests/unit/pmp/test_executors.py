@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from mirror.errors import AnalyticsError
 from pmp.job.executors import Executor, ExecutorWatch
-from pmp.job.metrics import JobMetrics
+from pmp.job.job_metrics import JobMetrics
 
 FIRST, SECOND = Executor("0", "10.0.0.21:1"), Executor("1", "10.0.0.22:1")
 

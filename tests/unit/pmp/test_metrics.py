@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from pmp.job.metrics import OBSERVATION, JobMetrics, expired
+from pmp.job.job_metrics import OBSERVATION, JobMetrics, expired
 
 PROGRESS: dict[str, Any] = {
     "numInputRows": 12,

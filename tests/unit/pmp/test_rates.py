@@ -6,7 +6,7 @@ import pytest
 
 from mirror.model.load import LoadLevel, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.tables import Statistic
 from pmp.loads.rates import RateOptions, partition_loads, unit_problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.model.load import PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.partitions.loads import PartitionRates
+from pinot.partitions.load_queries import PartitionRates
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS
 from pinot.tables import Statistic

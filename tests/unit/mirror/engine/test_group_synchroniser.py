@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from api.metrics.movement import GroupCollector
+from api.metrics.collector import GroupCollector
 from headrace.threads.group_synchroniser import PART, GroupSynchroniser
 from mirror.instance.health import Health
 from mirror.jobs.groups.decision import FollowReason

@@ -18,6 +18,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice, Style
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
@@ -25,7 +26,6 @@ from monitor.alerts.deliveries.messages import grouped_by
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.deliveries.standstill import LONGEST_SECONDS, PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.incidents import Incident

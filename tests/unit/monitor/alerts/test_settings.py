@@ -10,7 +10,7 @@ from pydantic import SecretStr, ValidationError
 
 from headrace.oncall.alerts import build_alerts, watched_silences
 from headrace.settings import load_settings
-from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.settings import AlertmanagerSettings, AlertSettings, without_secrets
 from monitor.alerts.silence import Silence
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirror.model.identifiers import DatastreamName
+from monitor.canary.canary_metrics import CanaryMetrics
 from monitor.canary.gate import GateLimits, judge_gate
 from monitor.canary.ledger import DUE_SECONDS, OVERTAKEN_SECONDS, CanaryFigures, CanaryLedger
-from monitor.canary.metrics import CanaryMetrics
 
 STRICT = GateLimits(2_000, 0, 0.99)
 

@@ -12,8 +12,8 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection, canary_topic, is_legal_topic
 from monitor.alerts.canaries import LOST_SECONDS, canary_alerts
 from monitor.alerts.catalogue import CANARY_LOST, CANARY_UNAVAILABLE
+from monitor.canary.canary_watch import CanaryPath, CanaryState, CanaryWatch
 from monitor.canary.ledger import CanaryFigures
-from monitor.canary.watch import CanaryPath, CanaryState, CanaryWatch
 
 A, B = DatastreamName("a"), DatastreamName("b")
 

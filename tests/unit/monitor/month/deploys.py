@@ -15,7 +15,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import ActionRecord
+from monitor.actions import ActionRecord
 from monitor.alerts.catalogue import ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.causes.evidence import Evidence, LaneEvidence

@@ -14,7 +14,7 @@ from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import ActionRecord, RebalanceAction
+from monitor.actions import ActionRecord, RebalanceAction
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause

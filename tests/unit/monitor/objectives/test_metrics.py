@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.worth import PredictedSaving
+from monitor.actions import PredictedSaving
 from monitor.alerts.catalogue import CATALOGUE
 from monitor.burn.rates import Budget
 from monitor.causes.diagnosis import Cause, Diagnosis

@@ -15,14 +15,14 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import ActionRecord
+from monitor.actions import ActionRecord
 from monitor.alerts.alert import AlertNotice, Style
+from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
 from monitor.burn.pieces import TimeRangePiece
 from monitor.causes.evidence import Evidence, LaneEvidence

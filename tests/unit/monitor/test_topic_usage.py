@@ -15,7 +15,7 @@ from mirror.errors import AnswerTooLarge, TopicMissing
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.model.rows import avro_schema, row_of
 from monitor.adapters.topic_usage import TopicUsage
-from monitor.usage.bill import DAY_MS
+from monitor.usage_bill import DAY_MS
 from pinot.time_range import TimeRange
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster, running

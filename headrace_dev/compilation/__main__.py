@@ -1,7 +1,7 @@
 """Compile the data plane.
 
-python -m headrace.process.compilation check    exit with 0 if the build exists
-python -m headrace.process.compilation build    compile the data plane into .cache/compiled
+python -m headrace_dev.compilation check    exit with 0 if the build exists
+python -m headrace_dev.compilation build    compile the data plane into .cache/compiled
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from headrace.process.compilation.builds import build, check
+from headrace_dev.compilation.builds import build, check
 
 
 def main(arguments: Sequence[str]) -> int:

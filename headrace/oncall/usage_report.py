@@ -13,7 +13,7 @@ from mirror.control.owner_quotas import quota_of
 from mirror.errors import HistoryUnavailable, NotFound
 from monitor.adapters.topic_usage import TopicUsage
 from monitor.settings import MeasurementPlace
-from monitor.usage.bill import bill
+from monitor.usage_bill import bill
 from pinot.history.points import UsageSum
 from pinot.time_range import TimeRange
 
@@ -49,7 +49,7 @@ def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRang
 def _of_pinot(settings: HeadraceSettings, when: TimeRange) -> Sequence[UsageSum]:
     try:
         from pinot.client import PinotClient
-        from pinot.history.usage import usage_sums
+        from pinot.history.usage_sums import usage_sums
     except ModuleNotFoundError as error:
         raise HistoryUnavailable(
             f"cannot read the usage: {error.name} is not installed",

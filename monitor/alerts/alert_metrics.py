@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import CATALOGUE
-from monitor.canary.metrics import CanaryMetrics
-from monitor.objectives.metrics import ObjectiveMetrics
+from monitor.canary.canary_metrics import CanaryMetrics
+from monitor.objectives.objective_metrics import ObjectiveMetrics
 
 _BY_RECEIVER: Final = ("receiver",)
 
@@ -42,10 +42,7 @@ class AlertMetrics:
         return Counter(f"headrace_alerts_{name}", text, labels, registry=self.registry)
 
     def watch(self, receiver: str, waiting: Callable[[], int]) -> None:
-        """Export the metrics of a receiver.
-
-        `waiting`: called at each scrape.
-        """
+        """Export the metrics of a receiver. `waiting`: called at each scrape."""
         self._waiting.labels(receiver).set_function(lambda: float(waiting()))
         for counter in (self._failed, self._dropped):
             counter.labels(receiver)

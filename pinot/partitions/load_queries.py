@@ -252,10 +252,7 @@ class MoverRow:
 
 
 def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
-    """Return the largest changes of load from one day to the next.
-
-    The second day ends with the range.
-    """
+    """Return the largest changes of load from one day to the next. The second day ends with the range."""
     until = when.until_ms
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}

@@ -36,15 +36,7 @@ from mirror.jobs.dr.fork import (
     document_of,
     record_limit,
 )
-from mirror.jobs.dr.operation import (
-    Kind,
-    PairState,
-    Step,
-    begin,
-    fork_of_pair,
-    is_returning,
-    operation_of,
-)
+from mirror.jobs.dr.operation import Kind, PairState, Step, begin, fork_of_pair, is_returning, operation_of
 from mirror.jobs.dr.settings import PairSettings
 from mirror.lane.rules import RoutingRules
 from mirror.model.expressions import expression_of
@@ -61,10 +53,7 @@ _UNDO_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class PairSession:
-    """A pair with its connections.
-
-    `note`: callback for messages about the progress.
-    """
+    """A pair with its connections. `note`: callback for messages about the progress."""
 
     name: str
     settings: PairSettings

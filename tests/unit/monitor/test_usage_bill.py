@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mirror.model.datastreams.datastream import Datastream
-from monitor.usage.bill import DAY_MS, GB, PriceTable, bill, by_owner
-from monitor.usage.settings import UsageSettings
+from monitor.settings import UsageSettings
+from monitor.usage_bill import DAY_MS, GB, PriceTable, bill, by_owner
 from pinot.history.points import UsageSum
 from tests.builders import a_datastream
 from tests.examples import examples

@@ -122,10 +122,7 @@ def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, s
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Return whether Spark responds and is not stopping.
-
-    A signal may have stopped its process.
-    """
+    """Return whether Spark responds and is not stopping. A signal may have stopped its process."""
     context: Any = session.sparkContext
     try:
         return not context._jsc.sc().isStopped()  # noqa: SLF001 no other way

@@ -77,7 +77,7 @@ def _environment() -> dict[str, str]:
 
     The variable PYTHONPATH lets Python find this package before it is installed.
     """
-    path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 

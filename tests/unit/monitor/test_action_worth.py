@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mirror.coordination.monitors.effect import PlacementEffect
-from monitor.actions.worth import PastBreach, worth_of
+from monitor.actions import PastBreach, worth_of
 
 ALONE = [PastBreach(seconds, was_helped=False) for seconds in (100.0, 400.0, 700.0)]
 HELPED = [PastBreach(5.0, was_helped=True)] * 9

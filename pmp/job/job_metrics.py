@@ -21,10 +21,7 @@ _BY_CLUSTER: Final = ("cluster",)
 
 
 class JobMetrics:
-    """Prometheus metrics of the job.
-
-    `record` takes each progress report of a cluster's query once.
-    """
+    """Prometheus metrics of the job. `record` takes each progress report of a cluster's query once."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -58,10 +55,7 @@ class JobMetrics:
         return Counter(f"headrace_pmp_{name}", text, _BY_CLUSTER, registry=self.registry)
 
     def watch_rollup(self, healthy: Callable[[], bool], rows: Callable[[], int]) -> None:
-        """Add the rollup's metrics.
-
-        Both functions are called at each scrape.
-        """
+        """Add the rollup's metrics. Both functions are called at each scrape."""
         up = Gauge("headrace_pmp_rollup_up", "1 while hourly rollups succeed", registry=self.registry)
         up.set_function(lambda: float(healthy()))
         self.registry.register(_RollupRows(rows))

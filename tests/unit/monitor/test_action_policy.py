@@ -9,16 +9,16 @@ import pytest
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.model.sizing.freeze import read_freeze
-from monitor.actions.policy import (
+from monitor.actions import (
     DAY_MS,
     ActingPolicy,
     ActionOutcome,
     ActionRecord,
+    PredictedSaving,
     RebalanceAction,
     decide,
     reason_against,
 )
-from monitor.actions.worth import PredictedSaving
 
 ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 NOW = 1_763_942_400_000  # 2025-11-24 00:00 UTC

@@ -14,7 +14,7 @@ from headrace.console.terminal import complain, console, note, print_json, print
 from headrace.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from headrace.dr.session import PairSession
+    from headrace.dr.pair_session import PairSession
     from mirror.jobs.dr.operation import PairState
 
 PairArgument = Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")]
@@ -26,7 +26,7 @@ def open_session(
     pair: str, service: ServiceOptions, *, reads_only: bool, request_seconds: float = math.inf
 ) -> AbstractContextManager[PairSession]:
     """Open the connections that a command needs. Raises the errors of `pair_session`."""
-    from headrace.dr.session import pair_session
+    from headrace.dr.pair_session import pair_session
     from headrace.settings import load_settings
 
     settings, client = load_settings(service.config), service.connect()
