@@ -104,6 +104,7 @@ def _lines(row: Row) -> list[str]:
     hidden = len(row.reasons) - len(shown)
     return [
         f"  {row.kind:18}{row.side:13}{row.seconds:8.1f}" + "".join(cells),
+        *([f"      the schedule halted the mirror for {row.halted:.1f} s"] if row.halted else []),
         *(f"      {one}" for one in shown),
         *([f"      and {hidden} other reasons"] if hidden else []),
         *(f"      recorded: {gap}" for gap in row.gaps),

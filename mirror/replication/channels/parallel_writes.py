@@ -31,7 +31,7 @@ from mirror.protocol import produce
 from mirror.replication.channels.produce_rules import ProduceListener
 from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
 from mirror.replication.channels.window_reports import WindowReports
-from mirror.replication.channels.write_connections import Write, WriteConnection
+from mirror.replication.channels.write_connections import Write, WriteConnection, free_connection
 from mirror.replication.channels.write_order import (
     MOST_CONNECTIONS,
     WriteOrder,
@@ -74,7 +74,7 @@ class ParallelWrites:
         siblings: Mapping[int, ParallelWrites],
     ) -> None:
         self._cluster = cluster
-        self._broker = broker
+        self.broker = broker
         self._most = most
         self._budget = budget
         self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
@@ -103,7 +103,7 @@ class ParallelWrites:
                 "%s: broker %d takes at most %d bytes per round trip (%.0f ms) from a connection:"
                 " writing with up to %d more",
                 self._cluster.name,
-                self._broker,
+                self.broker,
                 self._window_bytes,
                 connection.round_trip() * 1000,
                 self._most,
@@ -122,7 +122,7 @@ class ParallelWrites:
             return None
         trip_ms = round(first.round_trip() * 1000, 1)
         count = sum(bool(via.writes) for via in self._open.values())
-        return WindowLimit(self._broker, self._window_bytes, trip_ms, count, self._most)
+        return WindowLimit(self.broker, self._window_bytes, trip_ms, count, self._most)
 
     def take(self, lane: Lane) -> bool:
         """Send the lane's next batches in parallel if the first connection would delay them.
@@ -171,6 +171,13 @@ class ParallelWrites:
     def unanswered_since(self) -> float:
         """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
         return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
+
+    def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
+        """Return the throttle time of the most throttled connection since the last call (seconds), and the
+        affected lanes."""
+        times = [via.connection.throttling.take(now) for via in self._open.values()]
+        seconds = max(times, default=0.0)
+        return seconds, tuple(self._orders) if seconds else ()
 
     def _is_worth_it(self, lane: Lane) -> bool:
         """Return whether enough batches wait to use one more connection. The waiting batches must exceed the
@@ -225,7 +232,8 @@ class ParallelWrites:
         if not lane.may_send(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
             return False
         used = len({id(write.via) for write in order.requests})
-        via = self._free_connection(order, is_full=used >= share)
+        now = self._cluster.loop.now()
+        via = free_connection(self._open.values(), order, now, is_full=used >= share)
         if via is None:
             if used < share:
                 self._open_more(share * len(self._orders))
@@ -236,21 +244,6 @@ class ParallelWrites:
         self._send(lane, outgoing, order, via)
         self._complete_next(order)
         return True
-
-    def _free_connection(self, order: WriteOrder[Write], *, is_full: bool) -> WriteConnection | None:
-        """Return a connection for the next batch, None if none is free. `is_full`: consider only connections
-        that the partition already uses."""
-        now, found = self._cluster.loop.now(), None
-        for via in self._open.values():
-            if not via.is_free_for(order) or not via.connection.is_open:
-                continue
-            if via.connection.throttled_until > now:
-                continue
-            if via.writes:
-                return via
-            if not is_full:
-                found = found or via
-        return found
 
     def _send(self, lane: Lane, outgoing: OutBatch, order: WriteOrder[Write], via: WriteConnection) -> None:
         transactional_id = lane.ownership.transactional_id(lane.key)
@@ -364,7 +357,7 @@ class ParallelWrites:
 
     async def _connect(self, number: int) -> None:
         try:
-            connection = await self._cluster.connection(self._broker, f"{_ROLE} {number}")
+            connection = await self._cluster.connection(self.broker, f"{_ROLE} {number}")
         except HeadraceError as error:
             _log.debug("%s: no further connection: %s", self._cluster.name, error)
             self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
@@ -413,6 +406,11 @@ class DistantBrokers:
         self._budget = budget
         self._listener = listener
         self._known: dict[int, ParallelWrites] = {}
+
+    @property
+    def known(self) -> Iterable[ParallelWrites]:
+        """Parallel writes to all distant brokers so far."""
+        return self._known.values()
 
     def writes(self, broker: int) -> ParallelWrites:
         """Return the parallel writes to a broker."""

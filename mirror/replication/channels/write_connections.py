@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from mirror.client.connection import Connection
 from mirror.client.request import Request
@@ -47,3 +48,21 @@ class Write:
         self.place = place
         self.request: Request | None = None
         self.end: list[Buffer] = []
+
+
+def free_connection(
+    connections: Iterable[WriteConnection], order: WriteOrder[Write], now: float, *, is_full: bool
+) -> WriteConnection | None:
+    """Return a connection for the next batch of a partition, None if none is free.
+
+    `is_full`: consider only connections that the partition already uses.
+    """
+    found = None
+    for via in connections:
+        if not via.is_free_for(order) or not via.connection.is_open or via.connection.throttled_until > now:
+            continue
+        if via.writes:
+            return via
+        if not is_full:
+            found = found or via
+    return found

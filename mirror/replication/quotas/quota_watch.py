@@ -8,7 +8,7 @@ records are late.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mirror.lane.flow import HeldTime, TokenBucket
@@ -16,6 +16,7 @@ from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LaneHeldBack, QuotaHold, QuotaOwner
 from mirror.replication.channels.fetcher import FetchChannel
+from mirror.replication.channels.parallel_writes import ParallelWrites
 from mirror.replication.channels.sender import ProduceChannel
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.registry import LaneRegistry
@@ -31,6 +32,10 @@ _FREE_SHARE: Final = 0.05
 _OTHER_SHARE: Final = 0.25
 """A delay is reported again if its share of the time has changed by this much."""
 _AT_BROKERS: Final = "the brokers' quota of cluster"
+
+
+Throttled = FetchChannel | ProduceChannel | ParallelWrites
+"""Connections to one broker, which may throttle them."""
 
 
 class QuotaDelay(NamedTuple):
@@ -88,11 +93,12 @@ class QuotaWatch:
         self._delayed.clear()
         self._report(found | ended)
 
-    def _channels(self) -> Iterator[tuple[QuotaOwner, str, FetchChannel | ProduceChannel]]:
+    def _channels(self) -> Iterator[tuple[QuotaOwner, str, Throttled]]:
         for name, source in self._lanes.sources.items():
             yield from ((QuotaOwner.SOURCE, f"{name} for reading", channel) for channel in source.channels)
         for name, sink in self._lanes.sinks.items():
-            yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
+            channels: Iterable[Throttled] = (*sink.channels, *sink.distant.known)
+            yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in channels)
 
     def _take_own(self, now: float) -> None:
         """Record the delays by quotas of Headrace."""

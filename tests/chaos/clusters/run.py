@@ -85,6 +85,8 @@ class Row:
     """Longest time without a record of another client, on one partition of the cluster with the fault."""
     silence: float = 0.0
     """Longest time without a copy at the destination, on one partition."""
+    halted: float = 0.0
+    """Part of `silence` for which the schedule itself halted the mirror."""
     caught_up: float = 0.0
     """From the end of the fault until every partition had a copy of a later record."""
     own_loss: int = 0
@@ -197,6 +199,7 @@ class _Trial:
         self._order, self._readers, self._addresses = order, readers, addresses
         self._mirror, self._topic = mirror, topic
         self._writers: list[Writer] = []
+        self._halted = 0.0
 
     def begin(self, on_loss: OnLoss, control: str) -> None:
         """Copy and write, until records have been copied for a while. `control`: topic of the destination
@@ -236,6 +239,7 @@ class _Trial:
         )
         row.own_silence = _silence(reader, own, began, caught_up)
         row.silence = _silence(self._readers[_DESTINATION], self._topic, began, caught_up)
+        row.halted = self._halted
 
     def compare(self, row: Row) -> None:
         """End writing, wait until every record has arrived, and compare."""
@@ -277,6 +281,7 @@ class _Trial:
         """Halt the mirror, and wait until another client has read what it has written."""
         reader = self._readers[_DESTINATION]
         with self._mirror.halted():
+            began = time.monotonic()
             self._wait(
                 lambda: all(
                     reader.newest((self._topic, number)) < time.monotonic() - _MOMENT_SECONDS
@@ -285,6 +290,7 @@ class _Trial:
                 f"no copies of {self._topic} arrive",
             )
             yield
+            self._halted += time.monotonic() - began
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition. Raises the failure of the mirror or of a reader meanwhile."""

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from mirror.lane.out_batch import OutBatch
+from mirror.model.datastreams.lanes import LaneHeldBack, QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, Gate, HandledRequest, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -320,6 +321,25 @@ def test_connections_without_use_are_closed(fakes: MirroredFakes) -> None:
     fakes.run(90.0)
     used = {one.connection for one in produced(fakes)}
     assert len([one for one in used if not cast(Peer, one).is_closed]) <= 1
+
+
+def test_a_quota_that_throttles_the_additional_connections_is_named(fakes: MirroredFakes) -> None:
+    backlog(fakes, 2)
+    fakes.start("t", 2)
+    run_until_parallel(fakes)
+    fakes.target.faults.plant(PRODUCE, Throttle(2_000), times=None)
+
+    def holds() -> dict[int, LaneHeldBack]:
+        return {one.key.partition.partition: one for one in fakes.events if isinstance(one, LaneHeldBack)}
+
+    fakes.run_until(lambda: len(holds()) == 2, "both lanes are reported")
+    for held in holds().values():
+        assert held.hold is not None
+        assert (held.hold.owner, held.hold.broker) == (QuotaOwner.DESTINATION, 1)
+        assert "for writing" in held.reason
+    fakes.target.faults.clear()
+    finish(fakes, 2)
+    fakes.run_until(lambda: not any(held.reason for held in holds().values()), "the reports end")
 
 
 def test_records_after_the_backlog_follow_in_order(fakes: MirroredFakes) -> None:
