@@ -31,9 +31,9 @@ from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
+from mirror.model.capacity.advice import Advice
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.plan import Plan
-from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity

@@ -22,11 +22,11 @@ from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.worker_health import WorkerCount
+from mirror.model.capacity.advice import Advice, PastNeed
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
-from mirror.model.sizing.advice import Advice, PastNeed
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mirror.instance.uncopied.partitions import UncopiedState
-from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.backlog.partitions import UncopiedState
+from mirror.instance.backlog.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.status import Statuses

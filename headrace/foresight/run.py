@@ -19,7 +19,7 @@ from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
-from mirror.model.sizing.advice import Advice, sentence_with_age
+from mirror.model.capacity.advice import Advice, sentence_with_age
 from mirror.ports import Clock
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
     from headrace.foresight.history import Loads
     from mirror.instance.loads.assessments import Assessment
+    from mirror.model.capacity.load_sums import LoadSums
     from mirror.model.datastreams.datastream import Datastream
     from mirror.model.identifiers import ClusterRef, GroupName
-    from mirror.model.sizing.load_sums import LoadSums
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"

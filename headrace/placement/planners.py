@@ -31,13 +31,13 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.world_view import Planning
+from mirror.model.capacity.capacity import CapacityTerms
+from mirror.model.capacity.freeze import read_freeze
+from mirror.model.capacity.knobs import joint_terms
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport, TaskCapacity
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.sizing.capacity import CapacityTerms
-from mirror.model.sizing.freeze import read_freeze
-from mirror.model.sizing.knobs import joint_terms
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Planner
 

@@ -35,12 +35,12 @@ from mirror.coordination.task_placement import (
     place_tasks,
 )
 from mirror.errors import CorruptData, InvalidRequest
+from mirror.model.capacity.capacity import CapacityInUse
+from mirror.model.capacity.knobs import joint_headroom, joint_strategy
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
-from mirror.model.sizing.capacity import CapacityInUse
-from mirror.model.sizing.knobs import joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from mirror.wording import counted

@@ -45,6 +45,9 @@ from mirror.errors import (
     SessionLost,
     Unreachable,
 )
+from mirror.instance.backlog.ages import WaitingAges
+from mirror.instance.backlog.backlog import Backlog
+from mirror.instance.backlog.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.discovery.readiness import DatastreamReadiness
 from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal
 from mirror.instance.health import Health
@@ -52,9 +55,6 @@ from mirror.instance.leader_plan import LeaderPlan
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.problem_board import ProblemBoard
-from mirror.instance.uncopied.ages import WaitingAges
-from mirror.instance.uncopied.backlog import Backlog
-from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName

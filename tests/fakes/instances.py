@@ -47,13 +47,13 @@ from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.session.lease import Lease
 from mirror.instance.session.own_membership import Identity
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
+from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import Drops, PlacementEvent, WorkerLoss
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
-from mirror.model.sizing.capacity import CapacityTerms
 from mirror.ports import Clock, LoadProvider, NodeStore, Planner
 from tests.builders import OPEN_CLUSTERS
 from tests.fakes.clock import ManualClock

@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
 from mirror.worker.protocol import LaneRates, TaskSums
 
 GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]

@@ -12,9 +12,9 @@ from mirror.coordination.stores import znodes
 from mirror.errors import CorruptData, InvalidRequest, NotFound, damage_of
 from mirror.instance.capacity.cost_book import GroupCosts
 from mirror.model import bounds
+from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
 from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
 from mirror.ports import NodeStore
 from mirror.wording import counted
 

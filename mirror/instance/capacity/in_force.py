@@ -8,10 +8,10 @@ from typing import Final
 from mirror.instance.capacity.cost_book import GroupCosts
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.loads.assessments import Assessment
+from mirror.model.capacity.capacity import CapacityInUse, CapacityTerms, capacity_in_use
+from mirror.model.capacity.costs import HOUR_MS, learned
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.capacity import CapacityInUse, CapacityTerms, capacity_in_use
-from mirror.model.sizing.costs import HOUR_MS, learned
 from mirror.ports import Clock
 
 _READ_SECONDS: Final = 30.0

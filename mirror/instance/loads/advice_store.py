@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from mirror.coordination.stores import znodes
 from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
+from mirror.model.capacity.advice import Advice
 from mirror.model.documents import LARGEST
-from mirror.model.sizing.advice import Advice
 from mirror.ports import NodeStore
 from mirror.wording import counted
 

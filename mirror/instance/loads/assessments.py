@@ -19,10 +19,10 @@ from mirror.errors import (
 )
 from mirror.instance.problem_board import ProblemBoard
 from mirror.model import bounds
+from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
 from mirror.model.plan import GroupPlan, PlanFigures
-from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 from mirror.ports import Clock, NodeStore
 
 _log = structlog.get_logger(__name__)

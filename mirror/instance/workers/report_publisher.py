@@ -13,11 +13,11 @@ from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.workers.lane_demands import demands_of, measured_demand
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import held_back_of, without_topic
+from mirror.model.capacity.catch_up import catch_up_by_group
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.movement.demand import Demand
-from mirror.model.sizing.catch_up import catch_up_by_group
 from mirror.ports import Clock
 
 _SHARING_SECONDS: Final = 5.0

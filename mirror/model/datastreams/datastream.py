@@ -10,6 +10,7 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.capacity.knobs import PlacementKnobs, knobs_from
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.audit_mode import AuditMode, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FollowingGroups, groups_from
@@ -32,7 +33,6 @@ from mirror.model.datastreams.start_positions import StartPositions, positions_f
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.movement.excuses import Resumption
-from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, canary_topic, checked_topic
 from mirror.wording import counted
 

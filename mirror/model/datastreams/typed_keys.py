@@ -10,6 +10,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
+from mirror.model.capacity.knobs import PLACEMENT, knobs_from, knobs_of_document
 from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
@@ -30,7 +31,6 @@ from mirror.model.datastreams.start_positions import (
     positions_of_document,
 )
 from mirror.model.documents import pointer_to
-from mirror.model.sizing.knobs import PLACEMENT, knobs_from, knobs_of_document
 
 _BY_KEY: Final[Mapping[str, DatastreamOption]] = {
     option.key: option for option in OPTIONS if option.key and option.key != PLACEMENT

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import RefusedFields
+from mirror.model.capacity.knobs import PLUG_IN_NAME, PlacementKnobs, read_knobs
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.consumer_groups import GroupDirection
@@ -23,7 +24,6 @@ from mirror.model.datastreams.typed_keys import (
     typed_document,
     typed_values,
 )
-from mirror.model.sizing.knobs import PLUG_IN_NAME, PlacementKnobs, read_knobs
 
 LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", "", "\u2028"])
 PERCENTS = st.sampled_from([99.0, 99.5]) | st.floats(0.001, 99.9999)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from mirror.model.capacity.costs import MeasuredCapacity
 from mirror.model.load import LARGEST_CAPACITY, TaskCapacity
-from mirror.model.sizing.costs import MeasuredCapacity
 from mirror.wording import counted
 
 LEAST_CAPACITY: Final = 1_024

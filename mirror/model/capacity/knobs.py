@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.capacity.capacity import LEAST_CAPACITY, CapacityTerms
 from mirror.model.load import LARGEST_CAPACITY
-from mirror.model.sizing.capacity import LEAST_CAPACITY, CapacityTerms
 
 PLACEMENT: Final = "headrace-placement"
 """Metadata key of the placement options. The metadata key lacks the prefix `headrace.`, so that older
