@@ -284,6 +284,10 @@ class TopicNaming:
         """Return the destination topic's name."""
         return self.template.replace(PLACEHOLDER, topic)
 
+    def copy_of(self, place: TopicPartition) -> TopicPartition:
+        """Return the partition at the destination to which a source partition is copied."""
+        return TopicPartition(self.destination(place.topic), place.partition)
+
     def source(self, name: str) -> str | None:
         """Return the source topic of a destination topic, or None if the template cannot produce its name."""
         before, after = self.template.split(PLACEHOLDER)

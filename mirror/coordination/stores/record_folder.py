@@ -1,0 +1,102 @@
+"""Values by name in a folder of the coordination store, one node for each name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from mirror.coordination.stores import znodes
+from mirror.errors import NotFound
+from mirror.model.nodes import NodeChange
+from mirror.ports import NodeStore
+
+_K = TypeVar("_K", bound=str)
+_T = TypeVar("_T")
+
+
+class RecordFolder(Generic[_K, _T]):
+    """Values by name. Thread-safe.
+
+    `name_of`: type of the names. `encode`: serialises a value. `decode`: parses the path and data of a node;
+    returns None to omit the node.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeStore,
+        parent: str,
+        name_of: Callable[[str], _K],
+        encode: Callable[[_T], bytes],
+        decode: Callable[[str, bytes], _T | None],
+    ) -> None:
+        self._nodes = nodes
+        self._parent = parent
+        self._name_of = name_of
+        self._encode = encode
+        self._decode = decode
+        self._folder = znodes.ChildrenCache(nodes, parent, decode)
+
+    def all(self) -> Mapping[_K, _T]:
+        """Return all values. The latest changes of other instances may be missing."""
+        return {self._name_of(znodes.name_of(node)): value for node, value in self._folder.newest().items()}
+
+    def get(self, name: _K) -> _T | None:
+        """Return the current value, or None if it is missing."""
+        path = self._path(name)
+        try:
+            return self._decode(path, self._nodes.read(path).data)
+        except NotFound:
+            return None
+
+    def put(self, name: _K, value: _T) -> None:
+        """Store a value, replacing the previous one. Raises VersionConflict on a concurrent write."""
+        znodes.put(self._nodes, self._path(name), self._encode(value))
+        self._folder.changed(self._path(name))
+
+    def put_each(self, values: Mapping[_K, _T]) -> None:
+        """Store several values in a few transactions."""
+        encoded = {name: self._encode(value) for name, value in values.items()}
+        self.put_encoded(encoded, lambda _: None, lambda name: self.put(name, values[name]))
+
+    def put_encoded(
+        self,
+        encoded: Mapping[_K, bytes],
+        made: Callable[[Sequence[_K]], None],
+        put_alone: Callable[[_K], None],
+    ) -> None:
+        """Store serialised values in a few transactions.
+
+        `made`: callback with the names of each transaction. `put_alone`: callback for each name whose value
+        must be written separately (see `znodes.change_each`). Raises Unreachable, SessionLost, and errors of
+        the callbacks.
+        """
+        paths = {self._path(name): name for name in encoded}
+        wanted = {path: encoded[name] for path, name in paths.items()}
+        self._change_each(paths, znodes.replacements(self._nodes, wanted), made, put_alone)
+
+    def remove(self, name: _K) -> None:
+        """Remove the value of a name."""
+        self._nodes.delete_tree(self._path(name))
+        self._folder.changed(self._path(name))
+
+    def remove_each(self, names: Collection[_K]) -> None:
+        """Remove the values of several names in a few transactions."""
+        paths = {self._path(name): name for name in names}
+        self._change_each(paths, znodes.deletions(self._nodes, list(paths)), lambda _: None, self.remove)
+
+    def _change_each(
+        self,
+        paths: Mapping[str, _K],
+        changes: Mapping[str, Sequence[NodeChange]],
+        made: Callable[[Sequence[_K]], None],
+        make_alone: Callable[[_K], None],
+    ) -> None:
+        def are_made(changed: Sequence[str]) -> None:
+            for path in changed:
+                self._folder.changed(path)
+            made([paths[path] for path in changed])
+
+        znodes.change_each(self._nodes, changes, are_made, lambda path: make_alone(paths[path]))
+
+    def _path(self, name: _K) -> str:
+        return znodes.child(self._parent, name)
