@@ -61,8 +61,7 @@ from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restart_checks import RestartClusters
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
-from mirror.coordination.datastream_records.loss_store import LostStore
-from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.datastream_records.loss_store import LostStore, RestoredRecords
 from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.proposals.proposal_store import ProposalStore
@@ -87,12 +86,10 @@ from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.losses.definition_file import DefinitionFile
-from mirror.instance.losses.watch import LossWatch
+from mirror.instance.lost_definitions import DefinitionFile, LossWatch
+from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
-from mirror.instance.session.lease import Lease
-from mirror.instance.session.own_membership import Identity
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
     from headrace.foresight.history import Loads
     from mirror.instance.loads.assessments import Assessment
-    from mirror.model.capacity.load_sums import LoadSums
     from mirror.model.datastreams.datastream import Datastream
     from mirror.model.identifiers import ClusterRef, GroupName
+    from mirror.model.load import LoadSums
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"

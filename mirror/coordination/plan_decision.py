@@ -16,9 +16,15 @@ from typing import Final
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.partition_selection import TopicMatching, TopicsByCluster
-from mirror.coordination.sentences.move_reason import Place, move_reasons
-from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
-from mirror.coordination.sentences.task_reason import TaskChange, task_changes
+from mirror.coordination.plan_reasons import (
+    Place,
+    PlanChange,
+    TaskChange,
+    changed,
+    move_reasons,
+    task_changes,
+    unchanged,
+)
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
 from mirror.coordination.stores.requests import (

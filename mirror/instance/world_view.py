@@ -37,9 +37,8 @@ from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import LoadWatch
 from mirror.model.capacity.capacity import CapacityInUse
 from mirror.model.capacity.freeze import FreezeWindow, frozen_by
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, activated
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.datastreams.lifecycle import activated
 from mirror.model.identifiers import DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadSource, TaskCapacity
 from mirror.model.plan import Move, Plan

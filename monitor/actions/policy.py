@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mirror.model.capacity.freeze import FreezeWindow, frozen_by
-from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted
 from monitor.actions.worth import PredictedSaving

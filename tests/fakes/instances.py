@@ -41,11 +41,9 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
-from mirror.instance.losses.definition_file import DefinitionFile
-from mirror.instance.losses.watch import LossWatch
+from mirror.instance.lost_definitions import DefinitionFile, LossWatch
+from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
-from mirror.instance.session.lease import Lease
-from mirror.instance.session.own_membership import Identity
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.datastreams.datastream import Datastream

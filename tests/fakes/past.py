@@ -8,9 +8,8 @@ from assigner.advice.past import sums_of
 from headrace.foresight.history import HOUR_MS, PastHours
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
 from headrace.foresight.turn import History
-from mirror.model.capacity.load_sums import LoadSums
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import PartitionLoad
+from mirror.model.load import LoadSums, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 Hour = Mapping[TopicPartition, PartitionLoad]

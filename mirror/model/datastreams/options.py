@@ -23,7 +23,7 @@ from mirror.model.datastreams.audit_mode import (
     LONGEST_LATENESS_SECONDS,
     AuditMode,
 )
-from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
+from mirror.model.datastreams.objectives import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
     CANARY,

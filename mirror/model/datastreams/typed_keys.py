@@ -14,9 +14,13 @@ from mirror.model.capacity.knobs import PLACEMENT, knobs_from, knobs_of_document
 from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
-from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
-from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import (
+    MONITOR_MODE,
+    OBJECTIVES,
+    Objective,
+    mode_from,
+    objectives_from,
+)
 from mirror.model.datastreams.options import OPTIONS, DatastreamOption
 from mirror.model.datastreams.policy import (
     EXCLUDED_SETTINGS,

@@ -14,7 +14,7 @@ from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
 from mirror.model.capacity.freeze import read_freeze
-from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName, GroupName
 from monitor.actions.policy import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of

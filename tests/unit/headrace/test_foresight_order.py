@@ -16,9 +16,8 @@ from headrace.foresight.turn import ForesightTurn, History, Means
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.capacity.advice import Advice
-from mirror.model.capacity.load_sums import LoadSums
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import PartitionLoad
+from mirror.model.load import LoadSums, PartitionLoad
 from mirror.model.topics import TopicPartition
 from tests.fakes.clock import ManualClock
 from tests.fakes.foresight import T0, T1, means_with, planned_site

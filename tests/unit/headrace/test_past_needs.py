@@ -14,9 +14,8 @@ from assigner.what_if.document import Fallback
 from headrace.foresight.history import DAY, HOUR_MS
 from headrace.foresight.needs import WEEK, PastNeeds, Sizing
 from headrace.foresight.sums import HourlySums
-from mirror.model.capacity.load_sums import LoadSums
 from mirror.model.identifiers import GroupName
-from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.load import LoadSums, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
 GROUP: Final = GroupName("orders")

@@ -13,8 +13,7 @@ from mirror.model.capacity.knobs import PLUG_IN_NAME, PlacementKnobs, read_knobs
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.consumer_groups import GroupDirection
-from mirror.model.datastreams.objectives.mode import Mode
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Mode, Objective
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.datastreams.typed_keys import (
     PLACES,

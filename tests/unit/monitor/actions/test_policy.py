@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mirror.model.capacity.freeze import read_freeze
-from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.policy import (
     DAY_MS,
