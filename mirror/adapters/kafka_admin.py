@@ -17,13 +17,7 @@ from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
-from mirror.model.topics import (
-    SourcePosition,
-    TopicCreation,
-    TopicDescription,
-    TopicPartition,
-    WaitingRecord,
-)
+from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription, TopicPartition, WaitingRecord
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets

@@ -27,12 +27,7 @@ from mirror.coordination.plan_reasons import (
 )
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
-from mirror.coordination.stores.requests import (
-    DamagedRequest,
-    MoveRequest,
-    RebalanceRequest,
-    Request,
-)
+from mirror.coordination.stores.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
 from mirror.coordination.task_placement import (
     TaskContent,
     TaskPlacementRules,

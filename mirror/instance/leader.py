@@ -31,10 +31,7 @@ from mirror.coordination.outcome_store import outcome_entries
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.application import Application, next_application
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
-from mirror.coordination.stores.events import (
-    plan_events,
-    request_event,
-)
+from mirror.coordination.stores.events import plan_events, request_event
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem, reason_of
 from mirror.errors import (

@@ -14,12 +14,7 @@ import structlog
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.record_folder import RecordFolder
-from mirror.errors import (
-    LONGEST_REASON,
-    CorruptData,
-    legible,
-    reason_of,
-)
+from mirror.errors import LONGEST_REASON, CorruptData, legible, reason_of
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.ports import NodeStore
 

@@ -12,12 +12,7 @@ from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import legible, reason_of
 from mirror.coordination.stores.record_folder import RecordFolder
-from mirror.errors import (
-    CoordinationError,
-    CorruptData,
-    InvalidRequest,
-    Unreachable,
-)
+from mirror.errors import CoordinationError, CorruptData, InvalidRequest, Unreachable
 from mirror.instance.problem_board import ProblemBoard
 from mirror.model import bounds
 from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin

@@ -29,11 +29,7 @@ from mirror.model.datastreams.policy import (
     is_on,
     policy_from,
 )
-from mirror.model.datastreams.start_positions import (
-    START_POSITIONS,
-    positions_from,
-    positions_of_document,
-)
+from mirror.model.datastreams.start_positions import START_POSITIONS, positions_from, positions_of_document
 from mirror.model.documents import pointer_to
 
 _BY_KEY: Final[Mapping[str, DatastreamOption]] = {
