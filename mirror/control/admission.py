@@ -362,10 +362,7 @@ def _parted(datastream: Datastream, other: Datastream) -> set[str]:
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
     """Return the first attribute that must be equal within a group but differs, or an empty string."""
     parted = _parted(new, other)
-    return next(
-        (trait for trait in _alike(new) if trait in parted and trait not in but),
-        "",
-    )
+    return next((trait for trait in _alike(new) if trait in parted and trait not in but), "")
 
 
 def _alike(datastream: Datastream) -> dict[str, object]:

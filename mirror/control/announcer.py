@@ -41,11 +41,7 @@ class Announcer:
     """Stores and publishes events of changes. A change succeeds even if its event is lost."""
 
     def __init__(
-        self,
-        log: EventLog,
-        publish: Callable[[Sequence[PlacementEvent]], None],
-        clock: Clock,
-        caller: Caller,
+        self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock, caller: Caller
     ) -> None:
         self._events = log
         self._publish = publish

@@ -288,10 +288,7 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
 
 
 def _housed(
-    world: World,
-    group_plans: dict[GroupName, GroupPlan],
-    problems: dict[GroupName, Exception],
-    now_ms: int,
+    world: World, group_plans: dict[GroupName, GroupPlan], problems: dict[GroupName, Exception], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     """Assign tasks to instances. Return the tasks, and the failed requests. If a group cannot be placed, its
     plan is removed from `group_plans`, and a problem is recorded for the group."""

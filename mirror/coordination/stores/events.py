@@ -255,13 +255,7 @@ def _problem_sentence(problem: Problem, is_over: bool) -> str:
 
 
 def loads_event(
-    leader: InstanceName,
-    source: str,
-    since_ms: int,
-    sentence: str,
-    now_ms: int,
-    *,
-    is_over: bool = False,
+    leader: InstanceName, source: str, since_ms: int, sentence: str, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
     """Return the event for loads of a source cluster that are stale or unavailable.
 
@@ -348,11 +342,7 @@ def _event(
 
 
 def _move_event(
-    plan: Plan,
-    leader: InstanceName,
-    move: Move,
-    reason: str,
-    bytes_per_second: float | None,
+    plan: Plan, leader: InstanceName, move: Move, reason: str, bytes_per_second: float | None
 ) -> PlacementEvent:
     return PlacementEvent(
         time_ms=plan.created_ms,

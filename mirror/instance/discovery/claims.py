@@ -32,11 +32,7 @@ class TopicClaims:
         self._adopted = adopted
 
     def claimed_by(
-        self,
-        datastream: Datastream,
-        written: Written,
-        present: Collection[str],
-        mirrored: Collection[str],
+        self, datastream: Datastream, written: Written, present: Collection[str], mirrored: Collection[str]
     ) -> ClaimedTopics:
         """Record new topics in one transaction, and return all topics of the datastream's group.
 

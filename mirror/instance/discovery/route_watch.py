@@ -144,12 +144,7 @@ class RouteWatch:
         self._map.note(self._topic_discovery.identities.of(sorted(clusters)))
         self._map.recall(clusters)
 
-    def _apply(
-        self,
-        datastreams: Sequence[Datastream],
-        plan: Plan,
-        topics: Topics,
-    ) -> RouteVerdict:
+    def _apply(self, datastreams: Sequence[Datastream], plan: Plan, topics: Topics) -> RouteVerdict:
         look = _VerdictInput(tuple(self._map.routes(datastreams)), dict(topics), plan)
         if self._last is None or not self._last[0].is_same(look):
             self._last = look, self._verdict(look)

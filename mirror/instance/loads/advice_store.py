@@ -46,8 +46,7 @@ class AdviceStore:
             _check_values(_ADVICE.dump_python(found))
         except ValidationError as error:
             _log.warning(
-                "advice ignored",
-                reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid",
+                "advice ignored", reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid"
             )
         except InvalidRequest as error:
             _log.warning("advice ignored", reason=error.message)

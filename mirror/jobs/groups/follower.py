@@ -355,11 +355,7 @@ class GroupFollower:
         call = position_commit(group.group, wanted, group.kind)
         lane = crc32(group.group.encode()) % _COMMIT_CONNECTIONS
         return await cluster.coordinators.ask_once(
-            GROUP,
-            group.group,
-            call,
-            lambda found: max(found.values(), default=0),
-            f"{COORDINATE}-{lane}",
+            GROUP, group.group, call, lambda found: max(found.values(), default=0), f"{COORDINATE}-{lane}"
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:

@@ -141,8 +141,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
         )
     if since == until:
         raise InvalidRequest(
-            f"freeze window {shown(line)} is empty: the clocks skip this time",
-            advice="choose another end",
+            f"freeze window {shown(line)} is empty: the clocks skip this time", advice="choose another end"
         )
     return OneTimeWindow(since, until)
 

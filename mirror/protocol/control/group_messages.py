@@ -69,11 +69,7 @@ def _described(fields: _Fields) -> _Fields:
 
 
 def _assignment(name: str) -> dict[str, Any]:
-    partitions = [
-        _field("TopicId", "uuid"),
-        _field("TopicName", "string"),
-        _field("Partitions", "[]int32"),
-    ]
+    partitions = [_field("TopicId", "uuid"), _field("TopicName", "string"), _field("Partitions", "[]int32")]
     return _struct(name, "Assignment", [_struct("TopicPartitions", "[]TopicPartitions", partitions)])
 
 
