@@ -103,8 +103,7 @@ class RouteMap:
 
         Includes internal topics of Headrace only if they are selected explicitly.
         """
-        selection, own = datastream.selection, self._reserved
-        return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
+        return datastream.selection.choose(topics, self._reserved)
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
         """Return an object that finds the topics that the given routes must not copy."""
