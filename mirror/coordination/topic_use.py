@@ -96,19 +96,13 @@ def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> Topic
         )
     is_late = now_ms - before.seen_ms > LONGEST_GAP_MS or now_ms < before.seen_ms  # or the clock went back
     is_changed = not look.ends or look.ends != before.ends
-    return replace_sighting(
-        before,
+    return before._replace(
         watched_ms=now_ms if is_late else before.watched_ms,
         seen_ms=now_ms,
         quiet_ms=now_ms if is_changed else before.quiet_ms,
         read_ms=now_ms if look.readers else before.read_ms,
         ends=look.ends,
     )
-
-
-def replace_sighting(before: TopicSighting, **fields: int | str) -> TopicSighting:
-    """Return the sighting with the given values replaced."""
-    return TopicSighting(**{**before._asdict(), **fields})
 
 
 class KeepReason(StrEnum):
