@@ -76,7 +76,7 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
-from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.costs import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.event_publisher import EventPublisher, publish_losses
 from mirror.instance.follower import Follower

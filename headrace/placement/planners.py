@@ -24,8 +24,7 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import ConfigError, LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
-from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.capacity.in_force import CapacityBook
+from mirror.instance.costs import CapacityBook, CostStore
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog

@@ -30,7 +30,7 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
-from mirror.worker.reader import WorkerGone, WorkerMessage
+from mirror.worker.channel import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0

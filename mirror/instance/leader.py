@@ -42,8 +42,7 @@ from mirror.errors import (
     SessionLost,
     Unreachable,
 )
-from mirror.instance.backlog.ages import WaitingAges
-from mirror.instance.backlog.backlog import Backlog
+from mirror.instance.backlog.backlog import Backlog, WaitingAges
 from mirror.instance.backlog.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.discovery.readiness import DatastreamReadiness
 from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal

@@ -12,8 +12,7 @@ from mirror.instance.follower import Follower
 from mirror.instance.health import Health, HealthCondition
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import ClusterLoads, NewestLoads
-from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.observations import ClusterLoads, LoadMemory, NewestLoads
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor

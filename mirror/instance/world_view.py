@@ -25,7 +25,7 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reas
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.backlog.backlog import positions_of
-from mirror.instance.capacity.in_force import CapacityBook
+from mirror.instance.costs import CapacityBook
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore

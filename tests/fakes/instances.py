@@ -24,10 +24,8 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import ConfigError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls
-from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.capacity.in_force import CapacityBook
-from mirror.instance.discovery.claims import TopicClaims
-from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.costs import CapacityBook, CostStore
+from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch

@@ -11,8 +11,7 @@ from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.reconcile import copied
 from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError
-from mirror.instance.backlog.ages import WaitingAges
-from mirror.instance.backlog.backlog import Backlog, Route
+from mirror.instance.backlog.backlog import Backlog, Route, WaitingAges
 from mirror.instance.backlog.partitions import UncopiedPartition, UncopiedState, paused_of, without_task
 from mirror.instance.health import Health
 from mirror.instance.problem_board import ProblemBoard
