@@ -14,7 +14,7 @@ from mirror.errors import IllegalTransition, InvalidRequest
 from mirror.model.clusters import is_address
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX
+from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import impossible_limits
 from mirror.ports import Clock
@@ -107,8 +107,8 @@ class DefinitionChecks:
 
     def quota_owner(self, datastream: Datastream) -> str | None:
         """Return the owner whose quota applies to a datastream, or None without a quota."""
-        owner = datastream.metadata.get(OWNER, "")
-        return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
+        quota = quota_of(self.admission.quotas, datastream.owner)
+        return datastream.owner if quota != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
         """Return the names of the guards that detect concurrent changes of related datastreams."""
@@ -128,7 +128,7 @@ class DefinitionChecks:
         if command.status not in _FIRST_STATUSES:
             raise InvalidRequest(f"a datastream cannot be created with status {command.status}")
         datastream = replace(command.datastream, status=command.status)
-        if not datastream.metadata.get(OWNER):
+        if not datastream.owner:
             raise InvalidRequest(
                 f"datastream {datastream.name} has no owner", advice='set metadata {"owner": "your team"}'
             )
@@ -198,10 +198,9 @@ class DefinitionChecks:
             return self.routes.same_as(cluster, aliases, addresses[cluster])
 
         self.admission.check_clusters(datastream, addresses, same_as, principal)
-        owner = datastream.metadata.get(OWNER)
         for other in there:
             shared = addresses.keys() & {other.source, other.destination}
-            if shared and other.metadata.get(OWNER) != owner:
+            if shared and other.owner != datastream.owner:
                 raise IllegalTransition(
                     f"the cluster at {min(shared)} has changed, and datastream {other.name} of another owner"
                     " also uses this address",

@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
 
@@ -223,9 +222,7 @@ def selectors_of(
             present = topics_of.get(datastream.source)
             is_only = present is not None and _takes_only(datastream, name, present)
             found.append(
-                TopicSelector(
-                    datastream.name, datastream.metadata.get(OWNER, ""), is_only, datastream.status.is_halted
-                )
+                TopicSelector(datastream.name, datastream.owner, is_only, datastream.status.is_halted)
             )
     return tuple(found)
 

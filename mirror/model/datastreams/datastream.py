@@ -15,7 +15,14 @@ from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.audit_mode import AuditMode, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FollowingGroups, groups_from
 from mirror.model.datastreams.creation import Creation
-from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
+from mirror.model.datastreams.metadata import (
+    CREATED_MS,
+    GROUP_ID,
+    OWNER,
+    TASK_PREFIX,
+    TTL_MS,
+    checked_metadata,
+)
 from mirror.model.datastreams.objectives import (
     LARGEST_OBJECTIVE_MS,
     Mode,
@@ -295,6 +302,11 @@ class Datastream:
         """
         pause = self.pauses.get(partition.topic)
         return pause is not None and pause.covers(partition.partition)
+
+    @property
+    def owner(self) -> str:
+        """Owner of the datastream; empty if the definition names none."""
+        return self.metadata.get(OWNER, "")
 
     @property
     def created_ms(self) -> int | None:
