@@ -10,8 +10,8 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.node_retention import NodeGroups, surplus
 from mirror.coordination.stores.problems import Problem, legible
+from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import Request, cause_of
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model import bounds
