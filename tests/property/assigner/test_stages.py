@@ -22,7 +22,7 @@ from assigner.search.vector_descent import descend_vectors
 from assigner.stages.budget import MoveBudget, within_budget
 from assigner.stages.eviction import evict
 from assigner.stages.full import PackingInput, fewest_tasks, refine
-from assigner.stages.outcome import relabel
+from assigner.stages.relabel import relabel
 from tests.examples import examples
 from tests.placement_data import (
     fewest_moved_by_exhaustion,

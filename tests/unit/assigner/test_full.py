@@ -13,7 +13,7 @@ from assigner.planner import plan
 from assigner.problem.limits import UNLIMITED
 from assigner.problem.policy import PlanMode, Policy
 from assigner.stages.full import PackingInput, fewest_tasks
-from assigner.stages.outcome import relabel
+from assigner.stages.relabel import relabel
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import loads_of, sizes_of, tasks_of
 
