@@ -76,7 +76,6 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
-from mirror.instance.costs import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.event_publisher import EventPublisher, publish_losses
 from mirror.instance.follower import Follower
@@ -91,6 +90,7 @@ from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
+from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.jobs.retirement.steps import TopicRetirements

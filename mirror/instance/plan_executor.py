@@ -30,9 +30,9 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
-from mirror.instance.costs import CostStore
 from mirror.instance.lost_definitions import LossWatch
 from mirror.instance.own_session import Lease
+from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.report_publisher import ReportPublisher
 from mirror.instance.workers.supervisor import Supervisor

@@ -25,7 +25,6 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reas
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.backlog.backlog import positions_of
-from mirror.instance.costs import CapacityBook
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
@@ -35,6 +34,7 @@ from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import LoadWatch
+from mirror.instance.workers.costs import CapacityBook
 from mirror.model.capacity.capacity import CapacityInUse
 from mirror.model.capacity.freeze import FreezeWindow, frozen_by
 from mirror.model.datastreams.datastream import Datastream, activated

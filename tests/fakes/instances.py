@@ -24,7 +24,6 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import ConfigError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls
-from mirror.instance.costs import CapacityBook, CostStore
 from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
@@ -42,6 +41,7 @@ from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.lost_definitions import DefinitionFile, LossWatch
 from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
+from mirror.instance.workers.costs import CapacityBook, CostStore
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.datastreams.datastream import Datastream

@@ -10,7 +10,7 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords, MeasuredLoads
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import TroubleStore
-from mirror.instance.costs import CostStore
+from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import held_back_of, without_topic

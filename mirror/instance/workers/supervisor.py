@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.costs import CostBook
+from mirror.instance.workers.costs import CostBook
 from mirror.instance.workers.lane_table import (
     NOBODY,
     LaneLoss,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords, MeasuredLoads
 from mirror.coordination.stores.problems import Problem, TroubleStore
-from mirror.instance.costs import CostStore
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.store import DatedObservation, ObservationStore
+from mirror.instance.workers.costs import CostStore
 from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.capacity.costs import CostSums
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName

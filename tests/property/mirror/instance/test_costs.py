@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.coordination.stores import znodes
-from mirror.instance.costs import CostStore
+from mirror.instance.workers.costs import CostStore
 from mirror.model.capacity.capacity import CapacityTerms, capacity_in_use
 from mirror.model.capacity.costs import CostSums, learned
 from mirror.model.identifiers import GroupName, InstanceName

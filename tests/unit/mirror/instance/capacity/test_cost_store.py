@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirror.coordination.stores import znodes
-from mirror.instance.costs import CostStore
+from mirror.instance.workers.costs import CostStore
 from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums
 from mirror.model.identifiers import GroupName, InstanceName
 from tests.fakes.node_store import FakeZooKeeper

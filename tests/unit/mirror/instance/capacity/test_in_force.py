@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import RebalanceRequest
-from mirror.instance.costs import CostStore
+from mirror.instance.workers.costs import CostStore
 from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin, CapacityTerms
 from mirror.model.capacity.costs import HOUR_MS, CostSums
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
