@@ -78,11 +78,14 @@ class Call(Generic[T_co]):
         """
         return self.api != _API_VERSIONS and self.is_flexible(version)
 
+    def message(self, version: int) -> Any:
+        """Return kafka-python's request."""
+        fields = self.fields if isinstance(self.fields, dict) else self.fields(version)
+        return _structure(self.request, fields, version)
+
     def encode(self, version: int) -> bytes:
         """Return the request body."""
-        fields = self.fields if isinstance(self.fields, dict) else self.fields(version)
-        message = _structure(self.request, fields, version)
-        return bytes(message.encode(header=False, framed=False))
+        return bytes(self.message(version).encode(header=False, framed=False))
 
     def decode(self, version: int, body: View) -> tuple[T_co, int]:
         """Return the value of the response, and the time to wait before the next request in ms. Raises
