@@ -15,8 +15,7 @@ from mirror.control.handlers import Control
 from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restart_checks import RestartClusters
-from mirror.coordination.datastream_records.loss_store import LostStore
-from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.datastream_records.loss_store import LostStore, RestoredRecords
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
@@ -31,9 +30,9 @@ from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
+from mirror.model.capacity.advice import Advice
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.plan import Plan
-from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity

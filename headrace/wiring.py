@@ -56,8 +56,7 @@ from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restart_checks import RestartClusters
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
-from mirror.coordination.datastream_records.loss_store import LostStore
-from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.datastream_records.loss_store import LostStore, RestoredRecords
 from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.proposals.proposal_store import ProposalStore
@@ -72,7 +71,6 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
-from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.event_publisher import EventPublisher, publish_losses
 from mirror.instance.follower import Follower
@@ -82,13 +80,12 @@ from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.losses.definition_file import DefinitionFile
-from mirror.instance.losses.watch import LossWatch
+from mirror.instance.lost_definitions import DefinitionFile, LossWatch
+from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
-from mirror.instance.session.lease import Lease
-from mirror.instance.session.own_membership import Identity
 from mirror.instance.snapshot import RunningInstance
+from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.jobs.retirement.steps import TopicRetirements

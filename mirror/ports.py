@@ -18,13 +18,7 @@ from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.nodes import Node, NodeChange
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.topics import (
-    SourcePosition,
-    TopicCreation,
-    TopicDescription,
-    TopicPartition,
-    WaitingRecord,
-)
+from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription, TopicPartition, WaitingRecord
 
 
 class Clock(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final, NamedTuple
 
-from mirror.instance.uncopied.partitions import UncopiedState
-from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.backlog.partitions import UncopiedState
+from mirror.instance.backlog.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.movement.loss import backlog_share, seconds_to_loss
 from monitor.causes.evidence import LOSSES, BacklogOrigin

@@ -11,7 +11,7 @@ import structlog
 from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.errors import LoadUnavailable
 from mirror.model.bounds import LONGEST_REASON
-from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.actions import (

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from mirror.model.datastreams.objectives.mode import Mode
-from mirror.model.sizing.freeze import read_freeze
+from mirror.model.capacity.freeze import read_freeze
+from mirror.model.datastreams.objectives import Mode
 from mirror.options import Seconds, Settings, read_by
 from monitor.alerts.settings import AlertSettings
 from monitor.burn.rates import read_rule

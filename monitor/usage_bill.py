@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.metadata import OWNER
 from pinot.history.points import UsageSum
 
 GB: Final = 10**9
@@ -84,7 +83,7 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
     lines = []
     for measured in sums:
         mine = _selecting(by_group.get((measured.group, measured.cluster), []), measured.topic)
-        owner = mine.metadata.get(OWNER, "") if mine is not None else ""
+        owner = mine.owner if mine is not None else ""
         destination = mine.destination if mine is not None else ""
         lines.append(
             UsageLine(

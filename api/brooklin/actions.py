@@ -14,8 +14,7 @@ from api.brooklin.restli import plain
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions
 from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, NotFound
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.datastreams.lifecycle import TRANSITIONS
+from mirror.model.datastreams.datastream import TRANSITIONS, Datastream, DatastreamStatus
 from mirror.model.datastreams.pauses import Partitions, read_partitions
 from mirror.model.identifiers import DatastreamName, TaskName
 from mirror.model.topics import TopicPartition

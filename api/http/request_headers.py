@@ -16,7 +16,7 @@ from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
 from mirror.control.handlers import Control
-from mirror.control.versions import stale, stale_group
+from mirror.control.outcomes import stale, stale_group
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.errors import InvalidRequest, VersionNotGiven
 from mirror.model.bounds import shown

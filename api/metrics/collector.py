@@ -33,7 +33,7 @@ from mirror.jobs.groups.status import Statuses
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, add_counts
-from mirror.model.sizing.advice import Advice, PastNeed
+from mirror.model.capacity.advice import Advice, PastNeed
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums

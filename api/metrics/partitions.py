@@ -12,8 +12,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from pydantic import Field
 
 from api.metrics.families import BY_DATASTREAM, gauge
-from mirror.instance.uncopied.partitions import UncopiedState
-from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.backlog.partitions import UncopiedState
+from mirror.instance.backlog.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.options import Settings

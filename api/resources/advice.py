@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from api.fleet.dependencies import ReadsDep, ServicesDep
 from api.http.problems import RecordAnswer
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed, sentence_with_age
+from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed, sentence_with_age
 
 router = APIRouter(prefix="/v1", tags=["plans"])
 

@@ -16,8 +16,8 @@ from api.fleet.questions import FleetQuery, InstanceResponse, known_fields
 from api.http.problems import AnswerModel, SharedFields, problems
 from api.resources.status import InstanceStateAnswer, state_answer
 from api.services import Services
-from mirror.instance.uncopied.partitions import UncopiedState
-from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.backlog.partitions import UncopiedState
+from mirror.instance.backlog.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model import bounds
 from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered, WindowLimit

@@ -30,7 +30,6 @@ from mirror.errors import AnalyticsError, Busy, NotFound, Refused, Unreachable
 from mirror.instance.loads.assessments import Assessment, usable_of
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.plan import Plan
 from monitor.movement.summary import FleetMovement, Movement
@@ -231,7 +230,7 @@ def _glance(
     return DatastreamGlance(
         name=name,
         group=group,
-        owner=datastream.metadata.get(OWNER, ""),
+        owner=datastream.owner,
         status=status,
         source=datastream.source,
         destination=datastream.destination,

@@ -19,9 +19,9 @@ from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import DamagedState
 from mirror.instance.loads.assessments import Assessment
+from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import GroupName
 from mirror.model.plan import Move, Plan
-from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 
 LoadsFrom = Literal["leader", "stored"]
 """Origin of the loads of a dry run."""

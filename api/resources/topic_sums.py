@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from api.services import Services
 from mirror.instance.loads.assessments import usable_of
-from mirror.instance.loads.newest import ClusterLoads
+from mirror.instance.loads.observations import ClusterLoads
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadSource, hot_from

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, Hours, hours_together
+from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed, Hours, hours_together
 from mirror.wording import counted
 
 

@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mirror.model.load import PartitionLoad, TaskCapacity
-from mirror.model.sizing.advice import PastNeed
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.capacity.advice import PastNeed
+from mirror.model.load import LoadSums, PartitionLoad, TaskCapacity
 
 _EXACT: Final = 1e-9
 """Relative error of floating-point sums up to which a sum counts as a whole number of tasks."""

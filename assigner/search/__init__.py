@@ -2,6 +2,6 @@
 
 `arrangement.py` contains the placement that these methods change. `greedy.py` builds an initial placement,
 `descent.py` (one dimension), `vector_descent.py` (two) and `ruin.py` improve a placement, `chains.py` reverts
-needless moves. `columns.py` with `knapsack.py` packs large partitions, `exact.py` calls the solver and is the
+needless moves. `columns.py` packs large partitions, `exact.py` calls the solver and is the
 only module that imports OR-Tools.
 """

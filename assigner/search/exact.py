@@ -104,13 +104,7 @@ def lowest_maximum(
 
 
 def fewest_moved(
-    sizes: Ints,
-    home: TaskOf,
-    incumbent: TaskOf | None,
-    rooms: Ints,
-    limits: Limits,
-    effort: float,
-    seed: int,
+    sizes: Ints, home: TaskOf, incumbent: TaskOf | None, rooms: Ints, limits: Limits, effort: float, seed: int
 ) -> SolverAnswer:
     """Return the placement within `rooms` (int64[m, D]) that moves the fewest bytes away from `home`.
 
@@ -138,12 +132,7 @@ def fewest_moved(
 
 
 def fewest_moves(
-    sizes: Ints,
-    home: TaskOf,
-    incumbent: TaskOf,
-    rooms: Ints,
-    limits: Limits,
-    most: MovedBytes,
+    sizes: Ints, home: TaskOf, incumbent: TaskOf, rooms: Ints, limits: Limits, most: MovedBytes
 ) -> SolverAnswer:
     """Return the placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`.
 
@@ -285,9 +274,7 @@ class _Model:
         if solver.wall_time >= _WALL_SECONDS and (cuts := _CUTS.get()) is not None:
             cuts.append(solver.wall_time)
         answer = SolverAnswer(
-            None,
-            proved=status in (cp_model.INFEASIBLE, cp_model.OPTIMAL),
-            work=solver.deterministic_time,
+            None, proved=status in (cp_model.INFEASIBLE, cp_model.OPTIMAL), work=solver.deterministic_time
         )
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return answer

@@ -323,13 +323,7 @@ def _place(
     local = np.full(len(scope.alive), -1, np.int32)
     local[open_tasks] = np.arange(len(open_tasks))
     rows = np.flatnonzero((task_of < 0) | (local[task_of] >= 0))
-    inputs = PackingInput(
-        problem.sizes[rows],
-        scope.target,
-        problem.per_task,
-        policy.effort,
-        policy.seed,
-    )
+    inputs = PackingInput(problem.sizes[rows], scope.target, problem.per_task, policy.effort, policy.seed)
     placed = np.where(task_of[rows] >= 0, local[task_of[rows]], -1).astype(np.int32)
     homes = np.where(home[rows] >= 0, local[home[rows]], -1).astype(np.int32)
     repaired = place_homeless(inputs, placed, homes, len(open_tasks))

@@ -26,14 +26,7 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.bounds import LARGEST_PARTITION, LONGEST_NAME, shown
 from mirror.model.identifiers import GroupName, task_name
-from mirror.model.load import (
-    HIGHEST_RATE,
-    LoadLevel,
-    PartitionLoad,
-    RateSource,
-    TaskCapacity,
-    TaskLimits,
-)
+from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 from mirror.options import read_by
 

@@ -20,7 +20,6 @@ from assigner.planner import plan
 from assigner.problem.loads import resolve, scaled
 from assigner.problem.policy import PlanMode
 from assigner.what_if.document import Fallback
-from assigner.what_if.growth import check_growth
 from assigner.what_if.rows import rows
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
@@ -167,3 +166,17 @@ def _collect(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Hourly:
             raise InvalidRequest(f"{where} of the history repeats partition {partition} in the same hour")
         hours[hour][partition] = load
     return hours
+
+
+_MOST: Final = 1_000.0
+
+
+def check_growth(growth: float) -> None:
+    """Raise InvalidRequest unless the load factor is above 0 and plausible.
+
+    NaN and infinity are rejected.
+    """
+    if not 0 < growth <= _MOST:
+        raise InvalidRequest(
+            f"the growth is {growth}; it must be above 0 and at most {_MOST:g}", advice="1.3 means 30 % more"
+        )

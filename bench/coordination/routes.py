@@ -31,8 +31,7 @@ from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
-from mirror.instance.discovery.claims import TopicClaims
-from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch

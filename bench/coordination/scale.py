@@ -46,8 +46,7 @@ from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
-from mirror.instance.discovery.claims import TopicClaims
-from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.event_publisher import EventPublisher

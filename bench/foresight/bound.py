@@ -19,8 +19,8 @@ from assigner.problem.limits import Limits
 from assigner.problem.loads import UNKNOWN_LOAD
 from assigner.problem.policy import PlanMode
 from assigner.problem.problem import in_units, usable_units
-from assigner.search.quick import quick_tasks
 from assigner.settings import AssignerSettings
+from assigner.what_if.ahead import quick_tasks
 from bench.placement.loads import CAPACITY, loads_of
 from bench.placement.month import Shape, month
 from mirror.model.load import PartitionLoad, TaskLimits

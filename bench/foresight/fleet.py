@@ -29,12 +29,11 @@ from headrace.foresight.turn import ForesightTurn, History, Means
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.expectation import ExpectedLoads
+from mirror.model.capacity.advice import Advice
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName, TaskName
-from mirror.model.load import PartitionLoad, TaskCapacity
+from mirror.model.load import LoadSums, PartitionLoad, TaskCapacity
 from mirror.model.plan import Plan, TaskPlacement
-from mirror.model.sizing.advice import Advice
-from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 from tests.builders import a_datastream
 from tests.fakes.clock import ManualClock

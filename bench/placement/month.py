@@ -26,10 +26,10 @@ from bench.placement.loads import CAPACITY, USABLE, Floats
 from bench.placement.week import Score
 from mirror.instance.loads.expectation import HOUR_MS, Expectation, with_expected
 from mirror.instance.loads.observations import LoadMemory
+from mirror.model.capacity.quiet_window import QuietTerms, quiet_window
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadReport, LoadSource, PartitionLoad, TaskLimits
 from mirror.model.plan import PlanningRequest
-from mirror.model.sizing.quiet_window import QuietTerms, quiet_window
 from mirror.model.topics import TopicPartition
 
 Ints = npt.NDArray[np.int64]

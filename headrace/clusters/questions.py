@@ -12,8 +12,7 @@ from api.http.slow_calls import ANSWER_SECONDS, ClusterTurns
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from headrace.settings import HeadraceSettings
-from mirror.adapters.admin_pool import AdminPool
-from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.kafka_admin import AdminPool, KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState

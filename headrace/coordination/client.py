@@ -39,19 +39,19 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def session_timeout_seconds(self) -> float:
-        """See `mirror.instance.session.lease.Contact`."""
+        """See `mirror.instance.own_session.Contact`."""
         ...
 
     def last_contact(self) -> float:
-        """See `mirror.instance.session.lease.Contact`."""
+        """See `mirror.instance.own_session.Contact`."""
         ...
 
     def beat(self) -> None:
-        """See `mirror.instance.session.lease.Contact`."""
+        """See `mirror.instance.own_session.Contact`."""
         ...
 
     def answer_seconds(self) -> float:
-        """See `mirror.instance.session.lease.Contact`."""
+        """See `mirror.instance.own_session.Contact`."""
         ...
 
     def is_answering(self) -> bool:

@@ -25,6 +25,7 @@ from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms
 from mirror.settings import KafkaCluster
+from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import Inbox, PooledWorker, PoolLimits, WorkerPool
 from mirror.worker.protocol import (
     CopySums,
@@ -36,7 +37,6 @@ from mirror.worker.protocol import (
     WorkerDone,
     WorkerSetup,
 )
-from mirror.worker.reader import WorkerGone, WorkerMessage
 
 T = TypeVar("T")
 

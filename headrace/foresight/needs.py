@@ -13,8 +13,7 @@ from assigner.advice.past import LeastTerms, least_tasks
 from headrace.foresight.history import DAY, HOUR_MS
 from headrace.foresight.sums import HourlySums
 from mirror.model.identifiers import GroupName
-from mirror.model.load import TaskLimits
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, TaskLimits
 from mirror.model.topics import TopicPartition
 
 if TYPE_CHECKING:

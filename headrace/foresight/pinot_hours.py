@@ -11,8 +11,7 @@ from headrace.foresight.history import HOUR_MS, AskLoads
 from headrace.foresight.sums import AskSums, SumQuery
 from headrace.settings import HeadraceSettings
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import PartitionLoad
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, PartitionLoad
 from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
 from pinot.partitions.load_queries import partition_rates

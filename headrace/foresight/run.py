@@ -19,7 +19,7 @@ from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
-from mirror.model.sizing.advice import Advice, sentence_with_age
+from mirror.model.capacity.advice import Advice, sentence_with_age
 from mirror.ports import Clock
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mirror.instance.loads.assessments import Assessment
     from mirror.model.datastreams.datastream import Datastream
     from mirror.model.identifiers import ClusterRef, GroupName
-    from mirror.model.sizing.load_sums import LoadSums
+    from mirror.model.load import LoadSums
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"

@@ -14,8 +14,7 @@ from typing import Final
 from headrace.foresight.history import DAY, HOUR_MS
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import TaskCapacity
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, TaskCapacity
 
 _FORGIVEN: Final = 3
 """Number of failures after which a computation does not query a cluster again."""

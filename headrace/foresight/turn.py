@@ -28,12 +28,12 @@ from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.instance.loads.providers import GroupSources, chosen_sources
+from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, PastNeed
+from mirror.model.capacity.quiet_window import QuietTerms, QuietWindow, quiet_window
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadSource, TaskLimits, joint_limits
 from mirror.model.plan import Plan
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
-from mirror.model.sizing.quiet_window import QuietTerms, QuietWindow, quiet_window
 from mirror.model.topics import TopicPartition
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from headrace.errors import requirements_of
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest
-from mirror.model.sizing.freeze import read_freeze
+from mirror.model.capacity.freeze import read_freeze
 from mirror.ports import Clock
 from monitor.actions import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances

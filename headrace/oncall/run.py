@@ -18,7 +18,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.topic_retirement import Retirement
 from mirror.errors import HeadraceError
 from mirror.jobs.audits.summary import TopicAudit
-from mirror.model.sizing.advice import Advice
+from mirror.model.capacity.advice import Advice
 from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.audits import audit_alerts
 from monitor.alerts.canaries import canary_alerts

@@ -12,8 +12,7 @@ from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
 from headrace.placement.planners import capacity_book, choose_planning
 from headrace.settings import HeadraceSettings
-from mirror.adapters.admin_pool import AdminPool
-from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.kafka_admin import AdminPool, KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
@@ -21,8 +20,7 @@ from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
-from mirror.instance.discovery.claims import TopicClaims
-from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch

@@ -24,7 +24,7 @@ from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.topic_use import UnusedRules
 from mirror.errors import ConfigError, InvalidRequest, reason_of
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
-from mirror.jobs.retirement.evidence import TopicWatch
+from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
 from mirror.model.datastreams.datastream import Datastream

@@ -19,8 +19,8 @@ from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError, Unreachable
 from mirror.jobs.copy_job import CopyJob
+from mirror.model.capacity.costs import CostSums
 from mirror.model.identifiers import ClusterRef
-from mirror.model.sizing.costs import CostSums
 from mirror.model.topics import TopicSelection
 from mirror.protocol.batches.compression import Codec
 from mirror.replication.context import EngineContext, EngineIdentity

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, Final, get_args
 
 from headrace.console.datastreams.fields import FIELDS, FieldOption
+from mirror.model.capacity.knobs import PLACEMENT
 from mirror.model.datastreams.options import OPTIONS, DatastreamOption
 from mirror.model.datastreams.typed_keys import PLACES
-from mirror.model.sizing.knobs import PLACEMENT
 
 Place = tuple[str, ...]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -16,14 +17,10 @@ from mirror.client.administration.creation import TopicCreations
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.policy import KEEPING_SETTINGS
+from mirror.model.identifiers import ClusterRef
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
-from mirror.model.topics import (
-    SourcePosition,
-    TopicCreation,
-    TopicDescription,
-    TopicPartition,
-    WaitingRecord,
-)
+from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription, TopicPartition, WaitingRecord
+from mirror.ports import Clock
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
@@ -276,3 +273,41 @@ def _check(cluster: Cluster, outcome: TopicOutcome, doing: str, right: str) -> N
 def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(names), _AT_ONCE):
         yield names[start : start + _AT_ONCE]
+
+
+_IDLE_SECONDS: Final = 60.0
+_MOST: Final = 500
+"""Maximum number of admin clients in the pool, because callers may choose any cluster address.
+
+The least recently used admin client is dropped.
+"""
+
+
+class AdminPool:
+    """Thread-safe pool of admin clients by cluster. Idle clients are dropped, and their connections close."""
+
+    def __init__(self, make: Callable[[ClusterRef], KafkaAdmin], clock: Clock) -> None:
+        self._make = make
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[ClusterRef, tuple[KafkaAdmin, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __call__(self, cluster: ClusterRef) -> KafkaAdmin:
+        """Return the admin client of a cluster.
+
+        A client that was dropped from the pool may still be in use by other callers.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            idle = [unused for unused, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]
+            for unused in idle:
+                del self._known[unused]
+            known = self._known.pop(cluster, None)
+            admin = known[0] if known is not None else self._make(cluster)
+            self._known[cluster] = admin, now
+            if len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+        return admin

@@ -150,7 +150,7 @@ class Admission:
             for detail, advice in self._foreign_groups(new, same_as):
                 found.refuse("/name", detail, advice)
         if former is None or _permission_key(former, principal) != _permission_key(new, principal):
-            for use, detail, advice in self._problems(new, same_as, principal or _owner(new)):
+            for use, detail, advice in self._problems(new, same_as, principal or new.owner):
                 found.refuse(use.pointer, detail, advice)
         _check_owner(new, former, found)
         _check_expressions(new, former, found)
@@ -176,7 +176,7 @@ class Admission:
         """Check the rights of a stored datastream on the given clusters. Raises InvalidRequest."""
         found = FieldProblems()
         for use, detail, advice in self._problems(
-            datastream, same_as, principal or _owner(datastream), clusters
+            datastream, same_as, principal or datastream.owner, clusters
         ):
             found.refuse(use.pointer, detail, advice)
         found.check(InvalidRequest)
@@ -184,7 +184,7 @@ class Admission:
     def objection(self, stored: Datastream) -> str:
         """Return why a stored definition would be rejected now, or an empty string. Clusters are compared by
         name only."""
-        owned = () if self.knows_callers else self._problems(stored, _no_alias, _owner(stored))
+        owned = () if self.knows_callers else self._problems(stored, _no_alias, stored.owner)
         problems = [detail for _, detail, _ in owned]
         problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
         problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
@@ -362,16 +362,13 @@ def _parted(datastream: Datastream, other: Datastream) -> set[str]:
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
     """Return the first attribute that must be equal within a group but differs, or an empty string."""
     parted = _parted(new, other)
-    return next(
-        (trait for trait in _alike(new) if trait in parted and trait not in but),
-        "",
-    )
+    return next((trait for trait in _alike(new) if trait in parted and trait not in but), "")
 
 
 def _alike(datastream: Datastream) -> dict[str, object]:
     """Return the attributes that must be equal within a group."""
     return {
-        "owner": _owner(datastream),
+        "owner": datastream.owner,
         "policy": datastream.policy,
         "limits": datastream.limits,
         "start": (datastream.start, datastream.start_ms),
@@ -395,20 +392,15 @@ def _uses(datastream: Datastream) -> list[_Use]:
 def _permission_key(datastream: Datastream, principal: str) -> tuple[object, ...]:
     """Return the parts of a definition that require rights, including the owner if rights belong to
     owners."""
-    owner = "" if principal else _owner(datastream)
+    owner = "" if principal else datastream.owner
     return datastream.selection, owner, datastream.adopts, datastream.grows_existing
-
-
-def _owner(datastream: Datastream) -> str:
-    return datastream.metadata.get(OWNER, "")
 
 
 def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
     """Check an owner's name against the rules for datastream names and task prefixes."""
-    owner = new.metadata.get(OWNER, "")
-    if former is None or former.metadata.get(OWNER) != owner:
-        found.attempt("/owner", lambda: check_name(owner, "an owner"), None)
-        found.attempt("/owner", lambda: check_look(owner, "an owner"), None)
+    if former is None or former.metadata.get(OWNER) != new.owner:
+        found.attempt("/owner", lambda: check_name(new.owner, "an owner"), None)
+        found.attempt("/owner", lambda: check_look(new.owner, "an owner"), None)
 
 
 def _check_looks(new: Datastream, found: FieldProblems) -> None:

@@ -41,11 +41,7 @@ class Announcer:
     """Stores and publishes events of changes. A change succeeds even if its event is lost."""
 
     def __init__(
-        self,
-        log: EventLog,
-        publish: Callable[[Sequence[PlacementEvent]], None],
-        clock: Clock,
-        caller: Caller,
+        self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock, caller: Caller
     ) -> None:
         self._events = log
         self._publish = publish
@@ -65,7 +61,7 @@ class Announcer:
     def created(self, command: CreateDatastream, after: Datastream, event: PlacementEvent) -> None:
         """Announce a created datastream whose event is already stored."""
         self._guard(event, self._events.trim_now_and_then)
-        self._audit("create", after.name, None, after, command.requested_by, command.reason)
+        audit("create", after.name, self._caller, None, after, command.requested_by, command.reason)
 
     def forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
         """Announce that an operator dropped a definition that the coordination store had lost."""
@@ -75,13 +71,13 @@ class Announcer:
     def asked(self, request: Request, name: DatastreamName) -> None:
         """Write the audit line of a request to the leader. The leader publishes the event later."""
         kind = type(request).__name__.removesuffix("Request").lower()
-        self._audit(kind, name, None, None, request.requested_by, request.reason)
+        audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
 
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
         """Announce a changed definition."""
         fields = [change.pointer for change in definition_changes(before, after)]
         self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
-        self._audit("change", after.name, before, after, command.requested_by, command.reason)
+        audit("change", after.name, self._caller, before, after, command.requested_by, command.reason)
 
     def status_changed(
         self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
@@ -90,9 +86,10 @@ class Announcer:
 
         `before`, `after`: None for a damaged definition.
         """
-        action = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
-        self._announce(command, command.name, action)
-        self._audit(command.action, command.name, before, after, command.requested_by, command.reason)
+        action, requester = command.action, command.requested_by
+        done = f"{_DONE.get(action, action)} the datastream{_until(command.until_ms)}"
+        self._announce(command, command.name, done)
+        audit(action, command.name, self._caller, before, after, requester, command.reason)
 
     def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
         """Announce paused or resumed partitions."""
@@ -103,18 +100,7 @@ class Announcer:
         done = f"{'paused' if command.pause else 'resumed'} {shown}{_until(command.until_ms)}"
         self._announce(command, command.name, done)
         action = f"{'pause' if command.pause else 'resume'} partitions"
-        self._audit(action, command.name, before, after, command.requested_by, command.reason)
-
-    def _audit(
-        self,
-        action: str,
-        name: DatastreamName,
-        before: Datastream | None,
-        after: Datastream | None,
-        requested_by: str,
-        reason: str,
-    ) -> None:
-        audit(action, name, self._caller, before, after, requested_by, reason)
+        audit(action, command.name, self._caller, before, after, command.requested_by, command.reason)
 
     def _announce(
         self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, action: str

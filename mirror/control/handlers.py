@@ -19,11 +19,9 @@ from mirror.control.commands import (
     TriggerRebalance,
     UpdateDatastream,
 )
-from mirror.control.definitions.checks import DefinitionChecks, RouteCheck
-from mirror.control.definitions.members import Groups
-from mirror.control.definitions.turns import OwnerLocks
-from mirror.control.outcomes import check_ready, outcome
-from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
+from mirror.control.definition_checks import DefinitionChecks, RouteCheck
+from mirror.control.group_changes import Groups, OwnerLocks
+from mirror.control.outcomes import READ_AGAIN, check_ready, check_unchanged, outcome, stale, with_state_of
 from mirror.coordination.operation import ended_stop
 from mirror.coordination.outcome_store import outcome_entries, superseded_by
 from mirror.coordination.stores.definitions import (

@@ -9,9 +9,8 @@ from typing import Final
 
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control
-from mirror.control.versions import check_unchanged
-from mirror.coordination.datastream_records.loss_store import LostStore
-from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.control.outcomes import check_unchanged
+from mirror.coordination.datastream_records.loss_store import LostStore, RestoredRecords
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.errors import AlreadyExists, NotFound
 from mirror.model.bounds import shown

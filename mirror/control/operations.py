@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.control.handlers import Control
-from mirror.coordination.operation import (
-    OPERATION_ID,
-    Operation,
-    OperationState,
-    halting,
-    waiting,
-)
+from mirror.coordination.operation import OPERATION_ID, Operation, OperationState, halting, waiting
 from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.stores.definitions import Definitions
 from mirror.coordination.stores.requests import RequestQueue

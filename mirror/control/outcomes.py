@@ -1,4 +1,4 @@
-"""Results of commands on definitions. Pure."""
+"""Results of commands on definitions, and checks that a change is based on the stored version. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,35 @@ from dataclasses import replace
 from typing import Final
 
 from mirror.control.commands import ChangeGroup, ChangePauses, ChangeStatus
-from mirror.control.versions import stale_group
 from mirror.coordination.stores.definitions import StoredDatastream
-from mirror.errors import IllegalTransition
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.lifecycle import next_status
+from mirror.errors import IllegalTransition, StaleVersion
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, next_status
 from mirror.model.datastreams.pauses import later_end, noting_resumptions, paused, resumed
+from mirror.model.identifiers import DatastreamName, GroupName
+
+READ_AGAIN: Final = "read it again and retry"
+
+
+def check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:
+    """Raise StaleVersion if the stored version differs from the version that was read."""
+    if before is not None and stored != before:
+        raise stale(stored.datastream.name)
+
+
+def stale(name: DatastreamName) -> StaleVersion:
+    """Return the error for a change based on an outdated version."""
+    return StaleVersion(f"datastream {name} was modified concurrently", advice=READ_AGAIN)
+
+
+def stale_group(group: GroupName) -> StaleVersion:
+    """Return the error for a change of a group that has changed concurrently."""
+    return StaleVersion(f"datastreams of {group} were modified concurrently", advice=READ_AGAIN)
+
+
+def with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
+    """Return the definition with the status and pauses of the stored definition."""
+    return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)
+
 
 _AT_REST: Final = frozenset({DatastreamStatus.STOPPING, DatastreamStatus.STOPPED})
 

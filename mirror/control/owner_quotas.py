@@ -15,7 +15,6 @@ from mirror.coordination.partition_selection import IncompleteTopic
 from mirror.errors import FieldProblem, QuotaExceeded
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.wording import counted
 
@@ -42,10 +41,10 @@ def check_quota(
 
     `former`: the definition before a change.
     """
-    owner = _owner(new)
+    owner = new.owner
     quota = quota_of(quotas, owner)
-    mine = [other for other in others if _owner(other) == owner and other.name != new.name]
-    comes = former is None or _owner(former) != owner
+    mine = [other for other in others if other.owner == owner and other.name != new.name]
+    comes = former is None or former.owner != owner
     if comes and 0 < quota.datastreams <= len(mine):
         _refuse(
             "/owner",
@@ -68,10 +67,10 @@ def counted_with(
     Returns an empty list if the owner has no partition quota, or if the change does not affect the topic
     selection.
     """
-    owner = _owner(new)
+    owner = new.owner
     if not quota_of(quotas, owner).partitions or (former is not None and _chosen(former) == _chosen(new)):
         return []
-    return [new, *(other for other in others if _owner(other) == owner and other.name != new.name)]
+    return [new, *(other for other in others if other.owner == owner and other.name != new.name)]
 
 
 def check_partitions(
@@ -85,9 +84,9 @@ def check_partitions(
     `former`: the definition before a change, with its current partitions. `others`: datastreams of the same
     owner. The leader later checks partitions that are still unknown.
     """
-    owner = _owner(new[0])
+    owner = new[0].owner
     most = quota_of(quotas, owner).partitions
-    before = [*others, *([former] if former is not None and _owner(former[0]) == owner else [])]
+    before = [*others, *([former] if former is not None and former[0].owner == owner else [])]
     taken, after = sum(_wanted(before).values()), sum(_wanted([*others, new]).values())
     if most and after > most and after > taken:
         theirs = sum(_wanted(others).values())
@@ -112,7 +111,7 @@ def waiting_for_quota(
     """
     by_owner: dict[str, list[tuple[Datastream, Counts]]] = {}
     for datastream, counts in selected:
-        by_owner.setdefault(_owner(datastream), []).append((datastream, counts))
+        by_owner.setdefault(datastream.owner, []).append((datastream, counts))
     found: dict[DatastreamName, dict[str, IncompleteTopic]] = {}
     for owner, mine in by_owner.items():
         if most := quota_of(quotas, owner).partitions:
@@ -162,7 +161,7 @@ def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
 
 
 def _chosen(datastream: Datastream) -> tuple[object, ...]:
-    return datastream.source, datastream.selection, _owner(datastream)
+    return datastream.source, datastream.selection, datastream.owner
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
@@ -187,10 +186,6 @@ def _takes_more(former: Datastream, new: Datastream) -> bool:
 
 def _rate(datastream: Datastream) -> int:
     return datastream.policy.bytes_per_second
-
-
-def _owner(datastream: Datastream) -> str:
-    return datastream.metadata.get(OWNER, "")
 
 
 def _refuse(pointer: str, detail: str) -> None:

@@ -41,10 +41,7 @@ class Shortfall:
 
 
 def destination_description(
-    source: TopicDescription,
-    name: str,
-    excluded: Collection[str] = (),
-    there: TopicDescription | None = None,
+    source: TopicDescription, name: str, excluded: Collection[str] = (), there: TopicDescription | None = None
 ) -> TopicDescription:
     """Return the description of a destination topic to create.
 

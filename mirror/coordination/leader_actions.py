@@ -14,8 +14,7 @@ from typing import Final
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, next_status
 from mirror.model.datastreams.metadata import TTL_MS
 from mirror.model.datastreams.pauses import without_ended
 from mirror.model.identifiers import DatastreamName

@@ -18,7 +18,7 @@ from mirror.coordination.operation import (
     waiting,
 )
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.node_retention import surplus
+from mirror.coordination.stores.record_folder import surplus
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, PlacementRequest, Request
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model.nodes import NextNode

@@ -185,16 +185,12 @@ class TopicMatching:
     def _chosen(self, cluster: _ClusterSelections, selection: TopicSelection) -> frozenset[str]:
         chosen = cluster.chosen.get(selection)
         if chosen is None:
-            found = selection.choose(_beginning_with(selection.beginnings, cluster.names))
-            chosen = frozenset(topic for topic in found if not self._is_own(selection, topic))
-            cluster.chosen[selection] = chosen
+            names = _beginning_with(selection.beginnings, cluster.names)
+            chosen = cluster.chosen[selection] = frozenset(selection.choose(names, self._own))
         return chosen
 
     def _matches(self, selection: TopicSelection, topic: str) -> bool:
-        return selection.matches(topic) and not self._is_own(selection, topic)
-
-    def _is_own(self, selection: TopicSelection, topic: str) -> bool:
-        return topic in self._own and not selection.takes_own(topic)
+        return selection.matches(topic) and (topic not in self._own or selection.takes_own(topic))
 
 
 def unmatched_selection(datastream: Datastream) -> str:

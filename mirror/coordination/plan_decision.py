@@ -16,17 +16,18 @@ from typing import Final
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.partition_selection import TopicMatching, TopicsByCluster
-from mirror.coordination.sentences.move_reason import Place, move_reasons
-from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
-from mirror.coordination.sentences.task_reason import TaskChange, task_changes
+from mirror.coordination.plan_reasons import (
+    Place,
+    PlanChange,
+    TaskChange,
+    changed,
+    move_reasons,
+    task_changes,
+    unchanged,
+)
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
-from mirror.coordination.stores.requests import (
-    DamagedRequest,
-    MoveRequest,
-    RebalanceRequest,
-    Request,
-)
+from mirror.coordination.stores.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
 from mirror.coordination.task_placement import (
     TaskContent,
     TaskPlacementRules,
@@ -35,12 +36,12 @@ from mirror.coordination.task_placement import (
     place_tasks,
 )
 from mirror.errors import CorruptData, InvalidRequest
+from mirror.model.capacity.capacity import CapacityInUse
+from mirror.model.capacity.knobs import joint_headroom, joint_strategy
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
-from mirror.model.sizing.capacity import CapacityInUse
-from mirror.model.sizing.knobs import joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from mirror.wording import counted
@@ -287,10 +288,7 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
 
 
 def _housed(
-    world: World,
-    group_plans: dict[GroupName, GroupPlan],
-    problems: dict[GroupName, Exception],
-    now_ms: int,
+    world: World, group_plans: dict[GroupName, GroupPlan], problems: dict[GroupName, Exception], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     """Assign tasks to instances. Return the tasks, and the failed requests. If a group cannot be placed, its
     plan is removed from `group_plans`, and a problem is recorded for the group."""

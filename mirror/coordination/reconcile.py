@@ -14,7 +14,8 @@ has written. Therefore a partition never has two owners, and only moved partitio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -233,3 +234,20 @@ def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance
     Includes a stale entry of an expired session with the name of this instance.
     """
     return tuple(instance for instance in live if instance.sequence != sequence)
+
+
+def quotas_by_task(
+    task_counts: Mapping[GroupName, int], datastreams: Iterable[Datastream]
+) -> dict[GroupName, float]:
+    """Return the quota of each task of a group, in bytes per second. Groups without a quota are omitted.
+
+    All tasks of a group get the same share, because their loads are about equal. Every instance computes the
+    shares independently, and their sum never exceeds the quota. Datastreams of one group share the sum of
+    their quotas.
+    """
+    totals: Counter[GroupName] = Counter()
+    for datastream in datastreams:
+        with Bulkhead():  # without a policy it has no lanes, which report the reason
+            if quota := datastream.policy.bytes_per_second:
+                totals[datastream.group] += quota
+    return {group: total / task_counts[group] for group, total in totals.items() if task_counts.get(group)}

@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
 
@@ -96,19 +95,13 @@ def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> Topic
         )
     is_late = now_ms - before.seen_ms > LONGEST_GAP_MS or now_ms < before.seen_ms  # or the clock went back
     is_changed = not look.ends or look.ends != before.ends
-    return replace_sighting(
-        before,
+    return before._replace(
         watched_ms=now_ms if is_late else before.watched_ms,
         seen_ms=now_ms,
         quiet_ms=now_ms if is_changed else before.quiet_ms,
         read_ms=now_ms if look.readers else before.read_ms,
         ends=look.ends,
     )
-
-
-def replace_sighting(before: TopicSighting, **fields: int | str) -> TopicSighting:
-    """Return the sighting with the given values replaced."""
-    return TopicSighting(**{**before._asdict(), **fields})
 
 
 class KeepReason(StrEnum):
@@ -229,9 +222,7 @@ def selectors_of(
             present = topics_of.get(datastream.source)
             is_only = present is not None and _takes_only(datastream, name, present)
             found.append(
-                TopicSelector(
-                    datastream.name, datastream.metadata.get(OWNER, ""), is_only, datastream.status.is_halted
-                )
+                TopicSelector(datastream.name, datastream.owner, is_only, datastream.status.is_halted)
             )
     return tuple(found)
 

@@ -183,10 +183,7 @@ def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
 
 
 def publish_losses(
-    instance: InstanceName,
-    log: EventLog,
-    publish: Callable[[Events], None],
-    losses: Sequence[WorkerLoss],
+    instance: InstanceName, log: EventLog, publish: Callable[[Events], None], losses: Sequence[WorkerLoss]
 ) -> None:
     """Store and publish the events of lost worker processes. Raises Unreachable, SessionLost."""
     events = tuple(worker_event(instance, loss) for loss in losses)

@@ -20,10 +20,8 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.follower_health import FollowerHealth
 from mirror.instance.health import Health, HealthCondition
+from mirror.instance.own_session import Identity, Lease, OwnMembership, WorkerLease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
-from mirror.instance.session.lease import Lease
-from mirror.instance.session.own_membership import Identity, OwnMembership
-from mirror.instance.session.worker_lease import WorkerLease
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.instance.workers.lane_view import LaneView
 from mirror.instance.workers.supervisor import Supervisor
@@ -32,7 +30,7 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
-from mirror.worker.reader import WorkerGone, WorkerMessage
+from mirror.worker.channel import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0

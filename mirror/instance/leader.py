@@ -31,10 +31,7 @@ from mirror.coordination.outcome_store import outcome_entries
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.application import Application, next_application
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
-from mirror.coordination.stores.events import (
-    plan_events,
-    request_event,
-)
+from mirror.coordination.stores.events import plan_events, request_event
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem, reason_of
 from mirror.errors import (
@@ -45,6 +42,8 @@ from mirror.errors import (
     SessionLost,
     Unreachable,
 )
+from mirror.instance.backlog.backlog import Backlog, WaitingAges
+from mirror.instance.backlog.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.discovery.readiness import DatastreamReadiness
 from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal
 from mirror.instance.health import Health
@@ -52,9 +51,6 @@ from mirror.instance.leader_plan import LeaderPlan
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.problem_board import ProblemBoard
-from mirror.instance.uncopied.ages import WaitingAges
-from mirror.instance.uncopied.backlog import Backlog
-from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName

@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
-from mirror.coordination.quotas import quotas_by_task
 from mirror.coordination.reconcile import (
     InstanceView,
     LaneDuties,
@@ -22,6 +21,7 @@ from mirror.coordination.reconcile import (
     duties,
     lane_specs,
     others_of,
+    quotas_by_task,
     starts,
 )
 from mirror.coordination.stores.cluster_ids import BoundClusters
@@ -30,9 +30,9 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
-from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.losses.watch import LossWatch
-from mirror.instance.session.lease import Lease
+from mirror.instance.lost_definitions import LossWatch
+from mirror.instance.own_session import Lease
+from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.report_publisher import ReportPublisher
 from mirror.instance.workers.supervisor import Supervisor

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from mirror.instance.loads.observations import NEWEST
+from mirror.model.capacity.capacity import CapacityTerms
+from mirror.model.capacity.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
+from mirror.model.capacity.freeze import read_freeze
+from mirror.model.capacity.knobs import PLUG_IN_NAME
 from mirror.model.load import LARGEST_CAPACITY, MOST_TASKS, TaskCapacity
-from mirror.model.sizing.capacity import CapacityTerms
-from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
-from mirror.model.sizing.freeze import read_freeze
-from mirror.model.sizing.knobs import PLUG_IN_NAME
 from mirror.options import Seconds, Settings, read_by
 
 

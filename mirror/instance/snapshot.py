@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror.coordination.stores.problems import Problem
+from mirror.instance.backlog.watch import UncopiedLane
 from mirror.instance.follower import Follower
 from mirror.instance.health import Health, HealthCondition
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import ClusterLoads, NewestLoads
-from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.observations import ClusterLoads, LoadMemory, NewestLoads
 from mirror.instance.loads.watch import LoadStatus
-from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.worker_health import WorkerCount

@@ -24,7 +24,7 @@ from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
-from mirror.instance.capacity.in_force import CapacityBook
+from mirror.instance.backlog.backlog import positions_of
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
@@ -34,15 +34,14 @@ from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import LoadWatch
-from mirror.instance.uncopied.backlog import positions_of
-from mirror.model.datastreams.datastream import Datastream
+from mirror.instance.workers.costs import CapacityBook
+from mirror.model.capacity.capacity import CapacityInUse
+from mirror.model.capacity.freeze import FreezeWindow, frozen_by
+from mirror.model.datastreams.datastream import Datastream, activated
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.datastreams.lifecycle import activated
 from mirror.model.identifiers import DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadSource, TaskCapacity
 from mirror.model.plan import Move, Plan
-from mirror.model.sizing.capacity import CapacityInUse
-from mirror.model.sizing.freeze import FreezeWindow, frozen_by
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, Planner, Watch
 

@@ -192,11 +192,7 @@ def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool)
     Raises InvalidRequest if a topic would be copied onto itself, if a topic is a copy made by an earlier run,
     or if a destination topic is internal.
     """
-    chosen = tuple(
-        topic
-        for topic in job.selection.choose(topics)
-        if topic not in job.own or job.selection.takes_own(topic)
-    )
+    chosen = job.selection.choose(topics, job.own)
     if is_one_cluster and job.naming.is_identity:
         raise _onto_themselves()
     for topic in chosen:

@@ -96,11 +96,7 @@ def _unknown_settings(cluster: Cluster, name: str, answer: DescribedTopic) -> He
 
 
 async def prepare_destination(
-    source: Cluster,
-    target: Cluster,
-    topics: Sequence[str],
-    naming: TopicNaming,
-    rules: CreationRules,
+    source: Cluster, target: Cluster, topics: Sequence[str], naming: TopicNaming, rules: CreationRules
 ) -> TopicChanges:
     """Create missing topics and partitions. Topics that the destination rejects are added to the failures.
 

@@ -141,11 +141,7 @@ class Transfer:
         sink if the sink rejects all topics.
         """
         job, topics = self._job, await self._source.topics()
-        chosen = [
-            topic
-            for topic in job.selection.choose(topics)
-            if topic not in job.own or job.selection.takes_own(topic)
-        ]
+        chosen = job.selection.choose(topics, job.own)
         if not chosen:
             raise TopicMissing(
                 f"no topic of the source matches {job.selection.include}",

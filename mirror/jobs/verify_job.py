@@ -76,6 +76,11 @@ class VerifyJob:
                 advice="pass --state NAME, the name under which the copy stored its progress",
             )
 
+    @property
+    def committed(self) -> bool:
+        """True if only records of committed transactions are compared."""
+        return self.isolation is Isolation.READ_COMMITTED
+
 
 Tell = Callable[[int, int, int], None]
 """Callback that receives the numbers of compared partitions, of all partitions, and of offsets read."""
@@ -159,10 +164,9 @@ async def target_ends(
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
-    copies = {TopicPartition(job.naming.destination(place.topic), place.partition): place for place in places}
+    copies = {job.naming.copy_of(place): place for place in places}
     known = {copy: LATEST for copy in copies if not target.topics[copy.topic].error}
-    committed = job.isolation is Isolation.READ_COMMITTED
-    answers = await target.offsets(known, committed=committed)
+    answers = await target.offsets(known, committed=job.committed)
     return {copies[copy]: answer for copy, answer in answers.items() if not answer.error}
 
 
@@ -171,7 +175,7 @@ async def truncated_copies(
 ) -> set[TopicPartition]:
     """Return the partitions whose copy has lost records. `known`: leader epoch and end of each copy at an
     earlier time. Raises Unreachable."""
-    copies = {TopicPartition(job.naming.destination(place.topic), place.partition): place for place in known}
+    copies = {job.naming.copy_of(place): place for place in known}
     found = await truncated_logs(
         bench.cluster(job.destination), {copy: known[place] for copy, place in copies.items()}
     )
@@ -269,12 +273,11 @@ class _Sides(NamedTuple):
 
 
 async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: StoredCopy) -> _Sides:
-    copy = TopicPartition(job.naming.destination(place.topic), place.partition)
-    committed = job.isolation is Isolation.READ_COMMITTED
-    here = await _range(bench.cluster(job.source), place, committed=committed)
-    there = await _range(bench.cluster(job.destination), copy, committed=committed)
+    copy = job.naming.copy_of(place)
+    here = await _range(bench.cluster(job.source), place, committed=job.committed)
+    there = await _range(bench.cluster(job.destination), copy, committed=job.committed)
     pending = 0
-    if stored.progress is not None and committed:
+    if stored.progress is not None and job.committed:
         _, open_to = await _range(bench.cluster(job.destination), copy, committed=False)
         settled = settled_offset(stored.progress, there[1], open_to)
         pending = max(min(here[1], stored.progress.next_offset) - settled, 0)
@@ -293,8 +296,6 @@ def _sides_within(
     """Return the offset ranges to compare. `logs`: start and end offset of the source and the destination
     log."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
-    copy = TopicPartition(job.naming.destination(place.topic), place.partition)
-    committed = job.isolation is Isolation.READ_COMMITTED
     (start, end), (target_start, target_end) = logs
     account, expired, unjudged, origins_end = None, 0, 0, 0
     if job.state:
@@ -326,8 +327,8 @@ def _sides_within(
         if place in job.resumes and logs[0][1] < progress.next_offset:
             target_end = target_start  # the source was truncated or created again since: no origins are left
     return _Sides(
-        LogRange(source, place, start, end, committed),
-        LogRange(target, copy, target_start, target_end, committed),
+        LogRange(source, place, start, end, job.committed),
+        LogRange(target, job.naming.copy_of(place), target_start, target_end, job.committed),
         account,
         expired,
         unjudged,
@@ -394,12 +395,12 @@ async def ranges_between(
     bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the offset range of the records between two timestamps, by partition."""
-    source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
+    source = bench.cluster(job.source)
     places = await places_of(bench, job)
-    ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
+    ends = await source.offsets(dict.fromkeys(places, LATEST), committed=job.committed)
     found: list[dict[TopicPartition, int]] = []
     for moment in (from_ms, to_ms):
-        answers = await source.offsets(dict.fromkeys(places, moment), committed=committed)
+        answers = await source.offsets(dict.fromkeys(places, moment), committed=job.committed)
         for place in places:
             if answers[place].error or ends[place].error:
                 raise Unreachable(f"{place} on {source.name} is missing or has no leader")
@@ -415,8 +416,8 @@ async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):
         return True
-    source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
-    ranges = [await _range(source, place, committed=committed) for place in places]
+    source = bench.cluster(job.source)
+    ranges = [await _range(source, place, committed=job.committed) for place in places]
     return all(start >= end for start, end in ranges)
 
 
@@ -428,17 +429,17 @@ async def _audit(
     on_read: Callable[[int], None],
 ) -> PartitionVerdict:
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
-    start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
+    start, end = await _range(source, place, committed=job.committed)
     progress = stored.progress
     if progress is None:
         return PartitionVerdict(place, (start, start), unjudged=end - start)
-    copy = job.naming.destination(place.topic)
-    if target.topics[copy].error != Code.UNKNOWN_TOPIC_OR_PARTITION:
+    copy = job.naming.copy_of(place)
+    if target.topics[copy.topic].error != Code.UNKNOWN_TOPIC_OR_PARTITION:
         return await _compared(bench, job, await _sides(bench, job, place, stored), on_read)
     if job.ranges is not None:
         start, end = max(start, job.ranges[place][0]), min(end, job.ranges[place][1])
     unjudged = max(end - max(progress.next_offset, start), 0)
     start = max(start, progress.ledger.start)
     here = LogRange(source, place, start, max(min(end, progress.next_offset), start))
-    there = LogRange(target, TopicPartition(copy, place.partition), 0, 0)
+    there = LogRange(target, copy, 0, 0)
     return await _compared(bench, job, _Sides(here, there, LedgerAccount(progress), 0, unjudged), on_read)

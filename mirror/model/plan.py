@@ -10,14 +10,7 @@ from typing import Final, TypeVar
 
 from mirror.errors import PlanRejected
 from mirror.model.bounds import shown
-from mirror.model.identifiers import (
-    DatastreamName,
-    Epoch,
-    GroupName,
-    InstanceName,
-    TaskName,
-    task_name,
-)
+from mirror.model.identifiers import DatastreamName, Epoch, GroupName, InstanceName, TaskName, task_name
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -216,11 +216,16 @@ class TopicSelection:
         """Return whether the datastream mirrors the topic."""
         return (self._included.matches(topic) and self._keeps(topic)) or topic == self.canary != ""
 
-    def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Return the topics that are mirrored, sorted."""
+    def choose(self, topics: Iterable[str], own: Collection[str] = ()) -> tuple[str, ...]:
+        """Return the topics that are mirrored, sorted.
+
+        `own`: internal topics of Headrace with configured names, which are mirrored only if they are selected
+        explicitly.
+        """
         topics = tuple(topics)
         found = {topic for topic in self._included.choose(topics) if self._keeps(topic)}
-        return tuple(sorted(found | ({self.canary} & {*topics}) if self.canary else found))
+        found |= {self.canary} & {*topics} if self.canary else set()
+        return tuple(sorted(topic for topic in found if topic not in own or self.takes_own(topic)))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -283,6 +288,10 @@ class TopicNaming:
     def destination(self, topic: str) -> str:
         """Return the destination topic's name."""
         return self.template.replace(PLACEHOLDER, topic)
+
+    def copy_of(self, place: TopicPartition) -> TopicPartition:
+        """Return the partition at the destination to which a source partition is copied."""
+        return TopicPartition(self.destination(place.topic), place.partition)
 
     def source(self, name: str) -> str | None:
         """Return the source topic of a destination topic, or None if the template cannot produce its name."""

@@ -18,9 +18,8 @@ from typing import Final
 import structlog
 
 from mirror.ports import Clock
-from mirror.worker.message_queue import ChannelWriter
+from mirror.worker.channel import ChannelWriter, ReaderHeartbeat, WorkerGone, WorkerMessage, read_worker
 from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady
-from mirror.worker.reader import ReaderHeartbeat, WorkerGone, WorkerMessage, read_worker
 from mirror.worker.slot import WorkerSilence, WorkerSlot
 
 _log = structlog.get_logger(__name__)

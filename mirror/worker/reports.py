@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 from mirror.model.metrics import Drops, MirrorMetric
 from mirror.ports import Clock, CopyEngine, MetricSink
-from mirror.worker.core_time import waited_seconds
 from mirror.worker.protocol import (
     ClusterClock,
     CoreUse,
@@ -20,6 +20,22 @@ from mirror.worker.protocol import (
     ThrottledTime,
     WaitingLane,
 )
+
+_COUNTED: Final = Path("/proc/thread-self/schedstat")
+_BILLION: Final = 1e9
+
+
+def waited_seconds(counted: Path = _COUNTED) -> float | None:
+    """Return the seconds that the calling thread has waited for a core since its start.
+
+    Returns None if the system does not report this time.
+    """
+    try:
+        _, nanoseconds, *_ = counted.read_text(encoding="ascii").split()
+        return int(nanoseconds) / _BILLION
+    except (OSError, ValueError):
+        return None
+
 
 _DROPS_SECONDS: Final = 1.0
 """Interval at which the worker reads the number of dropped records from the sink."""

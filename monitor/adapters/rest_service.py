@@ -14,12 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.errors import DamagedState, NotFound
 from mirror.model.bounds import LONGEST_NAME
+from mirror.model.capacity.advice import Advice
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.datastreams.metadata import TASK_PREFIX
-from mirror.model.datastreams.objectives.mode import Mode
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Mode, Objective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicSelection
 from mirror.wording import counted
 from monitor.actions import ActionRecord, RebalanceAction

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.topics import TopicSelection
 from monitor.latency import ObjectiveSubject, Source
 

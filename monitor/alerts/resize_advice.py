@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from mirror.errors import HeadraceError
-from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, age_text, hours_together
+from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed, age_text, hours_together
 from mirror.wording import counted
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import RESIZE

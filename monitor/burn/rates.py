@@ -15,7 +15,7 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.wording import exact_duration_text
 from monitor.burn.pieces import looked_at_seconds
 from monitor.burn.tally import LatencyTally, bad_share

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mirror.errors import HeadraceError
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from monitor.burn.pieces import TimeRangePiece, pieces_of, reaches_of
 from monitor.burn.tally import LatencyTally
 from monitor.latency import ObjectiveSubject

@@ -21,8 +21,7 @@ from typing import Any, Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.change import FieldProblems
-from mirror.model.datastreams.objectives.lines import checked_objectives, read_length
-from mirror.model.datastreams.objectives.objective import Objective, percent_text
+from mirror.model.datastreams.objectives import Objective, checked_objectives, percent_text, read_length
 from mirror.model.documents import pointer_to
 from mirror.wording import counted
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.wording import exact_duration_text
 from monitor.burn.rates import Budget
 from monitor.objectives.late_times import TimeInterval

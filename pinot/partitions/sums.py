@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import Grain, bounds
 from pinot.partitions.rollups import HOUR_MS

@@ -28,11 +28,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 def stored_bytes(address: str, topic: str, partitions: int) -> int:
     """Return the size of a topic's logs on one replica each, according to the brokers."""
-
-    def build(version: int) -> Any:
-        topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
-        wanted = topic_class(topic=topic, partitions=[*range(partitions)], version=version)
-        return DescribeLogDirsRequest(topics=[wanted], version=version)
+    fields = {"topics": [{"topic": topic, "partitions": [*range(partitions)]}]}
 
     def read(response: Any) -> dict[int, int]:
         return {
@@ -42,7 +38,7 @@ def stored_bytes(address: str, topic: str, partitions: int) -> int:
             for one in found.partitions
         }
 
-    call = Call(DescribeLogDirsRequest, DescribeLogDirsResponse, (1, 4), build, read)
+    call = Call(DescribeLogDirsRequest, DescribeLogDirsResponse, (1, 4), fields, read)
 
     async def ask(cluster: Cluster) -> int:
         await cluster.refresh([topic])

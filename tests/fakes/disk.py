@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from mirror.adapters.embedded_store.disk import Disk
+from mirror.adapters.embedded_store.record_file import Disk
 
 
 class Killed(BaseException):

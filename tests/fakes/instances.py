@@ -24,10 +24,7 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import ConfigError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls
-from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.capacity.in_force import CapacityBook
-from mirror.instance.discovery.claims import TopicClaims
-from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
@@ -41,19 +38,18 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
-from mirror.instance.losses.definition_file import DefinitionFile
-from mirror.instance.losses.watch import LossWatch
+from mirror.instance.lost_definitions import DefinitionFile, LossWatch
+from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
-from mirror.instance.session.lease import Lease
-from mirror.instance.session.own_membership import Identity
+from mirror.instance.workers.costs import CapacityBook, CostStore
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
+from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import Drops, PlacementEvent, WorkerLoss
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
-from mirror.model.sizing.capacity import CapacityTerms
 from mirror.ports import Clock, LoadProvider, NodeStore, Planner
 from tests.builders import OPEN_CLUSTERS
 from tests.fakes.clock import ManualClock

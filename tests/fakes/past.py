@@ -9,8 +9,7 @@ from headrace.foresight.history import HOUR_MS, PastHours
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
 from headrace.foresight.turn import History
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import PartitionLoad
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 Hour = Mapping[TopicPartition, PartitionLoad]

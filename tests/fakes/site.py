@@ -30,8 +30,7 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restart_checks import RestartClusters
-from mirror.coordination.datastream_records.loss_store import LostStore
-from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.datastream_records.loss_store import LostStore, RestoredRecords
 from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.cluster_ids import BoundClusters, KnownClusters
 from mirror.coordination.stores.membership import Membership
@@ -42,7 +41,7 @@ from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.snapshot import RunningInstance
 from mirror.jobs.groups.record import read_groups
-from mirror.jobs.retirement.evidence import TopicWatch
+from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
 from mirror.jobs.stored_lanes import StoredLanes

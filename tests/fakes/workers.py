@@ -13,9 +13,9 @@ from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.worker_health import WorkerCount, WorkerHealth
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
+from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import PoolLimits
 from mirror.worker.protocol import LaneRate
-from mirror.worker.reader import WorkerGone, WorkerMessage
 from tests.fakes.clock import ManualClock
 
 

@@ -31,7 +31,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
-from mirror.model.datastreams.objectives.objective import (
+from mirror.model.datastreams.objectives import (
     HIGHEST_PERCENT,
     LARGEST_OBJECTIVE_MS,
     LONGEST_PERIOD_DAYS,

@@ -21,7 +21,7 @@ from api.resources.lanes import GROUP, LANES, LaneSummary, PartitionState, lanes
 from api.resources.partitions.current_loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
 from api.services import Services
-from mirror.instance.uncopied.partitions import UncopiedState
+from mirror.instance.backlog.partitions import UncopiedState
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.offset_map import MapRun

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api.http.problems import AnswerModel
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import ClusterLoads
+from mirror.instance.loads.observations import ClusterLoads
 from mirror.instance.loads.watch import LoadState, LoadStatus
 from mirror.model.load import LoadSource, PartitionLoad, RateSource, hot_from
 from mirror.model.plan import TaskPlacement

@@ -11,8 +11,8 @@ from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.http.problems import AnswerModel, problems
 from api.services import Services
 from mirror.coordination.reconcile import copied
-from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
-from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.backlog.partitions import UncopiedPartition, UncopiedState, paused_of
+from mirror.instance.backlog.watch import UncopiedLane
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream

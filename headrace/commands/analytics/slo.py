@@ -29,7 +29,7 @@ def export_slos(
 ) -> None:
     """Print objectives as OpenSLO v1 documents (YAML)."""
     from headrace.console.resources import DATASTREAMS, path_of
-    from mirror.model.datastreams.objectives.objective import Objective
+    from mirror.model.datastreams.objectives import Objective
     from monitor.objectives.openslo import NamedObjective, to_document
 
     client = call.connect()

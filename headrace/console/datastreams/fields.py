@@ -16,7 +16,7 @@ import typer
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.datastreams.objectives.lines import read_objective
+from mirror.model.datastreams.objectives import read_objective
 from mirror.model.datastreams.options import FIXED_FIELDS, DatastreamOption, options_of
 from mirror.model.datastreams.start_positions import positions_of_options
 from mirror.model.documents import merged

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from mirror.adapters.embedded_store.disk import Disk
 from mirror.adapters.embedded_store.lock import FolderLock
-from mirror.adapters.embedded_store.record_file import RecordFile, read_frames
+from mirror.adapters.embedded_store.record_file import Disk, RecordFile, read_frames
 from mirror.coordination.store.codec import (
     decode_command,
     decode_state,

@@ -17,13 +17,7 @@ from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
 from mirror.coordination.store.commands import SnapshotNote
 from mirror.coordination.store.log_state import LogState
-from mirror.coordination.store.snapshots import (
-    KEPT,
-    SnapshotShelf,
-    SnapshotStream,
-    end_key,
-    part_key,
-)
+from mirror.coordination.store.snapshots import KEPT, SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.errors import DamagedStore, HeadraceError, Unreachable
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, read_batch, write_batch

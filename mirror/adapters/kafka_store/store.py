@@ -20,8 +20,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise
 from mirror.coordination.store.commands import Changes, Command, EndSession, Heartbeat, OpenSession, Result
-from mirror.coordination.store.contact import HEARTBEATS, SessionContact
-from mirror.coordination.store.expiry import SilenceObserver
+from mirror.coordination.store.heartbeats import HEARTBEATS, SessionContact, SilenceObserver
 from mirror.coordination.store.log_state import AppliedCommand, LogState, apply_record
 from mirror.coordination.store.replica import StateReplica, call_watches
 from mirror.coordination.store.session import SessionIdentity

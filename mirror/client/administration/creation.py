@@ -11,8 +11,7 @@ from mirror.errors import HeadraceError
 from mirror.model.datastreams.policy import FORCED_SETTINGS
 from mirror.model.topics import TOPICS_AT_ONCE, TopicCreation, TopicDescription, first_request
 from mirror.protocol.codes import TRANSIENT, Code
-from mirror.protocol.control.refused_settings import adjusted_setting
-from mirror.protocol.control.topics import TopicOutcome, create_topics
+from mirror.protocol.control.topics import TopicOutcome, adjusted_setting, create_topics
 
 _CREATED: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
 _OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})

@@ -22,13 +22,7 @@ from mirror.coordination.monitors.state import (
 from mirror.coordination.outcome_store import superseded_by
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
-from mirror.errors import (
-    DamagedState,
-    IllegalTransition,
-    InvalidRequest,
-    NotFound,
-    VersionConflict,
-)
+from mirror.errors import DamagedState, IllegalTransition, InvalidRequest, NotFound, VersionConflict
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NodeWrite
 from mirror.ports import Clock, NodeStore

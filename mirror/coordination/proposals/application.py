@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_reasons import move_reasons
 from mirror.coordination.proposals.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposals.proposal_store import ProposalStore
-from mirror.coordination.sentences.move_reason import move_reasons
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import CoordinationError, IllegalTransition, Unreachable
 from mirror.model.plan import Plan, moves_between

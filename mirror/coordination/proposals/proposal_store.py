@@ -9,7 +9,7 @@ from typing import Final
 from mirror.coordination.outcome_store import superseded_by
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.node_retention import NodeGroups, surplus
+from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
 from mirror.errors import (
     DamagedState,

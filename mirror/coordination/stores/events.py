@@ -10,8 +10,8 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.node_retention import NodeGroups, surplus
 from mirror.coordination.stores.problems import Problem, legible
+from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import Request, cause_of
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model import bounds
@@ -255,13 +255,7 @@ def _problem_sentence(problem: Problem, is_over: bool) -> str:
 
 
 def loads_event(
-    leader: InstanceName,
-    source: str,
-    since_ms: int,
-    sentence: str,
-    now_ms: int,
-    *,
-    is_over: bool = False,
+    leader: InstanceName, source: str, since_ms: int, sentence: str, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
     """Return the event for loads of a source cluster that are stale or unavailable.
 
@@ -348,11 +342,7 @@ def _event(
 
 
 def _move_event(
-    plan: Plan,
-    leader: InstanceName,
-    move: Move,
-    reason: str,
-    bytes_per_second: float | None,
+    plan: Plan, leader: InstanceName, move: Move, reason: str, bytes_per_second: float | None
 ) -> PlacementEvent:
     return PlacementEvent(
         time_ms=plan.created_ms,

@@ -6,20 +6,15 @@ datastreams are not affected. The problem ends when the step succeeds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.errors import (
-    LONGEST_REASON,
-    CorruptData,
-    NotFound,
-    legible,
-    reason_of,
-)
+from mirror.coordination.stores.record_folder import RecordFolder
+from mirror.errors import LONGEST_REASON, CorruptData, legible, reason_of
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.ports import NodeStore
 
@@ -43,63 +38,11 @@ class Problem:
     is_told: bool = True
 
 
-class ProblemStore:
+class ProblemStore(RecordFolder[DatastreamName, Problem]):
     """Problems by datastream in the coordination store. Only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
-        self._nodes = nodes
-        self._folder = znodes.ChildrenCache(nodes, znodes.PROBLEMS, _read_problem)
-
-    def all(self) -> Mapping[DatastreamName, Problem]:
-        """Return all problems by datastream. The latest changes of other instances may be missing."""
-        return {
-            DatastreamName(znodes.name_of(node)): problem for node, problem in self._folder.newest().items()
-        }
-
-    def get(self, name: DatastreamName) -> Problem | None:
-        """Return the problem of a datastream, or None."""
-        path = znodes.child(znodes.PROBLEMS, name)
-        try:
-            return _read_problem(path, self._nodes.read(path).data)
-        except NotFound:
-            return None
-
-    def put_each(self, problems: Mapping[DatastreamName, Problem]) -> None:
-        """Store several problems in a few transactions."""
-        paths = {znodes.child(znodes.PROBLEMS, name): name for name in problems}
-        wanted = {path: _data_of(problems[name]) for path, name in paths.items()}
-        znodes.change_each(
-            self._nodes,
-            znodes.replacements(self._nodes, wanted),
-            self._are_changed,
-            lambda path: self.put(paths[path], problems[paths[path]]),
-        )
-
-    def remove_each(self, names: Collection[DatastreamName]) -> None:
-        """Remove several problems in a few transactions."""
-        paths = {znodes.child(znodes.PROBLEMS, name): name for name in names}
-        znodes.change_each(
-            self._nodes,
-            znodes.deletions(self._nodes, list(paths)),
-            self._are_changed,
-            lambda path: self.remove(paths[path]),
-        )
-
-    def _are_changed(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._folder.changed(path)
-
-    def put(self, name: DatastreamName, problem: Problem) -> None:
-        """Store the problem of a datastream, replacing the previous one."""
-        path = znodes.child(znodes.PROBLEMS, name)
-        znodes.put(self._nodes, path, _data_of(problem))
-        self._folder.changed(path)
-
-    def remove(self, name: DatastreamName) -> None:
-        """Remove the problem of a datastream."""
-        path = znodes.child(znodes.PROBLEMS, name)
-        self._nodes.delete_tree(path)
-        self._folder.changed(path)
+        super().__init__(nodes, znodes.PROBLEMS, DatastreamName, _data_of, _read_problem)
 
 
 def _data_of(problem: Problem) -> bytes:

@@ -103,8 +103,7 @@ class RouteMap:
 
         Includes internal topics of Headrace only if they are selected explicitly.
         """
-        selection, own = datastream.selection, self._reserved
-        return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
+        return datastream.selection.choose(topics, self._reserved)
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
         """Return an object that finds the topics that the given routes must not copy."""
@@ -144,12 +143,7 @@ class RouteWatch:
         self._map.note(self._topic_discovery.identities.of(sorted(clusters)))
         self._map.recall(clusters)
 
-    def _apply(
-        self,
-        datastreams: Sequence[Datastream],
-        plan: Plan,
-        topics: Topics,
-    ) -> RouteVerdict:
+    def _apply(self, datastreams: Sequence[Datastream], plan: Plan, topics: Topics) -> RouteVerdict:
         look = _VerdictInput(tuple(self._map.routes(datastreams)), dict(topics), plan)
         if self._last is None or not self._last[0].is_same(look):
             self._last = look, self._verdict(look)

@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from mirror.coordination.stores import znodes
 from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
+from mirror.model.capacity.advice import Advice
 from mirror.model.documents import LARGEST
-from mirror.model.sizing.advice import Advice
 from mirror.ports import NodeStore
 from mirror.wording import counted
 
@@ -46,8 +46,7 @@ class AdviceStore:
             _check_values(_ADVICE.dump_python(found))
         except ValidationError as error:
             _log.warning(
-                "advice ignored",
-                reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid",
+                "advice ignored", reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid"
             )
         except InvalidRequest as error:
             _log.warning("advice ignored", reason=error.message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
@@ -11,18 +11,14 @@ import structlog
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import legible, reason_of
-from mirror.errors import (
-    CoordinationError,
-    CorruptData,
-    InvalidRequest,
-    Unreachable,
-)
+from mirror.coordination.stores.record_folder import RecordFolder
+from mirror.errors import CoordinationError, CorruptData, InvalidRequest, Unreachable
 from mirror.instance.problem_board import ProblemBoard
 from mirror.model import bounds
+from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
 from mirror.model.plan import GroupPlan, PlanFigures
-from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 from mirror.ports import Clock, NodeStore
 
 _log = structlog.get_logger(__name__)
@@ -119,72 +115,14 @@ def encoded(assessment: Assessment) -> bytes:
     return data
 
 
-class AssessmentStore:
-    """Assessments by group. Only the leader writes."""
+class AssessmentStore(RecordFolder[GroupName, Assessment]):
+    """Assessments by group. Only the leader writes.
+
+    An unreadable assessment is omitted until the group is planned again.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
-        self._nodes = nodes
-        self._folder = znodes.ChildrenCache(nodes, znodes.ASSESSMENTS, _legible)
-
-    def all(self) -> Mapping[GroupName, Assessment]:
-        """Return the assessments of all groups. An unreadable assessment is omitted until the group is
-        planned again."""
-        return {
-            GroupName(znodes.name_of(node)): assessment for node, assessment in self._folder.newest().items()
-        }
-
-    def put(self, group: GroupName, assessment: Assessment) -> None:
-        """Replace the assessment of a group."""
-        path = znodes.child(znodes.ASSESSMENTS, group)
-        znodes.put(self._nodes, path, encoded(assessment))
-        self._folder.changed(path)
-
-    def put_each(
-        self,
-        found: Mapping[GroupName, bytes],
-        made: Callable[[Sequence[GroupName]], None],
-        put_alone: Callable[[GroupName], None],
-    ) -> None:
-        """Store encoded assessments in a few transactions.
-
-        `made`: callback with the groups of each transaction. `put_alone`: callback for each group whose
-        assessment must be written separately (see `znodes.change_each`). Raises Unreachable, SessionLost, and
-        errors of the callbacks.
-        """
-        groups = {znodes.child(znodes.ASSESSMENTS, group): group for group in found}
-
-        def are_made(paths: Sequence[str]) -> None:
-            for path in paths:
-                self._folder.changed(path)
-            made([groups[path] for path in paths])
-
-        znodes.change_each(
-            self._nodes,
-            znodes.replacements(self._nodes, {path: found[group] for path, group in groups.items()}),
-            are_made,
-            lambda path: put_alone(groups[path]),
-        )
-
-    def remove_each(self, groups: Collection[GroupName]) -> None:
-        """Remove the assessments of the given groups in a few transactions."""
-        paths = {znodes.child(znodes.ASSESSMENTS, group): group for group in groups}
-
-        def are_removed(removed: Sequence[str]) -> None:
-            for path in removed:
-                self._folder.changed(path)
-
-        znodes.change_each(
-            self._nodes,
-            znodes.deletions(self._nodes, list(paths)),
-            are_removed,
-            lambda path: self.remove(paths[path]),
-        )
-
-    def remove(self, group: GroupName) -> None:
-        """Remove the assessment of a group that is no longer planned."""
-        path = znodes.child(znodes.ASSESSMENTS, group)
-        self._nodes.delete_tree(path)
-        self._folder.changed(path)
+        super().__init__(nodes, znodes.ASSESSMENTS, GroupName, encoded, _legible)
 
 
 class AssessmentKeeper:
@@ -237,7 +175,7 @@ class AssessmentKeeper:
                 found = assess(answer, decision.loads.get(group), now_ms, decision.capacities.get(group))
                 if self._is_news(group, found):
                     news[group] = found, encoded(found)
-        self._store.put_each({group: data for group, (_, data) in news.items()}, are_put, put_alone)
+        self._store.put_encoded({group: data for group, (_, data) in news.items()}, are_put, put_alone)
         if world.is_whole and (removed := self._known.keys() - world.groups.keys()):
             self._store.remove_each(sorted(removed))
             self._known = {

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from mirror.model.capacity.quiet_window import QuietWindow
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad
-from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicPartition
 
 Loads = Mapping[TopicPartition, PartitionLoad]

@@ -10,10 +10,10 @@ import structlog
 
 from mirror.errors import ConfigError, legible
 from mirror.instance.loads.watch import AskFreshness
+from mirror.model.capacity.knobs import NO_LOADS, joint_provider
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadSource
-from mirror.model.sizing.knobs import NO_LOADS, joint_provider
 from mirror.ports import Clock, LoadProvider
 
 _log = structlog.get_logger(__name__)

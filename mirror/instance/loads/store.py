@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict, damage_of
-from mirror.instance.loads.newest import DAY_MS
+from mirror.instance.loads.observations import DAY_MS
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadSource, PartitionLoad, RateSource

@@ -17,7 +17,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import LoadUnavailable, TimedOut
 from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
-from mirror.instance.loads.newest import NewestLoads
+from mirror.instance.loads.observations import NewestLoads
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import Freshness, LoadSource, age_text
 from mirror.model.metrics import PlacementEvent

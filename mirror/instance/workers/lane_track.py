@@ -10,13 +10,7 @@ from __future__ import annotations
 from math import inf
 
 from mirror.model.datastreams.lanes import NO_WINDOWS, Unanswered
-from mirror.model.movement.history import (
-    NO_HISTORY,
-    UNKNOWN_RETENTION,
-    LaneHistory,
-    LanePosition,
-    LaneSample,
-)
+from mirror.model.movement.history import NO_HISTORY, UNKNOWN_RETENTION, LaneHistory, LanePosition, LaneSample
 from mirror.model.movement.loss import seconds_to_loss
 from mirror.worker.protocol import LaneRate
 

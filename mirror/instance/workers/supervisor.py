@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.capacity.cost_book import CostBook
+from mirror.instance.workers.costs import CostBook
 from mirror.instance.workers.lane_table import (
     NOBODY,
     LaneLoss,
@@ -25,13 +25,13 @@ from mirror.instance.workers.lane_table import (
 )
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.instance.workers.worker_choice import WorkerChoice
-from mirror.instance.workers.worker_health import WorkerHealth
-from mirror.instance.workers.worker_measurements import WorkerMeasurements
+from mirror.instance.workers.worker_health import WorkerHealth, WorkerMeasurements
 from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped, PauseCause
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.metrics import WorkerLoss
 from mirror.model.movement.history import SILENCE_SECONDS
 from mirror.ports import Clock
+from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
 from mirror.worker.protocol import (
     ExpectLanes,
@@ -45,7 +45,6 @@ from mirror.worker.protocol import (
     StopLanes,
     WorkerReady,
 )
-from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0

@@ -1,11 +1,16 @@
-"""Condition of the worker processes of an instance. Safe to read from any thread."""
+"""Condition of the worker processes of an instance, and the measurements that they report."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.metrics import Drops, total_of
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.ports import Clock
 from mirror.worker.pool import WorkerPool
+from mirror.worker.protocol import LaneRates, TaskSums
 
 
 class WorkerCount(NamedTuple):
@@ -72,3 +77,71 @@ class WorkerHealth:
         """Data planes (compiled, interpreted) that ready workers run."""
         planes = (worker.slot.data_plane for worker in self._pool.everyone)
         return frozenset(plane for plane in planes if plane)
+
+
+_CLOCK_SECONDS: Final = 60.0
+"""Time for which a reported clock skew is valid; workers report it with every measurement."""
+
+
+class WorkerMeasurements:
+    """Sums by task and by cluster since the start of the instance, and the latest clock skews."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sums: Mapping[TaskName, TaskSums] = {}
+        self._groups: frozenset[GroupName] | None = None
+        self._throttled: Mapping[ClusterRef, float] = {}
+        self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
+        self._drops: dict[int, Drops] = {}
+        """Undelivered reports of each running worker process."""
+        self._dropped_before = 0
+        """Number of undelivered reports of former worker processes."""
+
+    @property
+    def task_sums(self) -> Mapping[TaskName, TaskSums]:
+        """Totals by task, for existing groups."""
+        return self._sums
+
+    @property
+    def throttled_seconds(self) -> Mapping[ClusterRef, float]:
+        """Seconds of throttling by brokers of a cluster, over all workers."""
+        return self._throttled
+
+    @property
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        """Latest clock skew of a broker by cluster, unless outdated."""
+        since = self._clock.monotonic() - _CLOCK_SECONDS
+        return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
+
+    @property
+    def drops(self) -> Drops:
+        """Number of reports about lanes that workers could not deliver, with the reason of a running one."""
+        by_worker = (self._drops[worker] for worker in sorted(self._drops))
+        return total_of([Drops(self._dropped_before), *by_worker])
+
+    def forget_all_but(self, groups: Collection[GroupName]) -> None:
+        """Drop the sums of groups that no longer exist, and ignore later sums of other groups: the last sums
+        of a worker arrive after the deletion of the datastream."""
+        self._groups = frozenset(groups)
+        self._sums = {task: total for task, total in self._sums.items() if total.group in self._groups}
+
+    def add(self, rates: LaneRates) -> None:
+        """Add the measurements of one interval of a worker."""
+        sums = dict(self._sums)
+        for more in rates.sums:
+            if self._groups is None or more.group in self._groups:
+                sums[more.task] = sums[more.task].plus(more) if more.task in sums else more
+        self._sums = sums
+        known = self._throttled
+        more_seconds = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in rates.throttled}
+        self._throttled = {**known, **more_seconds}
+        now = self._clock.monotonic()
+        self._clocks = {**self._clocks, **{clock.cluster: (now, clock.skew) for clock in rates.clocks}}
+
+    def note_drops(self, worker: int, drops: Drops) -> None:
+        """Set the number of reports that the process of a worker could not deliver."""
+        self._drops[worker] = drops
+
+    def worker_ended(self, worker: int) -> None:
+        """Keep the number of undelivered reports of an ended process."""
+        self._dropped_before += self._drops.pop(worker, Drops()).count

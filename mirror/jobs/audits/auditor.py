@@ -25,9 +25,17 @@ from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowCounts, WindowTally
 from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
-from mirror.jobs.audits.lane_logs import LaneEnds, LaneKeys, LaneLogs, is_truncated, read_ends, read_logs
+from mirror.jobs.audits.lane_logs import (
+    AuditLog,
+    LaneEnds,
+    LaneKeys,
+    LaneLogs,
+    is_truncated,
+    read_ends,
+    read_logs,
+    state_key,
+)
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
-from mirror.jobs.audits.log import AuditLog, state_key
 from mirror.jobs.audits.log_windows import LogWindow, LogWindows, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
@@ -38,7 +46,6 @@ from mirror.jobs.verify_job import VerifyJob, audit_partition
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.datastreams.policy import Isolation
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.topics import describe_each
@@ -376,8 +383,7 @@ class Auditor:
     ) -> LogWindow | None:
         """Return the window of the first record in [start, end), or None if there is no record."""
         source = self._context.cluster(lanes.job.source)
-        committed = lanes.job.isolation is Isolation.READ_COMMITTED
-        log = LogRange(source, place, start, end, committed, pace=self._rest)
+        log = LogRange(source, place, start, end, lanes.job.committed, pace=self._rest)
         return await first_window(log, self._options.window_ms, self._context.clock.now_ms())
 
     async def _note_deletions(

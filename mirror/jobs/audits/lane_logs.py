@@ -8,16 +8,31 @@ from typing import NamedTuple
 from mirror.audit.account import settled_offset
 from mirror.audit.reader import NO_END
 from mirror.jobs.audits.lanes import AuditedLanes
-from mirror.jobs.audits.log import AuditLog
 from mirror.jobs.audits.log_windows import LogWindows
 from mirror.jobs.audits.record import LaneAudit
 from mirror.jobs.partition_verdict import StoredCopy
 from mirror.jobs.verify_job import VerifyJob, target_ends, truncated_copies
-from mirror.lane.progress import LaneProgress
+from mirror.lane.progress import LaneProgress, main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.replication.context import EngineContext
+from mirror.replication.progress_log import ProgressLog
+
+
+class AuditLog(ProgressLog):
+    """Progress topic with audit states. The audit state of a lane is read and deleted together with the
+    progress of the lane."""
+
+    def state(self, key: LaneKey) -> bytes | None:
+        """Return the stored audit state of a lane, as of the last read of the topic."""
+        return self._stored.records_of(main_key(key)).get(state_key(key))
+
+
+def state_key(key: LaneKey) -> bytes:
+    """Return the record key for the audit state of a lane."""
+    return main_key(key) + b"/audit"
+
 
 LaneKeys = Mapping[TopicPartition, LaneKey]
 
@@ -94,7 +109,7 @@ async def read_logs(
         return {}
     job, target = lanes.job, context.cluster(lanes.job.destination)
     source = context.cluster(job.source)
-    copies = {place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys}
+    copies = {place: job.naming.copy_of(place) for place in keys}
     source_starts = await source.offsets(dict.fromkeys(keys, EARLIEST))
     starts = await target.offsets({copies[p]: EARLIEST for p in keys if ends[p].target is not None})
     stored = await log.load(list(keys.values()))

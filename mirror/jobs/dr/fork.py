@@ -192,11 +192,7 @@ class Fork(PairRecord):
         copied = document_of({place: source for place, (source, _) in found.items()})
         ends = document_of({place: target for place, (_, target) in found.items()})
         return self.model_copy(
-            update={
-                "copied": merged(self.copied, copied),
-                "ends": merged(self.ends, ends),
-                "log_ends": {},
-            }
+            update={"copied": merged(self.copied, copied), "ends": merged(self.ends, ends), "log_ends": {}}
         )
 
 

@@ -333,8 +333,7 @@ def begin(
         fields = {"definitions": fork.definitions, **fields, "fork": fork}
     elif state.fork is not None:
         raise IllegalTransition(
-            f"{state.name} has failed over to {state.active}",
-            advice=f"run headrace dr failback {state.name}",
+            f"{state.name} has failed over to {state.active}", advice=f"run headrace dr failback {state.name}"
         )
     elif state.active == target:
         raise IllegalTransition(f"{target} is already the active cluster of {state.name}")
@@ -413,10 +412,7 @@ def completed(state: PairState, now_ms: int) -> PairState:
     if operation.kind in (Kind.REPLAY, Kind.SKIP):
         return after.with_(fork=_decided(operation, now_ms))
     after = after.with_(
-        generation=state.generation + 1,
-        datastreams=state.next_names,
-        previous=state.datastreams,
-        fork=None,
+        generation=state.generation + 1, datastreams=state.next_names, previous=state.datastreams, fork=None
     )
     if operation.kind is Kind.FAILBACK:
         return after

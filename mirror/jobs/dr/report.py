@@ -80,10 +80,7 @@ def _targets(account: _Account, settings: PairSettings, outcome: str) -> list[di
     """Return the targets and the actual values. An unknown or inapplicable value is None."""
     closed = account.closed_ms / 1000 if isinstance(account, PastSwitchover) else None
     lag = _lost_seconds(account) if outcome == COMPLETED else None
-    return [
-        _target("RTO", settings.rto_seconds, closed),
-        _target("RPO", settings.rpo_seconds, lag),
-    ]
+    return [_target("RTO", settings.rto_seconds, closed), _target("RPO", settings.rpo_seconds, lag)]
 
 
 def _lost_seconds(account: _Account) -> float | None:

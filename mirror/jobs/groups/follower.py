@@ -276,7 +276,7 @@ class GroupFollower:
         positions = {}
         for place, offset in look.offsets.items():
             old = before.positions.get(place)
-            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            copy = self._job.naming.copy_of(place)
             new = FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
             positions[place] = new if old is None else old._replace(source=offset)
         return replace(before, kind=look.here.kind, reason=None, detail="", positions=positions)
@@ -336,7 +336,7 @@ class GroupFollower:
         """Translate a position. The result has no offset if a commit might skip records that are not
         copies."""
         if self._job.is_two_way(place.topic):
-            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            copy = self._job.naming.copy_of(place)
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
         move = translator.move(place, offset)
         if move.precision == Precision.BEFORE and move.becomes:
@@ -355,11 +355,7 @@ class GroupFollower:
         call = position_commit(group.group, wanted, group.kind)
         lane = crc32(group.group.encode()) % _COMMIT_CONNECTIONS
         return await cluster.coordinators.ask_once(
-            GROUP,
-            group.group,
-            call,
-            lambda found: max(found.values(), default=0),
-            f"{COORDINATE}-{lane}",
+            GROUP, group.group, call, lambda found: max(found.values(), default=0), f"{COORDINATE}-{lane}"
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:

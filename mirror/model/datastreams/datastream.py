@@ -8,16 +8,28 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from mirror.errors import InvalidRequest
+from mirror.errors import IllegalTransition, InvalidRequest
 from mirror.model import bounds
+from mirror.model.capacity.knobs import PlacementKnobs, knobs_from
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.audit_mode import AuditMode, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FollowingGroups, groups_from
 from mirror.model.datastreams.creation import Creation
-from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
-from mirror.model.datastreams.objectives.lines import objectives_from
-from mirror.model.datastreams.objectives.mode import Mode, mode_from
-from mirror.model.datastreams.objectives.objective import LARGEST_OBJECTIVE_MS, Objective
+from mirror.model.datastreams.metadata import (
+    CREATED_MS,
+    GROUP_ID,
+    OWNER,
+    TASK_PREFIX,
+    TTL_MS,
+    checked_metadata,
+)
+from mirror.model.datastreams.objectives import (
+    LARGEST_OBJECTIVE_MS,
+    Mode,
+    Objective,
+    mode_from,
+    objectives_from,
+)
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
     CANARY,
@@ -32,7 +44,6 @@ from mirror.model.datastreams.start_positions import StartPositions, positions_f
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.movement.excuses import Resumption
-from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, canary_topic, checked_topic
 from mirror.wording import counted
 
@@ -293,6 +304,11 @@ class Datastream:
         return pause is not None and pause.covers(partition.partition)
 
     @property
+    def owner(self) -> str:
+        """Owner of the datastream; empty if the definition names none."""
+        return self.metadata.get(OWNER, "")
+
+    @property
     def created_ms(self) -> int | None:
         """Creation time (epoch ms); None if the definition lacks it."""
         return int(self.metadata[CREATED_MS]) if CREATED_MS in self.metadata else None
@@ -335,3 +351,38 @@ class Datastream:
     def consumer_group(self) -> str:
         """Consumer group at the source under which the datastream commits its positions, as in Brooklin."""
         return self.metadata.get(GROUP_ID) or self.name
+
+
+_S = DatastreamStatus
+
+TRANSITIONS: Final = {
+    "activate": ({_S.INITIALIZING}, _S.READY),
+    "pause": ({_S.READY}, _S.PAUSED),
+    "resume": ({_S.PAUSED, _S.STOPPED}, _S.READY),
+    "stop": ({_S.READY, _S.PAUSED, _S.STOPPING}, _S.STOPPING),
+    "settle": ({_S.STOPPING}, _S.STOPPED),
+    "delete": (set(_S) - {_S.DELETING}, _S.DELETING),
+}
+"""Actions, the statuses in which they are permitted, and the resulting status."""
+_ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
+"""Actions that have no effect in this status, because they were already performed."""
+
+
+def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
+    """Return the status after an action. Raises IllegalTransition."""
+    if (action, datastream.status) in _ALREADY:
+        return datastream.status
+    allowed, target = TRANSITIONS[action]
+    if datastream.status not in allowed:
+        states = ", ".join(sorted(allowed))
+        raise IllegalTransition(
+            f"datastream {datastream.name} is {datastream.status}; {action} is allowed from {states}"
+        )
+    return target
+
+
+def activated(datastream: Datastream) -> Datastream:
+    """Return the datastream with the status READY if it was INITIALIZING."""
+    if datastream.status is not DatastreamStatus.INITIALIZING:
+        return datastream
+    return replace(datastream, status=next_status(datastream, "activate"))

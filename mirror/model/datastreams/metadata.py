@@ -11,15 +11,14 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.capacity.catch_up import CATCH_UP, read_catch_up
+from mirror.model.capacity.knobs import PLACEMENT, read_knobs
 from mirror.model.datastreams import consumer_groups
 from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, read_audit_mode, read_lateness
-from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
-from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
+from mirror.model.datastreams.objectives import MONITOR_MODE, OBJECTIVES, read_mode, read_objectives
 from mirror.model.datastreams.policy import EXCLUDED_SETTINGS, read_excluded_settings
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.datastreams.start_positions import START_POSITIONS, read_positions
-from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
-from mirror.model.sizing.knobs import PLACEMENT, read_knobs
 from mirror.wording import counted
 
 OWNER: Final = "owner"

@@ -4,7 +4,7 @@ One table defines the fields in /v1, the metadata keys and the command-line opti
 
 `typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
 builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
-create` and `update`. Parsing and defaults are those of `policy` and `mirror.model.sizing.knobs`.
+create` and `update`. Parsing and defaults are those of `policy` and `mirror.model.capacity.knobs`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mirror.model.capacity.capacity import LEAST_CAPACITY
+from mirror.model.capacity.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES, PLACEMENT, PLUG_IN_NAME
 from mirror.model.datastreams import consumer_groups
 from mirror.model.datastreams.audit_mode import (
     AUDIT_MODE,
@@ -21,7 +23,7 @@ from mirror.model.datastreams.audit_mode import (
     LONGEST_LATENESS_SECONDS,
     AuditMode,
 )
-from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
+from mirror.model.datastreams.objectives import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
     CANARY,
@@ -38,8 +40,6 @@ from mirror.model.datastreams.policy import (
     OnRejection,
 )
 from mirror.model.load import LARGEST_CAPACITY
-from mirror.model.sizing.capacity import LEAST_CAPACITY
-from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES, PLACEMENT, PLUG_IN_NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,13 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, PartitionPause
-from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.datastreams.datastream import (
+    Datastream,
+    DatastreamStatus,
+    Halt,
+    PartitionPause,
+    next_status,
+)
 from mirror.model.movement.excuses import WHOLE, with_resumption
 from mirror.model.topics import checked_topic
 from mirror.wording import first_few

@@ -10,12 +10,17 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
+from mirror.model.capacity.knobs import PLACEMENT, knobs_from, knobs_of_document
 from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
-from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
-from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import (
+    MONITOR_MODE,
+    OBJECTIVES,
+    Objective,
+    mode_from,
+    objectives_from,
+)
 from mirror.model.datastreams.options import OPTIONS, DatastreamOption
 from mirror.model.datastreams.policy import (
     EXCLUDED_SETTINGS,
@@ -24,13 +29,8 @@ from mirror.model.datastreams.policy import (
     is_on,
     policy_from,
 )
-from mirror.model.datastreams.start_positions import (
-    START_POSITIONS,
-    positions_from,
-    positions_of_document,
-)
+from mirror.model.datastreams.start_positions import START_POSITIONS, positions_from, positions_of_document
 from mirror.model.documents import pointer_to
-from mirror.model.sizing.knobs import PLACEMENT, knobs_from, knobs_of_document
 
 _BY_KEY: Final[Mapping[str, DatastreamOption]] = {
     option.key: option for option in OPTIONS if option.key and option.key != PLACEMENT

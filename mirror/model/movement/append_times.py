@@ -62,15 +62,7 @@ class _EndMark:
 class AppendTimes:
     """Bounds of append times for one lane, and the clock errors of its producers."""
 
-    __slots__ = (
-        "_ahead_next",
-        "_behind_next",
-        "_marks",
-        "_turned",
-        "_zero_ms",
-        "ahead_ms",
-        "behind_ms",
-    )
+    __slots__ = ("_ahead_next", "_behind_next", "_marks", "_turned", "_zero_ms", "ahead_ms", "behind_ms")
 
     def __init__(self) -> None:
         self._marks: list[_EndMark] = []

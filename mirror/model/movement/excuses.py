@@ -96,11 +96,7 @@ def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str,
 
 
 def with_resumption(
-    present: Mapping[str, Resumption],
-    topic: str,
-    numbers: frozenset[int] | None,
-    since_ms: int,
-    now_ms: int,
+    present: Mapping[str, Resumption], topic: str, numbers: frozenset[int] | None, since_ms: int, now_ms: int
 ) -> dict[str, Resumption]:
     """Add a resumption. Only the latest `MOST_RESUMPTIONS` are kept."""
     before = present.get(topic)

@@ -85,8 +85,7 @@ def _placed(inner: list[Record], last: int, magic: int, append_time: int | None)
     shift = last - inner[-1].offset if magic == 1 else 0
     return [
         record._replace(
-            offset=record.offset + shift,
-            timestamp=record.timestamp if append_time is None else append_time,
+            offset=record.offset + shift, timestamp=record.timestamp if append_time is None else append_time
         )
         for record in inner
     ]

@@ -129,12 +129,7 @@ class Reframer:
         """Offsets of the source batches without a record, in order."""
 
     def add(
-        self,
-        payload: bytes,
-        header: BatchHeader,
-        first: int,
-        limit: int,
-        resume: StopPoint = START,
+        self, payload: bytes, header: BatchHeader, first: int, limit: int, resume: StopPoint = START
     ) -> StopPoint | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 

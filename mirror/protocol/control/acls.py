@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import (
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
+from kafka.protocol import admin
 
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.rights import AclOperation
@@ -94,17 +87,15 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
     A cluster without an authorizer returns SECURITY_DISABLED.
     """
 
-    def build(version: int) -> Any:
-        return DescribeAclsRequest(
-            resource_type_filter=_TOPIC,
-            resource_name_filter=topic,
-            pattern_type_filter=_ANY if topic is None else Pattern.MATCHING,
-            principal_filter=None,
-            host_filter=None,
-            operation=_ANY,
-            permission_type=_ANY,
-            version=version,
-        )
+    fields = {
+        "resource_type_filter": _TOPIC,
+        "resource_name_filter": topic,
+        "pattern_type_filter": _ANY if topic is None else Pattern.MATCHING,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": _ANY,
+        "permission_type": _ANY,
+    }
 
     def read(response: Any) -> ListedAcls:
         acls = tuple(
@@ -121,7 +112,7 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
         )
         return ListedAcls(response.error_code, response.error_message or "", acls)
 
-    return Call(DescribeAclsRequest, DescribeAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
+    return Call(admin.DescribeAclsRequest, admin.DescribeAclsResponse, _VERSIONS, fields, read, _MANY_BYTES)
 
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
@@ -130,27 +121,25 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
     Existing ACLs remain unchanged. The outcomes are in the order of `acls`.
     """
 
-    def build(version: int) -> Any:
-        creations = [
-            CreateAclsRequest.AclCreation(
-                resource_type=_TOPIC,
-                resource_name=acl.topic,
-                resource_pattern_type=acl.pattern,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-                version=version,
-            )
-            for acl in acls
-        ]
-        return CreateAclsRequest(creations=creations, version=version)
+    creations = [
+        {
+            "resource_type": _TOPIC,
+            "resource_name": acl.topic,
+            "resource_pattern_type": acl.pattern,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": acl.operation,
+            "permission_type": acl.permission,
+        }
+        for acl in acls
+    ]
 
     def read(response: Any) -> tuple[AclOutcome, ...]:
         outcomes = [AclOutcome(result.error_code, result.error_message or "") for result in response.results]
         return _complete(acls, outcomes)
 
-    return Call(CreateAclsRequest, CreateAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
+    messages = (admin.CreateAclsRequest, admin.CreateAclsResponse)
+    return Call(*messages, _VERSIONS, {"creations": creations}, read, _MANY_BYTES)
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
@@ -159,26 +148,24 @@ def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
     Missing ACLs are not an error. The outcomes are in the order of `acls`.
     """
 
-    def build(version: int) -> Any:
-        filters = [
-            DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=_TOPIC,
-                resource_name_filter=acl.topic,
-                pattern_type_filter=acl.pattern,
-                principal_filter=acl.principal,
-                host_filter=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-                version=version,
-            )
-            for acl in acls
-        ]
-        return DeleteAclsRequest(filters=filters, version=version)
+    filters = [
+        {
+            "resource_type_filter": _TOPIC,
+            "resource_name_filter": acl.topic,
+            "pattern_type_filter": acl.pattern,
+            "principal_filter": acl.principal,
+            "host_filter": acl.host,
+            "operation": acl.operation,
+            "permission_type": acl.permission,
+        }
+        for acl in acls
+    ]
 
     def read(response: Any) -> tuple[AclOutcome, ...]:
         return _complete(acls, [_deleted(result) for result in response.filter_results])
 
-    return Call(DeleteAclsRequest, DeleteAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
+    messages = (admin.DeleteAclsRequest, admin.DeleteAclsResponse)
+    return Call(*messages, _VERSIONS, {"filters": filters}, read, _MANY_BYTES)
 
 
 def _deleted(result: Any) -> AclOutcome:

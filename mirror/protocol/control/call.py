@@ -15,6 +15,8 @@ CONTROL_BYTES: Final = 4 * 1024 * 1024
 """Default limit on the size of a response."""
 
 T_co = TypeVar("T_co", covariant=True)
+Fields = dict[str, Any]
+"""Values of a structure by kafka-python's field names. Nested structures are dictionaries, too."""
 
 _DAMAGES: Final = (
     struct.error,
@@ -32,14 +34,15 @@ _DAMAGES: Final = (
 class Call(Generic[T_co]):
     """A request and its decoder.
 
-    `build` creates kafka-python's request for a version; `read` converts the response into a value.
-    `versions`: lowest and highest supported version. `most_bytes`: maximum size of a response.
+    `request`, `response`: classes of kafka-python. `versions`: lowest and highest supported version.
+    `fields`: fields of the request, or a function that returns them for a version. `read` converts the
+    response into a value. `most_bytes`: maximum size of a response.
     """
 
     request: Any
     response: Any
     versions: tuple[int, int]
-    build: Callable[[int], Any]
+    fields: Fields | Callable[[int], Fields]
     read: Callable[[Any], T_co]
     most_bytes: int = CONTROL_BYTES
 
@@ -75,11 +78,14 @@ class Call(Generic[T_co]):
         """
         return self.api != _API_VERSIONS and self.is_flexible(version)
 
+    def message(self, version: int) -> Any:
+        """Return kafka-python's request."""
+        fields = self.fields if isinstance(self.fields, dict) else self.fields(version)
+        return _structure(self.request, fields, version)
+
     def encode(self, version: int) -> bytes:
         """Return the request body."""
-        message = self.build(version)
-        message.API_VERSION = version
-        return bytes(message.encode(header=False, framed=False))
+        return bytes(self.message(version).encode(header=False, framed=False))
 
     def decode(self, version: int, body: View) -> tuple[T_co, int]:
         """Return the value of the response, and the time to wait before the next request in ms. Raises
@@ -89,3 +95,15 @@ class Call(Generic[T_co]):
             return self.read(response), int(getattr(response, "throttle_time_ms", 0) or 0)
         except _DAMAGES as error:
             raise CorruptData(f"cannot decode the {self.name} response: {error}") from error
+
+
+def _structure(kind: Any, fields: Fields, version: int) -> Any:
+    """Return kafka-python's object for a structure."""
+    values = fields.copy()
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            values[name] = _structure(kind.fields[name].data_class, value, version)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            inner = kind.fields[name].data_class
+            values[name] = [_structure(inner, item, version) for item in value]
+    return kind(**values, version=version)

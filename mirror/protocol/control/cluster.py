@@ -14,7 +14,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from mirror.protocol.control.call import CONTROL_BYTES, Call
+from mirror.protocol.control.call import CONTROL_BYTES, Call, Fields
 from mirror.protocol.frame import View
 from mirror.protocol.topic_counts import FROM as COUNTS_FROM
 from mirror.protocol.topic_counts import TopicCounts, decode_counts
@@ -41,15 +41,8 @@ class BrokerFeatures(NamedTuple):
 
 def api_versions() -> Call[BrokerFeatures]:
     """Request the API versions and features that the broker supports."""
-    return Call(
-        ApiVersionsRequest,
-        ApiVersionsResponse,
-        (0, 3),
-        lambda version: ApiVersionsRequest(
-            client_software_name=_CLIENT, client_software_version="1", version=version
-        ),
-        _features,
-    )
+    fields = {"client_software_name": _CLIENT, "client_software_version": "1"}
+    return Call(ApiVersionsRequest, ApiVersionsResponse, (0, 3), fields, _features)
 
 
 def _features(response: Any) -> BrokerFeatures:
@@ -92,14 +85,9 @@ class ClusterMetadata(NamedTuple):
 
 def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
     """Request the brokers and the named topics (None: all topics). Never creates a topic."""
-
-    def build(version: int) -> Any:
-        wanted = None
-        if topics is not None:
-            wanted = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in topics]
-        return MetadataRequest(topics=wanted, allow_auto_topic_creation=False, version=version)
-
-    return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata, metadata_bytes(topics))
+    wanted = None if topics is None else [{"name": name} for name in topics]
+    fields = {"topics": wanted, "allow_auto_topic_creation": False}
+    return Call(MetadataRequest, MetadataResponse, (4, 12), fields, _metadata, metadata_bytes(topics))
 
 
 def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
@@ -113,7 +101,7 @@ def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
             if not topic.error_code
         }
 
-    return Call(MetadataRequest, MetadataResponse, whole.versions, whole.build, read, whole.most_bytes)
+    return Call(MetadataRequest, MetadataResponse, whole.versions, whole.fields, read, whole.most_bytes)
 
 
 def metadata_bytes(topics: Sequence[str] | None) -> int:
@@ -130,7 +118,7 @@ def topic_counts() -> Call[Mapping[str, int]]:
             return response.counts
         return {topic.name: len(topic.leaders) for topic in whole.read(response).topics if not topic.error}
 
-    return Call(MetadataRequest, _FastResponse, whole.versions, whole.build, read, whole.most_bytes)
+    return Call(MetadataRequest, _FastResponse, whole.versions, whole.fields, read, whole.most_bytes)
 
 
 class _FastResponse:
@@ -179,17 +167,17 @@ class Coordinator(NamedTuple):
 def find_coordinators(kind: int, keys: Sequence[str]) -> Call[Mapping[str, Coordinator]]:
     """Request the coordinators of several keys. Versions before 4 accept only one key."""
 
-    def build(version: int) -> Any:
+    def fields(version: int) -> Fields:
         if version >= MANY_COORDINATORS_FROM:
-            return FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys), version=version)
-        return FindCoordinatorRequest(key_type=kind, key=keys[0], version=version)
+            return {"key_type": kind, "coordinator_keys": list(keys)}
+        return {"key_type": kind, "key": keys[0]}
 
     def read(response: Any) -> Mapping[str, Coordinator]:
         if response.coordinators:
             return {coordinator.key: _coordinator(coordinator) for coordinator in response.coordinators}
         return {keys[0]: _coordinator(response)}
 
-    return Call(FindCoordinatorRequest, FindCoordinatorResponse, (1, 6), build, read)
+    return Call(FindCoordinatorRequest, FindCoordinatorResponse, (1, 6), fields, read)
 
 
 def _coordinator(answer: Any) -> Coordinator:

@@ -7,7 +7,7 @@ ConsumerGroupDescribe (KIP-848), ShareGroupDescribe, DescribeShareGroupOffsets a
 from __future__ import annotations
 
 from types import new_class
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka.protocol.api_message import ApiMessage
 
@@ -30,20 +30,26 @@ def _nullable(name: str) -> dict[str, Any]:
     return _field(name, "string", nullableVersions="0+", default="null")
 
 
-def message_class(
-    key: int, name: str, kind: str, versions: str, fields: _Fields, flexible: str = "0+"
-) -> Any:
+class Messages(NamedTuple):
+    """Classes of a request and of its response."""
+
+    request: Any
+    response: Any
+
+
+def messages(key: int, name: str, versions: str, request: _Fields, response: _Fields) -> Messages:
+    """Return the classes of messages with these fields."""
+    schema = {"apiKey": key, "validVersions": versions, "flexibleVersions": "0+"}
+    return Messages(
+        _message_class("Request", {**schema, "name": f"{name}Request", "fields": request}),
+        _message_class("Response", {**schema, "name": f"{name}Response", "fields": response}),
+    )
+
+
+def _message_class(kind: str, schema: dict[str, Any]) -> Any:
     """Return the class of a message. kafka-python requires the name of one of its own schemas, which
     `json_patch` replaces."""
-    schema = {
-        "apiKey": key,
-        "type": kind.lower(),
-        "name": f"{name}{kind}",
-        "validVersions": versions,
-        "flexibleVersions": flexible,
-        "fields": fields,
-    }
-    patch = {"json_patch": classmethod(lambda _, json: schema)}
+    patch = {"json_patch": classmethod(lambda _, json: {**schema, "type": kind.lower()})}
     return new_class(f"DescribeGroups{kind}", (ApiMessage,), exec_body=lambda body: body.update(patch))
 
 
@@ -63,11 +69,7 @@ def _described(fields: _Fields) -> _Fields:
 
 
 def _assignment(name: str) -> dict[str, Any]:
-    partitions = [
-        _field("TopicId", "uuid"),
-        _field("TopicName", "string"),
-        _field("Partitions", "[]int32"),
-    ]
+    partitions = [_field("TopicId", "uuid"), _field("TopicName", "string"), _field("Partitions", "[]int32")]
     return _struct(name, "Assignment", [_struct("TopicPartitions", "[]TopicPartitions", partitions)])
 
 
@@ -89,9 +91,8 @@ _CONSUMER_GROUP: Final = [
     _struct("Members", "[]Member", _CONSUMER),
     _RIGHTS,
 ]
-ConsumerGroupDescribeRequest: Final = message_class(69, "ConsumerGroupDescribe", "Request", "0-1", _DESCRIBE)
-ConsumerGroupDescribeResponse: Final = message_class(
-    69, "ConsumerGroupDescribe", "Response", "0-1", _described(_CONSUMER_GROUP)
+CONSUMER_GROUP_DESCRIBE: Final = messages(
+    69, "ConsumerGroupDescribe", "0-1", _DESCRIBE, _described(_CONSUMER_GROUP)
 )
 
 _SHARE_CONSUMER: Final = [
@@ -108,10 +109,7 @@ _SHARE_GROUP: Final = [
     _struct("Members", "[]Member", _SHARE_CONSUMER),
     _RIGHTS,
 ]
-ShareGroupDescribeRequest: Final = message_class(77, "ShareGroupDescribe", "Request", "1", _DESCRIBE)
-ShareGroupDescribeResponse: Final = message_class(
-    77, "ShareGroupDescribe", "Response", "1", _described(_SHARE_GROUP)
-)
+SHARE_GROUP_DESCRIBE: Final = messages(77, "ShareGroupDescribe", "1", _DESCRIBE, _described(_SHARE_GROUP))
 
 _ASKED_TOPICS: Final = [_field("TopicName", "string"), _field("Partitions", "[]int32")]
 _ASKED_GROUP: Final = [
@@ -131,11 +129,10 @@ _STARTS: Final = [
     _struct("Partitions", "[]StartOffset", _START),
 ]
 _SHARE_OFFSETS: Final = [_field("GroupId", "string"), _struct("Topics", "[]Topic", _STARTS), *_ERROR]
-DescribeShareGroupOffsetsRequest: Final = message_class(
-    90, "DescribeShareGroupOffsets", "Request", "0-1", [_struct("Groups", "[]AskedGroup", _ASKED_GROUP)]
-)
-DescribeShareGroupOffsetsResponse: Final = message_class(
-    90, "DescribeShareGroupOffsets", "Response", "0-1", _described(_SHARE_OFFSETS)
+DESCRIBE_SHARE_GROUP_OFFSETS: Final = messages(
+    *(90, "DescribeShareGroupOffsets", "0-1"),
+    [_struct("Groups", "[]AskedGroup", _ASKED_GROUP)],
+    _described(_SHARE_OFFSETS),
 )
 
 _WANTED: Final = [_field("PartitionIndex", "int32"), _field("StartOffset", "int64")]
@@ -145,12 +142,9 @@ _ALTERED_TOPIC: Final = [
     _field("TopicId", "uuid"),
     _struct("Partitions", "[]Outcome", [_field("PartitionIndex", "int32"), *_ERROR]),
 ]
-AlterShareGroupOffsetsRequest: Final = message_class(
-    *(91, "AlterShareGroupOffsets", "Request", "0"),
+ALTER_SHARE_GROUP_OFFSETS: Final = messages(
+    *(91, "AlterShareGroupOffsets", "0"),
     [_field("GroupId", "string"), _struct("Topics", "[]WantedTopic", _WANTED_TOPIC)],
-)
-AlterShareGroupOffsetsResponse: Final = message_class(
-    *(91, "AlterShareGroupOffsets", "Response", "0"),
     [_field("ThrottleTimeMs", "int32"), *_ERROR, _struct("Responses", "[]AlteredTopic", _ALTERED_TOPIC)],
 )
 
@@ -206,7 +200,6 @@ _STREAMS_GROUP: Final = [
     _struct("Members", "[]Member", _STREAMS_CLIENT),
     _RIGHTS,
 ]
-StreamsGroupDescribeRequest: Final = message_class(89, "StreamsGroupDescribe", "Request", "0", _DESCRIBE)
-StreamsGroupDescribeResponse: Final = message_class(
-    89, "StreamsGroupDescribe", "Response", "0", _described(_STREAMS_GROUP)
+STREAMS_GROUP_DESCRIBE: Final = messages(
+    89, "StreamsGroupDescribe", "0", _DESCRIBE, _described(_STREAMS_GROUP)
 )

@@ -6,22 +6,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from kafka.protocol import admin
 
+from mirror.protocol.control import group_messages
 from mirror.protocol.control.call import Call
-from mirror.protocol.control.group_messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-)
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -76,14 +64,8 @@ def list_groups() -> Call[ListedGroups]:
         }
         return ListedGroups(response.error_code, groups)
 
-    return Call(
-        ListGroupsRequest,
-        ListGroupsResponse,
-        (1, 5),
-        lambda version: ListGroupsRequest(states_filter=[], types_filter=[], version=version),
-        read,
-        _MANY_BYTES,
-    )
+    messages = (admin.ListGroupsRequest, admin.ListGroupsResponse)
+    return Call(*messages, (1, 5), {"states_filter": [], "types_filter": []}, read, _MANY_BYTES)
 
 
 class DescribedGroup(NamedTuple):
@@ -112,14 +94,8 @@ def describe_group(group: str) -> Call[DescribedGroup]:
             else None,
         )
 
-    return Call(
-        DescribeGroupsRequest,
-        DescribeGroupsResponse,
-        (0, 5),
-        lambda version: DescribeGroupsRequest(groups=[group], version=version),
-        read,
-        _MANY_BYTES,
-    )
+    messages = (admin.DescribeGroupsRequest, admin.DescribeGroupsResponse)
+    return Call(*messages, (0, 5), {"groups": [group]}, read, _MANY_BYTES)
 
 
 def describe_consumer_group(group: str) -> Call[DescribedGroup]:
@@ -129,14 +105,12 @@ def describe_consumer_group(group: str) -> Call[DescribedGroup]:
         targets = (_assigned(member.target_assignment) for member in found.members)
         return _subscribed(found).union(*targets)
 
-    messages = (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse)
-    return _description(*messages, (0, 1), group, topics)
+    return _description(group_messages.CONSUMER_GROUP_DESCRIBE, (0, 1), group, topics)
 
 
 def describe_share_group(group: str) -> Call[DescribedGroup]:
     """Request the topics of a share group's members (KIP-932) from its coordinator."""
-    messages = (ShareGroupDescribeRequest, ShareGroupDescribeResponse)
-    return _description(*messages, (1, 1), group, _subscribed)
+    return _description(group_messages.SHARE_GROUP_DESCRIBE, (1, 1), group, _subscribed)
 
 
 def describe_streams_group(group: str) -> Call[DescribedGroup]:
@@ -152,13 +126,11 @@ def describe_streams_group(group: str) -> Call[DescribedGroup]:
             names.update(topic.name for topic in part.repartition_source_topics)
         return frozenset(names)
 
-    messages = (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse)
-    return _description(*messages, (0, 0), group, topics)
+    return _description(group_messages.STREAMS_GROUP_DESCRIBE, (0, 0), group, topics)
 
 
 def _description(
-    request: Any,
-    response: Any,
+    messages: group_messages.Messages,
     versions: tuple[int, int],
     group: str,
     topics: Callable[[Any], frozenset[str] | None],
@@ -173,14 +145,7 @@ def _description(
         error = described.error_code
         return DescribedGroup(error, None if error else topics(described))
 
-    return Call(
-        request,
-        response,
-        versions,
-        lambda version: request(group_ids=[group], version=version),
-        read,
-        _MANY_BYTES,
-    )
+    return Call(*messages, versions, {"group_ids": [group]}, read, _MANY_BYTES)
 
 
 def _subscribed(found: Any) -> frozenset[str]:

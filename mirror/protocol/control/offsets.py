@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
-from kafka.protocol.consumer import (
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
+from kafka.protocol import admin, consumer
 
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import Call, Fields
 
 LATEST: Final = -1
 """Timestamp that requests the high watermark or, with read_committed, the last stable offset."""
@@ -30,6 +20,7 @@ EARLIEST_LOCAL: Final = -4
 _FIRST_WITH_TIERS: Final = 8
 OFFSET_FETCH: Final = 9
 """Kafka's API key of OffsetFetch."""
+_OFFSET_FETCH: Final = (consumer.OffsetFetchRequest, consumer.OffsetFetchResponse)
 MANY_GROUPS_FROM: Final = 8
 """First version of OffsetFetch that allows several groups."""
 _MANY_BYTES: Final = 32 * 1024 * 1024
@@ -63,29 +54,18 @@ def list_offsets(wanted: Mapping[TopicPartition, int], *, committed: bool) -> Ca
         is_untiered = wanted[place] == EARLIEST_LOCAL and version < _FIRST_WITH_TIERS
         return EARLIEST if is_untiered else wanted[place]
 
-    def build(version: int) -> Any:
-        topic_class = ListOffsetsRequest.ListOffsetsTopic
-        topics = [
-            topic_class(
-                name=name,
-                partitions=[
-                    topic_class.ListOffsetsPartition(
-                        partition_index=number,
-                        current_leader_epoch=-1,
-                        timestamp=when(TopicPartition(name, number), version),
-                        version=version,
-                    )
-                    for number in numbers
-                ],
-                version=version,
-            )
-            for name, numbers in by_topic(wanted)
-        ]
-        return ListOffsetsRequest(
-            replica_id=-1, isolation_level=int(committed), topics=topics, version=version
+    def fields(version: int) -> Fields:
+        topics = topic_fields(
+            wanted,
+            lambda place: {
+                "partition_index": place.partition,
+                "current_leader_epoch": -1,
+                "timestamp": when(place, version),
+            },
         )
+        return {"replica_id": -1, "isolation_level": int(committed), "topics": topics}
 
-    return Call(ListOffsetsRequest, ListOffsetsResponse, (1, 8), build, _offsets)
+    return Call(consumer.ListOffsetsRequest, consumer.ListOffsetsResponse, (1, 8), fields, _offsets)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
@@ -93,6 +73,19 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
     return [
         (topic, [number for _, number in group])
         for topic, group in groupby(sorted(partitions), key=itemgetter(0))
+    ]
+
+
+def topic_fields(
+    partitions: Iterable[TopicPartition], fields_of: Callable[[TopicPartition], Fields], label: str = "name"
+) -> list[Fields]:
+    """Return the structures of topics in a request, sorted.
+
+    `fields_of`: returns the structure of a partition. `label`: field with the name of the topic.
+    """
+    return [
+        {label: topic, "partitions": [fields_of(TopicPartition(topic, number)) for number in numbers]}
+        for topic, numbers in by_topic(partitions)
     ]
 
 
@@ -109,26 +102,15 @@ def _offsets(response: Any) -> Answers:
 def ends_of_epochs(epochs: Mapping[TopicPartition, int]) -> Call[Answers]:
     """Request the end of each leader epoch from the leader of the partition: the start offset of the next
     epoch in its log, or the end of the log. -1 if the leader does not know the epoch (KIP-320)."""
-
-    def build(version: int) -> Any:
-        topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-        topics = [
-            topic_class(
-                topic=name,
-                partitions=[
-                    topic_class.OffsetForLeaderPartition(
-                        partition=number,
-                        current_leader_epoch=-1,
-                        leader_epoch=epochs[TopicPartition(name, number)],
-                        version=version,
-                    )
-                    for number in numbers
-                ],
-                version=version,
-            )
-            for name, numbers in by_topic(epochs)
-        ]
-        return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics, version=version)
+    topics = topic_fields(
+        epochs,
+        lambda place: {
+            "partition": place.partition,
+            "current_leader_epoch": -1,
+            "leader_epoch": epochs[place],
+        },
+        "topic",
+    )
 
     def read(response: Any) -> Answers:
         return {
@@ -139,7 +121,8 @@ def ends_of_epochs(epochs: Mapping[TopicPartition, int]) -> Call[Answers]:
             for partition in topic.partitions
         }
 
-    return Call(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, (2, 4), build, read)
+    messages = (consumer.OffsetForLeaderEpochRequest, consumer.OffsetForLeaderEpochResponse)
+    return Call(*messages, (2, 4), {"replica_id": -1, "topics": topics}, read)
 
 
 class OpenTransaction(NamedTuple):
@@ -153,13 +136,7 @@ def open_transactions(
     partitions: Iterable[TopicPartition],
 ) -> Call[Mapping[TopicPartition, tuple[OpenTransaction, ...]]]:
     """Request the open transactions of partitions, oldest first, from their leader."""
-
-    def build(version: int) -> Any:
-        topics = [
-            DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers, version=version)
-            for name, numbers in by_topic(partitions)
-        ]
-        return DescribeProducersRequest(topics=topics, version=version)
+    topics = [{"name": name, "partition_indexes": numbers} for name, numbers in by_topic(partitions)]
 
     def read(response: Any) -> Mapping[TopicPartition, tuple[OpenTransaction, ...]]:
         return {
@@ -177,7 +154,8 @@ def open_transactions(
             for partition in topic.partitions
         }
 
-    return Call(DescribeProducersRequest, DescribeProducersResponse, (0, 0), build, read, _MANY_BYTES)
+    messages = (admin.DescribeProducersRequest, admin.DescribeProducersResponse)
+    return Call(*messages, (0, 0), {"topics": topics}, read, _MANY_BYTES)
 
 
 class CommittedOffsets(NamedTuple):
@@ -197,36 +175,22 @@ class CommittedOffsets(NamedTuple):
 
 def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[CommittedOffsets]:
     """Request a group's committed offsets from its coordinator. `partitions` None means all partitions."""
-
-    def build(version: int) -> Any:
-        topics = None
-        if partitions is not None:
-            topics = [
-                OffsetFetchRequest.OffsetFetchRequestTopic(
-                    name=name, partition_indexes=numbers, version=version
-                )
-                for name, numbers in by_topic(partitions)
-            ]
-        return OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, version=version)
-
-    return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, _committed, _MANY_BYTES)
+    topics = None
+    if partitions is not None:
+        topics = [{"name": name, "partition_indexes": numbers} for name, numbers in by_topic(partitions)]
+    fields = {"group_id": group, "topics": topics, "require_stable": True}
+    return Call(*_OFFSET_FETCH, (2, 7), fields, _committed, _MANY_BYTES)
 
 
 def committed_offsets_of(groups: Sequence[str]) -> Call[Mapping[str, CommittedOffsets]]:
     """Request all committed offsets of several groups from their common coordinator."""
-
-    def build(version: int) -> Any:
-        asked = [
-            OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None, version=version)
-            for group in groups
-        ]
-        return OffsetFetchRequest(groups=asked, require_stable=True, version=version)
+    asked = [{"group_id": group, "topics": None} for group in groups]
 
     def read(response: Any) -> Mapping[str, CommittedOffsets]:
         return {group.group_id: _committed(group) for group in response.groups}
 
-    versions = (MANY_GROUPS_FROM, 9)
-    return Call(OffsetFetchRequest, OffsetFetchResponse, versions, build, read, _MANY_BYTES)
+    fields = {"groups": asked, "require_stable": True}
+    return Call(*_OFFSET_FETCH, (MANY_GROUPS_FROM, 9), fields, read, _MANY_BYTES)
 
 
 def _committed(found: Any) -> CommittedOffsets:
@@ -244,28 +208,15 @@ def _committed(found: Any) -> CommittedOffsets:
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:
     """Commit offsets of a group without members. The response is an error code for each partition."""
-
-    def build(version: int) -> Any:
-        topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
-        topics = [
-            topic_class(
-                name=name,
-                partitions=[
-                    topic_class.OffsetCommitRequestPartition(
-                        partition_index=number,
-                        committed_offset=offsets[TopicPartition(name, number)],
-                        committed_metadata="",
-                        version=version,
-                    )
-                    for number in numbers
-                ],
-                version=version,
-            )
-            for name, numbers in by_topic(offsets)
-        ]
-        return OffsetCommitRequest(
-            group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics, version=version
-        )
+    topics = topic_fields(
+        offsets,
+        lambda place: {
+            "partition_index": place.partition,
+            "committed_offset": offsets[place],
+            "committed_metadata": "",
+        },
+    )
+    fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
 
     def read(response: Any) -> Mapping[TopicPartition, int]:
         return {
@@ -274,4 +225,4 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Ma
             for partition in topic.partitions
         }
 
-    return Call(OffsetCommitRequest, OffsetCommitResponse, (2, 8), build, read)
+    return Call(consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, (2, 8), fields, read)

@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kafka.protocol.admin import (
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from kafka.protocol import admin
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -24,6 +17,7 @@ from mirror.protocol.control.cluster import metadata_bytes
 _T = TypeVar("_T")
 _SIZE_NOT_SAID: Final = -1
 _EXACTLY: Final = 0
+_LOG_FOLDERS: Final = (admin.DescribeLogDirsRequest, admin.DescribeLogDirsResponse)
 _MANY_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of a response in bytes; enough for the partitions of a large broker."""
 
@@ -74,15 +68,11 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
 
     Requires Kafka 2.3 or later.
     """
-
-    def build(version: int) -> Any:
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in names]
-        return MetadataRequest(
-            topics=wanted,
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=True,
-            version=version,
-        )
+    fields = {
+        "topics": [{"name": name} for name in names],
+        "allow_auto_topic_creation": False,
+        "include_topic_authorized_operations": True,
+    }
 
     def read(response: Any) -> Mapping[str, TopicRights]:
         return {
@@ -90,16 +80,16 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
             for topic in response.topics
         }
 
-    return Call(MetadataRequest, MetadataResponse, (8, 12), build, read, metadata_bytes(names))
+    return Call(MetadataRequest, MetadataResponse, (8, 12), fields, read, metadata_bytes(names))
 
 
 def cluster_rights() -> Call[Rights | None]:
     """Request the operations that the client may perform on the cluster; None before Kafka 2.8."""
     return Call(
-        DescribeClusterRequest,
-        DescribeClusterResponse,
+        admin.DescribeClusterRequest,
+        admin.DescribeClusterResponse,
         (0, 1),
-        lambda version: DescribeClusterRequest(include_cluster_authorized_operations=True, version=version),
+        {"include_cluster_authorized_operations": True},
         lambda response: _operations(response.authorized_operations),
     )
 
@@ -109,12 +99,7 @@ def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
 
     Requires DescribeConfigs on the cluster.
     """
-
-    def build(version: int) -> Any:
-        component = DescribeClientQuotasRequest.ComponentData(
-            entity_type=entity, match_type=_EXACTLY, match=name, version=version
-        )
-        return DescribeClientQuotasRequest(components=[component], strict=True, version=version)
+    component = {"entity_type": entity, "match_type": _EXACTLY, "match": name}
 
     def read(response: Any) -> ClientQuotas:
         values = {
@@ -122,16 +107,13 @@ def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
         }
         return ClientQuotas(response.error_code, values)
 
-    return Call(DescribeClientQuotasRequest, DescribeClientQuotasResponse, (0, 1), build, read)
+    messages = (admin.DescribeClientQuotasRequest, admin.DescribeClientQuotasResponse)
+    return Call(*messages, (0, 1), {"components": [component], "strict": True}, read)
 
 
 def log_folders() -> Call[tuple[LogFolder, ...]]:
     """Request the log directories of a broker (KIP-827). Requires Describe on the cluster."""
-
-    def build(version: int) -> Any:
-        return DescribeLogDirsRequest(topics=[], version=version)  # no topics: only the directories
-
-    return Call(DescribeLogDirsRequest, DescribeLogDirsResponse, (1, 4), build, _folders)
+    return Call(*_LOG_FOLDERS, (1, 4), {"topics": []}, _folders)  # no topics: only the directories
 
 
 def topic_bytes() -> Call[Mapping[str, int]]:
@@ -169,14 +151,7 @@ def partition_bytes() -> Call[LogSizes]:
 
 
 def _log_sizes(read: Callable[[Any], _T]) -> Call[_T]:
-    return Call(
-        DescribeLogDirsRequest,
-        DescribeLogDirsResponse,
-        (1, 4),
-        lambda version: DescribeLogDirsRequest(topics=None, version=version),
-        read,
-        _MANY_BYTES,
-    )
+    return Call(*_LOG_FOLDERS, (1, 4), {"topics": None}, read, _MANY_BYTES)
 
 
 def _replicas(response: Any) -> Iterator[tuple[str, Any]]:

@@ -59,7 +59,7 @@ def handshake(mechanism: str) -> Call[Handshake]:
         SaslHandshakeRequest,
         SaslHandshakeResponse,
         (1, 1),
-        lambda version: SaslHandshakeRequest(mechanism=mechanism, version=version),
+        {"mechanism": mechanism},
         lambda response: Handshake(response.error_code, tuple(response.mechanisms)),
     )
 
@@ -70,7 +70,7 @@ def authenticate(data: bytes) -> Call[SaslStep]:
         SaslAuthenticateRequest,
         SaslAuthenticateResponse,
         (0, 2),
-        lambda version: SaslAuthenticateRequest(auth_bytes=data, version=version),
+        {"auth_bytes": data},
         lambda response: SaslStep(
             response.error_code,
             response.error_message or "",

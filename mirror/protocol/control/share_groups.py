@@ -11,13 +11,8 @@ from typing import Any, Final
 
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import Call
-from mirror.protocol.control.group_messages import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsResponse,
-)
-from mirror.protocol.control.offsets import CommittedOffsets, OffsetAnswer, by_topic
+from mirror.protocol.control.group_messages import ALTER_SHARE_GROUP_OFFSETS, DESCRIBE_SHARE_GROUP_OFFSETS
+from mirror.protocol.control.offsets import CommittedOffsets, OffsetAnswer, topic_fields
 
 GROUP_ID_NOT_FOUND: Final = 69
 """Error code for a missing group, and for a group of another type."""
@@ -27,10 +22,6 @@ _MANY_BYTES: Final = 32 * 1024 * 1024
 
 def share_offsets(group: str) -> Call[CommittedOffsets]:
     """Request all start offsets of a share group from its coordinator. A missing group has none."""
-
-    def build(version: int) -> Any:
-        asked = DescribeShareGroupOffsetsRequest.AskedGroup(group_id=group, topics=None, version=version)
-        return DescribeShareGroupOffsetsRequest(groups=[asked], version=version)
 
     def read(response: Any) -> CommittedOffsets:
         (found,) = response.groups
@@ -46,8 +37,8 @@ def share_offsets(group: str) -> Call[CommittedOffsets]:
         }
         return CommittedOffsets(0, offsets)
 
-    messages = (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse)
-    return Call(*messages, (0, 1), build, read, _MANY_BYTES)
+    fields = {"groups": [{"group_id": group, "topics": None}]}
+    return Call(*DESCRIBE_SHARE_GROUP_OFFSETS, (0, 1), fields, read, _MANY_BYTES)
 
 
 def alter_share_offsets(
@@ -58,25 +49,6 @@ def alter_share_offsets(
     The response is an error code for each partition.
     """
 
-    def build(version: int) -> Any:
-        topic_class = AlterShareGroupOffsetsRequest.WantedTopic
-        topics = [
-            topic_class(
-                topic_name=name,
-                partitions=[
-                    topic_class.WantedOffset(
-                        partition_index=number,
-                        start_offset=offsets[TopicPartition(name, number)],
-                        version=version,
-                    )
-                    for number in numbers
-                ],
-                version=version,
-            )
-            for name, numbers in by_topic(offsets)
-        ]
-        return AlterShareGroupOffsetsRequest(group_id=group, topics=topics, version=version)
-
     def read(response: Any) -> Mapping[TopicPartition, int]:
         if response.error_code:
             return dict.fromkeys(offsets, response.error_code)
@@ -86,5 +58,10 @@ def alter_share_offsets(
             for partition in topic.partitions
         }
 
-    messages = (AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse)
-    return Call(*messages, (0, 0), build, read, _MANY_BYTES)
+    topics = topic_fields(
+        offsets,
+        lambda place: {"partition_index": place.partition, "start_offset": offsets[place]},
+        "topic_name",
+    )
+    fields = {"group_id": group, "topics": topics}
+    return Call(*ALTER_SHARE_GROUP_OFFSETS, (0, 0), fields, read, _MANY_BYTES)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-)
+from kafka.protocol import admin
 
 from mirror.model.movement.history import UNLIMITED, Retention
 from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.protocol.codes import Code
 from mirror.protocol.control.call import CONTROL_BYTES, Call
 
 T = TypeVar("T")
@@ -69,25 +60,16 @@ def create_topics(topics: Sequence[TopicDescription], replication: int) -> Call[
 def _creation(
     topics: Sequence[TopicDescription], replication: int, read: Callable[[Mapping[str, TopicOutcome]], T]
 ) -> Call[T]:
-    def build(version: int) -> Any:
-        topic_class = CreateTopicsRequest.CreatableTopic
-        wanted = [
-            topic_class(
-                name=topic.name,
-                num_partitions=topic.partitions,
-                replication_factor=replication,
-                assignments=[],
-                configs=[
-                    topic_class.CreatableTopicConfig(name=key, value=value, version=version)
-                    for key, value in sorted(topic.settings.items())
-                ],
-                version=version,
-            )
-            for topic in topics
-        ]
-        return CreateTopicsRequest(
-            topics=wanted, timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
-        )
+    wanted = [
+        {
+            "name": topic.name,
+            "num_partitions": topic.partitions,
+            "replication_factor": replication,
+            "assignments": [],
+            "configs": [{"name": key, "value": value} for key, value in sorted(topic.settings.items())],
+        }
+        for topic in topics
+    ]
 
     def outcomes(response: Any) -> T:
         return read(
@@ -97,25 +79,18 @@ def _creation(
             }
         )
 
-    return Call(CreateTopicsRequest, CreateTopicsResponse, (2, 7), build, outcomes)
+    fields = {"topics": wanted, "timeout_ms": _TIMEOUT_MS, "validate_only": False}
+    return Call(admin.CreateTopicsRequest, admin.CreateTopicsResponse, (2, 7), fields, outcomes)
 
 
 def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
     """Increase a topic's partition count to `count`."""
-
-    def build(version: int) -> Any:
-        topic = CreatePartitionsRequest.CreatePartitionsTopic(
-            name=name, count=count, assignments=None, version=version
-        )
-        return CreatePartitionsRequest(
-            topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
-        )
-
+    topic = {"name": name, "count": count, "assignments": None}
     return Call(
-        CreatePartitionsRequest,
-        CreatePartitionsResponse,
+        admin.CreatePartitionsRequest,
+        admin.CreatePartitionsResponse,
         (0, 3),
-        build,
+        {"topics": [topic], "timeout_ms": _TIMEOUT_MS, "validate_only": False},
         lambda response: TopicOutcome(
             response.results[0].error_code, response.results[0].error_message or ""
         ),
@@ -128,38 +103,26 @@ def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
     With an id, the topic is deleted only if it has this id (Kafka 2.8 or later).
     """
 
-    def build(version: int) -> Any:
-        if not topic_id:
-            return DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS, version=version)
-        state = DeleteTopicsRequest.DeleteTopicState(
-            name=None, topic_id=UUID(bytes=topic_id), version=version
-        )
-        return DeleteTopicsRequest(topics=[state], timeout_ms=_TIMEOUT_MS, version=version)
-
     def read(response: Any) -> TopicOutcome:
         found = response.responses[0]
         return TopicOutcome(found.error_code, getattr(found, "error_message", None) or "")
 
-    versions = (_DELETION_BY_ID, _DELETION_BY_ID) if topic_id else (1, _DELETION_BY_ID - 1)
-    return Call(DeleteTopicsRequest, DeleteTopicsResponse, versions, build, read)
+    messages, timeout = (admin.DeleteTopicsRequest, admin.DeleteTopicsResponse), {"timeout_ms": _TIMEOUT_MS}
+    if not topic_id:
+        return Call(*messages, (1, _DELETION_BY_ID - 1), {"topic_names": [name], **timeout}, read)
+    state = {"name": None, "topic_id": UUID(bytes=topic_id)}
+    return Call(*messages, (_DELETION_BY_ID, _DELETION_BY_ID), {"topics": [state], **timeout}, read)
 
 
 def delete_records(place: TopicPartition, before: int) -> Call[int]:
     """Delete the records of a partition before an offset, on its leader. Returns an error code."""
-
-    def build(version: int) -> Any:
-        topic_class = DeleteRecordsRequest.DeleteRecordsTopic
-        partition = topic_class.DeleteRecordsPartition(
-            partition_index=place.partition, offset=before, version=version
-        )
-        topic = topic_class(name=place.topic, partitions=[partition], version=version)
-        return DeleteRecordsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, version=version)
-
+    partition = {"partition_index": place.partition, "offset": before}
+    topic = {"name": place.topic, "partitions": [partition]}
     return Call(
-        DeleteRecordsRequest,
-        DeleteRecordsResponse,
+        admin.DeleteRecordsRequest,
+        admin.DeleteRecordsResponse,
         (0, 2),
-        build,
+        {"topics": [topic], "timeout_ms": _TIMEOUT_MS},
         lambda response: int(response.topics[0].partitions[0].error_code),
     )
 
@@ -219,17 +182,12 @@ def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
 
 
 def _describe(topics: Sequence[str], read: Callable[[Any], T]) -> Call[T]:
-    def build(version: int) -> Any:
-        resources = [
-            DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=_TOPIC, resource_name=name, configuration_keys=None, version=version
-            )
-            for name in topics
-        ]
-        return DescribeConfigsRequest(resources=resources, include_synonyms=False, version=version)
-
-    most_bytes = CONTROL_BYTES + len(topics) * _DESCRIPTION_BYTES
-    return Call(DescribeConfigsRequest, DescribeConfigsResponse, (1, 4), build, read, most_bytes)
+    resources = [
+        {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None} for name in topics
+    ]
+    messages = (admin.DescribeConfigsRequest, admin.DescribeConfigsResponse)
+    fields = {"resources": resources, "include_synonyms": False}
+    return Call(*messages, (1, 4), fields, read, CONTROL_BYTES + len(topics) * _DESCRIPTION_BYTES)
 
 
 def _described(result: Any) -> DescribedTopic:
@@ -238,3 +196,30 @@ def _described(result: Any) -> DescribedTopic:
         for entry in result.configs
     }
     return DescribedTopic(result.error_code, result.error_message or "", settings)
+
+
+_ABOUT_SETTINGS: Final = frozenset({Code.INVALID_CONFIG, Code.POLICY_VIOLATION})
+_BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
+"""Matches the error messages of `ConfigDef.Range` in Kafka."""
+
+
+def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
+    """Return the rejected setting and the nearest accepted value, or None.
+
+    A value of None means that the setting must be omitted. The result is None if the error is not about any
+    of `settings`.
+    """
+    if error not in _ABOUT_SETTINGS:
+        return None
+    places = {key: at for key in settings if (at := _place(key, message)) >= 0}
+    if not places:
+        return None
+    key = min(places, key=places.__getitem__)
+    bound = _BOUND.search(message)
+    value = bound[1] if bound is not None and len(places) == 1 else None
+    return key, None if value == settings[key] else value
+
+
+def _place(key: str, message: str) -> int:
+    found = re.search(rf"(?<![\w.]){re.escape(key)}(?!\.?\w)", message)
+    return -1 if found is None else found.start()

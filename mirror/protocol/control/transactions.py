@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from kafka.protocol.producer import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from kafka.protocol import admin, producer
 
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import NO_PRODUCER
@@ -61,46 +48,37 @@ def init_producer_id(
     `known` is given, the broker rejects the request if another producer has acquired the id in the meantime
     (KIP-360, version 3).
     """
-
-    def build(version: int) -> Any:
-        return InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=known[0],
-            producer_epoch=known[1],
-            version=version,
-        )
-
+    fields = {
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": timeout_ms,
+        "producer_id": known[0],
+        "producer_epoch": known[1],
+    }
     lowest = 0 if known[0] == NO_PRODUCER else 3
     return Call(
-        InitProducerIdRequest,
-        InitProducerIdResponse,
-        (lowest, 5),
-        build,
-        lambda response: ProducerIdentity(response.error_code, response.producer_id, response.producer_epoch),
+        producer.InitProducerIdRequest, producer.InitProducerIdResponse, (lowest, 5), fields, _identity
     )
 
 
+def _identity(response: Any) -> ProducerIdentity:
+    return ProducerIdentity(response.error_code, response.producer_id, response.producer_epoch)
+
+
 def add_partitions(
-    transactional_id: str, producer: tuple[int, int], partitions: list[TopicPartition]
+    transactional_id: str, identity: tuple[int, int], partitions: list[TopicPartition]
 ) -> Call[Mapping[TopicPartition, int]]:
     """Add partitions to a transaction, and begin it if needed.
 
     The response is an error code for each partition.
     """
-
-    def build(version: int) -> Any:
-        topics = [
-            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=numbers, version=version)
-            for name, numbers in by_topic(partitions)
-        ]
-        return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=transactional_id,
-            v3_and_below_producer_id=producer[0],
-            v3_and_below_producer_epoch=producer[1],
-            v3_and_below_topics=topics,
-            version=version,
-        )
+    fields = {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": identity[0],
+        "v3_and_below_producer_epoch": identity[1],
+        "v3_and_below_topics": [
+            {"name": name, "partitions": numbers} for name, numbers in by_topic(partitions)
+        ],
+    }
 
     def read(response: Any) -> Mapping[TopicPartition, int]:
         return {
@@ -109,11 +87,12 @@ def add_partitions(
             for result in topic.results_by_partition
         }
 
-    return Call(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 3), build, read)
+    messages = (producer.AddPartitionsToTxnRequest, producer.AddPartitionsToTxnResponse)
+    return Call(*messages, (0, 3), fields, read)
 
 
 def end_transaction(
-    transactional_id: str, producer: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
+    transactional_id: str, identity: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
 ) -> Call[ProducerIdentity]:
     """Commit or abort a transaction.
 
@@ -122,30 +101,17 @@ def end_transaction(
     `newest`: highest version of the request to use; 4 for a transaction whose partitions were added
     explicitly.
     """
-
-    def build(version: int) -> Any:
-        return EndTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-            committed=commit,
-            version=version,
-        )
-
-    return Call(
-        EndTxnRequest,
-        EndTxnResponse,
-        (0, newest),
-        build,
-        lambda response: ProducerIdentity(response.error_code, response.producer_id, response.producer_epoch),
-    )
+    fields = {
+        "transactional_id": transactional_id,
+        "producer_id": identity[0],
+        "producer_epoch": identity[1],
+        "committed": commit,
+    }
+    return Call(producer.EndTxnRequest, producer.EndTxnResponse, (0, newest), fields, _identity)
 
 
 def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
     """Request the state of a transactional id from its coordinator (KIP-664, Kafka 3.0 or later)."""
-
-    def build(version: int) -> Any:
-        return DescribeTransactionsRequest(transactional_ids=[transactional_id], version=version)
 
     def read(response: Any) -> TransactionDescription:
         (state,) = response.transaction_states
@@ -153,18 +119,17 @@ def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
             state.error_code, state.transaction_state, state.producer_id, state.producer_epoch
         )
 
-    return Call(DescribeTransactionsRequest, DescribeTransactionsResponse, (0, 0), build, read)
+    messages = (admin.DescribeTransactionsRequest, admin.DescribeTransactionsResponse)
+    return Call(*messages, (0, 0), {"transactional_ids": [transactional_id]}, read)
 
 
-def list_transactions(producer: int) -> Call[tuple[int, tuple[str, ...]]]:
+def list_transactions(producer_id: int) -> Call[tuple[int, tuple[str, ...]]]:
     """Request the transactional ids of a producer id that the broker coordinates (KIP-664, Kafka 3.0 or
     later). The response is an error code and the ids that this client may describe."""
-
-    def build(version: int) -> Any:
-        return ListTransactionsRequest(state_filters=[], producer_id_filters=[producer], version=version)
 
     def read(response: Any) -> tuple[int, tuple[str, ...]]:
         found = (state.transactional_id for state in response.transaction_states)
         return response.error_code, tuple(found)
 
-    return Call(ListTransactionsRequest, ListTransactionsResponse, (0, 0), build, read)
+    messages = (admin.ListTransactionsRequest, admin.ListTransactionsResponse)
+    return Call(*messages, (0, 0), {"state_filters": [], "producer_id_filters": [producer_id]}, read)

@@ -29,7 +29,7 @@ class Member(NamedTuple):
 
 def ask(broker: BrokerClient, call: Call[Any], version: int) -> Any:
     """Send one of our calls and decode the response as Headrace does."""
-    return call.read(broker.ask(call.build(version), call.response, version))
+    return call.read(broker.ask(call.message(version), call.response, version))
 
 
 def commit(

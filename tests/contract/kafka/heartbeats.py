@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from uuid import uuid4
 
-from mirror.protocol.control.group_messages import message_class
+from mirror.protocol.control.group_messages import messages
 from tests.contract.kafka.asking import BrokerClient, settled
 from tests.contract.kafka.group_offsets import Member
 
@@ -33,8 +33,9 @@ _RESPONSE: Final = [
 """Beginning of both responses; the rest is ignored."""
 _MEMBER: Final = [_field("GroupId", "string"), _field("MemberId", "string"), _field("MemberEpoch", "int32")]
 _TOPICS: Final = _field("SubscribedTopicNames", "[]string", nullableVersions="0+", default="null")
-_SHARE: Final = message_class(76, "ShareGroupHeartbeat", "Request", "1", [*_MEMBER, _text("RackId"), _TOPICS])
-_SHARE_RESPONSE: Final = message_class(76, "ShareGroupHeartbeat", "Response", "1", _RESPONSE)
+_SHARE, _SHARE_RESPONSE = messages(
+    76, "ShareGroupHeartbeat", "1", [*_MEMBER, _text("RackId"), _TOPICS], _RESPONSE
+)
 
 _INTERNAL: Final = [
     _field("Name", "string"),
@@ -56,8 +57,8 @@ _TOPOLOGY: Final = [
     _field("Subtopologies", "[]Subtopology", fields=_SUBTOPOLOGY),
 ]
 _UNSET: Final = {"nullableVersions": "0+", "default": "null"}
-_STREAMS: Final = message_class(
-    *(88, "StreamsGroupHeartbeat", "Request", "0"),
+_STREAMS, _STREAMS_RESPONSE = messages(
+    *(88, "StreamsGroupHeartbeat", "0"),
     [
         *_MEMBER,
         _field("EndpointInformationEpoch", "int32"),
@@ -71,8 +72,8 @@ _STREAMS: Final = message_class(
         *(_field(name, "[]string", **_UNSET) for name in ("ClientTags", "TaskOffsets", "TaskEndOffsets")),
         _field("ShutdownApplication", "bool"),
     ],
+    _RESPONSE,
 )
-_STREAMS_RESPONSE: Final = message_class(88, "StreamsGroupHeartbeat", "Response", "0", _RESPONSE)
 
 
 @contextmanager

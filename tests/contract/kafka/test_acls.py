@@ -33,7 +33,7 @@ TOPIC_AUTHORIZATION_FAILED = 29
 
 def ask(broker: BrokerClient, call: Call[Any], version: int) -> Any:
     """Send one of our calls and decode the response as Headrace does."""
-    return call.read(broker.ask(call.build(version), call.response, version))
+    return call.read(broker.ask(call.message(version), call.response, version))
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.servers, pytest.mark.deep])])

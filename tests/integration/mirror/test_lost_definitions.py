@@ -14,8 +14,7 @@ from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.instance.health import Health
-from mirror.instance.losses.definition_file import DefinitionFile
-from mirror.instance.losses.watch import LossWatch
+from mirror.instance.lost_definitions import DefinitionFile, LossWatch
 from mirror.model.identifiers import InstanceName
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream

@@ -8,8 +8,7 @@ from itertools import product
 import pytest
 
 from assigner.advice.past import half_of, sums_of
-from mirror.model.load import PartitionLoad, TaskCapacity
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, PartitionLoad, TaskCapacity
 from pinot.partitions.rollups import HOUR_MS
 from pinot.partitions.sums import TaskRoom, hourly_sums
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords, MeasuredLoads
 from mirror.coordination.stores.problems import Problem, TroubleStore
-from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.store import DatedObservation, ObservationStore
+from mirror.instance.workers.costs import CostStore
+from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
+from mirror.model.capacity.costs import CostSums
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.load import LoadSource, PartitionLoad
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
-from mirror.model.sizing.costs import CostSums
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
 from tests.fakes.site import Site

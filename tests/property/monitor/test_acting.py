@@ -13,9 +13,10 @@ from mirror.coordination.monitors.state import LEASE_SECONDS, Switch
 from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
-from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.capacity.freeze import read_freeze
+from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName, GroupName
-from mirror.model.sizing.freeze import read_freeze
+from mirror.model.capacity.freeze import read_freeze
 from monitor.actions import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of
 from monitor.causes.evidence import Evidence

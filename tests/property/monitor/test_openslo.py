@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.console.documents import read_documents, yaml_text
 from mirror.errors import RefusedFields
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from monitor.objectives.openslo import NamedObjective, by_datastream, from_document, to_document
 
 PERCENTS = st.sampled_from([99.0, 99.5, 99.99]) | st.floats(0.001, 99.9999)

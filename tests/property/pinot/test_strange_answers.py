@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import AnalyticsError, HeadraceError
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.pinot_measurements import PinotMeasurements

@@ -25,13 +25,12 @@ from mirror.coordination.store.commands import (
     Removal,
     Result,
 )
-from mirror.coordination.store.contact import SessionContact
-from mirror.coordination.store.expiry import SilenceObserver
+from mirror.coordination.store.heartbeats import SessionContact, SilenceObserver
 from mirror.coordination.store.log_state import LogState, apply_record
 from mirror.coordination.store.parts import split_command
 from mirror.coordination.store.snapshots import SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.coordination.store.tree import find
-from mirror.instance.session.lease import SHARE
+from mirror.instance.own_session import SHARE
 from mirror.model.nodes import NewNode, NodeWrite, SessionState
 from tests.models.linearizability import Checker, RecordedCall
 

@@ -14,7 +14,7 @@ from assigner.planner import LoadPlanner
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import DAY_MS, ClusterLoads
+from mirror.instance.loads.observations import DAY_MS, ClusterLoads
 from mirror.instance.loads.watch import LoadState, LoadStatus
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import LoadSource, PartitionLoad, RateSource

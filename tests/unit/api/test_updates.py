@@ -15,7 +15,7 @@ from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription, TopicPartition

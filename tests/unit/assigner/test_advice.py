@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from assigner.advice.decide import AdviceTerms, FleetSize, advise
 from assigner.advice.past import past_need
+from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed, PastNeed
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, PastNeed
 
 MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
 TERMS = AdviceTerms(imminent_hours=2, shrink_after_hours=6)

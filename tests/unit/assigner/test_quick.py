@@ -13,7 +13,7 @@ from assigner.problem.limits import Limits
 from assigner.problem.loads import UNKNOWN_LOAD, resolve
 from assigner.problem.policy import Policy
 from assigner.problem.problem import in_units, usable_units
-from assigner.search.quick import quick_tasks
+from assigner.what_if.ahead import quick_tasks
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 

@@ -16,8 +16,8 @@ from headrace.console.resources import instance_state, instance_troubles
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.model.capacity.advice import Advice, PastNeed
 from mirror.model.movement.history import Retention
-from mirror.model.sizing.advice import Advice, PastNeed
 from monitor.records.record import IncidentRecord, Phase, TimelineEntry
 from tests.builders import a_key
 from tests.fakes.in_process import InProcess

@@ -15,10 +15,9 @@ from headrace.foresight.sums import PastSums, SumQuery
 from headrace.foresight.turn import ForesightTurn, History, Means
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
+from mirror.model.capacity.advice import Advice
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import PartitionLoad
-from mirror.model.sizing.advice import Advice
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, PartitionLoad
 from mirror.model.topics import TopicPartition
 from tests.fakes.clock import ManualClock
 from tests.fakes.foresight import T0, T1, means_with, planned_site

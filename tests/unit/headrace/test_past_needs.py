@@ -15,8 +15,7 @@ from headrace.foresight.history import DAY, HOUR_MS
 from headrace.foresight.needs import WEEK, PastNeeds, Sizing
 from headrace.foresight.sums import HourlySums
 from mirror.model.identifiers import GroupName
-from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
-from mirror.model.sizing.load_sums import LoadSums
+from mirror.model.load import LoadSums, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
 GROUP: Final = GroupName("orders")

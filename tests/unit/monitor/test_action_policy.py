@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.capacity.freeze import read_freeze
+from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
-from mirror.model.sizing.freeze import read_freeze
+from mirror.model.capacity.freeze import read_freeze
 from monitor.actions import (
     DAY_MS,
     ActingPolicy,

@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
-from mirror.model.datastreams.objectives.mode import Mode
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Mode, Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection

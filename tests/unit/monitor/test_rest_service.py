@@ -20,7 +20,7 @@ from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import LaneKey, QuotaHold, QuotaOwner, Unanswered
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
 from mirror.model.movement.history import UNLIMITED, Retention

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_decision import Decision, World, decide
-from mirror.coordination.sentences.task_reason import task_changes
+from mirror.coordination.plan_reasons import task_changes
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.model.identifiers import GroupName

@@ -19,8 +19,7 @@ from mirror.coordination.store.commands import (
     Operation,
     SnapshotNote,
 )
-from mirror.coordination.store.contact import SessionContact
-from mirror.coordination.store.expiry import SilenceObserver
+from mirror.coordination.store.heartbeats import SessionContact, SilenceObserver
 from mirror.coordination.store.log_state import LogState, apply_record
 from mirror.coordination.store.machine import SessionRecord
 from mirror.coordination.store.parts import LONGEST_GAP, PART_OVERHEAD, split_command

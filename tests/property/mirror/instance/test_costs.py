@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.coordination.stores import znodes
-from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.workers.costs import CostStore
+from mirror.model.capacity.capacity import CapacityTerms, capacity_in_use
+from mirror.model.capacity.costs import CostSums, learned
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.sizing.capacity import CapacityTerms, capacity_in_use
-from mirror.model.sizing.costs import CostSums, learned
 from tests.fakes.node_store import FakeZooKeeper
 
 ORDERS, ONE, TWO = GroupName("orders"), InstanceName("one"), InstanceName("two")

@@ -7,14 +7,14 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mirror.model.load import LARGEST_CAPACITY
-from mirror.model.sizing.capacity import (
+from mirror.model.capacity.capacity import (
     LEAST_CAPACITY,
     CapacityInUse,
     CapacityTerms,
     capacity_in_use,
 )
-from mirror.model.sizing.costs import CostSums, MeasuredCapacity, learned
+from mirror.model.capacity.costs import CostSums, MeasuredCapacity, learned
+from mirror.model.load import LARGEST_CAPACITY
 
 TERMS = CapacityTerms(None, 10 * 2**20)
 HUGE = st.floats(min_value=1e-9, max_value=1e25)

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mirror.errors import InvalidRequest
-from mirror.model.sizing.freeze import FreezeWindow, frozen_by, read_freeze
+from mirror.model.capacity.freeze import FreezeWindow, frozen_by, read_freeze
 
 ZONES = (
     "UTC",

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import RefusedFields
+from mirror.model.capacity.knobs import PLUG_IN_NAME, PlacementKnobs, read_knobs
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.consumer_groups import GroupDirection
-from mirror.model.datastreams.objectives.mode import Mode
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Mode, Objective
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.datastreams.typed_keys import (
     PLACES,
@@ -23,7 +23,6 @@ from mirror.model.datastreams.typed_keys import (
     typed_document,
     typed_values,
 )
-from mirror.model.sizing.knobs import PLUG_IN_NAME, PlacementKnobs, read_knobs
 
 LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", "", "\u2028"])
 PERCENTS = st.sampled_from([99.0, 99.5]) | st.floats(0.001, 99.9999)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.adapters.admin_pool import AdminPool
-from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.kafka_admin import AdminPool, KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
 from mirror.model.identifiers import ClusterRef
 from tests.fakes.clock import ManualClock

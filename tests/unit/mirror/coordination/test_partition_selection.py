@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from mirror.coordination.partition_selection import TopicMatching, dotted_names
 from mirror.model.identifiers import ClusterRef
@@ -55,9 +55,9 @@ def test_an_expression_is_tried_once_on_a_topic() -> None:
             tried.append(topic)
             return super().matches(topic)
 
-        def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
+        def choose(self, topics: Iterable[str], own: Collection[str] = ()) -> tuple[str, ...]:
             tried.extend(topics)
-            return super().choose(topics)
+            return super().choose(topics, own)
 
         def __hash__(self) -> int:
             return hash(self.include)

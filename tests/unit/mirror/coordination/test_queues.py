@@ -11,7 +11,7 @@ import pytest
 
 from mirror.coordination.operation import OperationState
 from mirror.coordination.outcome_store import OutcomeStore, superseded_by
-from mirror.coordination.sentences.move_reason import move_reasons
+from mirror.coordination.plan_reasons import move_reasons
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import (
     KEPT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.coordination.quotas import quotas_by_task
+from mirror.coordination.reconcile import quotas_by_task
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.identifiers import GroupName
 from tests.builders import a_datastream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.instance.health import Health, HealthCondition
-from mirror.instance.session.lease import Lease
+from mirror.instance.own_session import Lease
 from tests.fakes.instances import FakeContact
 
 

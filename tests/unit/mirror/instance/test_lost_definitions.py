@@ -11,7 +11,7 @@ from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.membership import Membership
-from mirror.instance.losses.definition_file import DefinitionFile
+from mirror.instance.lost_definitions import DefinitionFile
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import DatastreamName, InstanceName
 from tests.builders import a_datastream

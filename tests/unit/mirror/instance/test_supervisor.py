@@ -31,6 +31,7 @@ from mirror.model.identifiers import Epoch, GroupName, TaskName
 from mirror.model.metrics import SUMMED, Drops, WorkerLoss
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
+from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import PoolLimits, cpu_seconds
 from mirror.worker.protocol import (
     ClusterClock,
@@ -42,7 +43,6 @@ from mirror.worker.protocol import (
     TaskSums,
     ThrottledTime,
 )
-from mirror.worker.reader import WorkerGone, WorkerMessage
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until

@@ -21,11 +21,11 @@ from mirror.instance.loads.expectation import HOUR_MS, Expectation
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.world_view import Planning, WorldView
+from mirror.model.capacity.freeze import read_freeze
+from mirror.model.capacity.quiet_window import QuietWindow
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.sizing.freeze import read_freeze
-from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicDescription, TopicPartition, TopicSelection
 from mirror.ports import LoadProvider, Planner
 from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance

@@ -16,8 +16,8 @@ from mirror.audit.verdicts import Verdict
 from mirror.audit.windows import WindowTally
 from mirror.errors import Unreachable
 from mirror.jobs.audits.auditor import Auditor, is_sampled
+from mirror.jobs.audits.lane_logs import AuditLog
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
-from mirror.jobs.audits.log import AuditLog
 from mirror.jobs.partition_verdict import StoredCopy
 from mirror.jobs.verify_job import VerifyJob, audit_partition
 from mirror.lane.offset_map import OffsetMap

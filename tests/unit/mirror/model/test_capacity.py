@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin, CapacityTerms, capacity_in_use
-from mirror.model.sizing.costs import KEPT_HOURS, CostSums, MeasuredCapacity, learned, merged_hours
+from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin, CapacityTerms, capacity_in_use
+from mirror.model.capacity.costs import KEPT_HOURS, CostSums, MeasuredCapacity, learned, merged_hours
 
 TERMS = CapacityTerms(None, 10 * 2**20)
 MB = 1e6

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirror.errors import InvalidRequest
+from mirror.model.capacity.catch_up import CATCH_UP, LONGEST_SECONDS, catch_up_by_group
 from mirror.model.datastreams.metadata import checked_metadata
 from mirror.model.identifiers import GroupName
 from mirror.model.movement.demand import Demand, demand
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
-from mirror.model.sizing.catch_up import CATCH_UP, LONGEST_SECONDS, catch_up_by_group
 
 COPIED = (5_000.0, 50.0)
 LATE_MS = 60_000

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.model.sizing.freeze import frozen_by, read_freeze
+from mirror.model.capacity.freeze import frozen_by, read_freeze
 
 WEEKEND = "Fri 18:00 to Mon 06:00 Europe/Berlin"
 NIGHT = "22:00 to 06:00"

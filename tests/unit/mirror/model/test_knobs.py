@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.model.sizing.capacity import CapacityTerms
-from mirror.model.sizing.knobs import (
+from mirror.model.capacity.capacity import CapacityTerms
+from mirror.model.capacity.knobs import (
     PlacementKnobs,
     joint_headroom,
     joint_provider,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.errors import IllegalTransition
-from mirror.model.datastreams.datastream import DatastreamStatus
-from mirror.model.datastreams.lifecycle import TRANSITIONS, next_status
+from mirror.model.datastreams.datastream import TRANSITIONS, DatastreamStatus, next_status
 from tests.builders import a_datastream
 
 S = DatastreamStatus

@@ -9,8 +9,7 @@ import pytest
 from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objective, read_objectives
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import OBJECTIVES, Objective, read_objective, read_objectives
 from tests.builders import a_datastream
 
 LINE = "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d"

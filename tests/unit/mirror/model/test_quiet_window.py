@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.sizing.quiet_window import HOUR_MS, QuietTerms, QuietWindow, quiet_window
+from mirror.model.capacity.quiet_window import HOUR_MS, QuietTerms, QuietWindow, quiet_window
 
 MIDNIGHT = 20_000 * 24 * HOUR_MS
 TERMS = QuietTerms(hours=5, contrast=1.5)

@@ -18,9 +18,9 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import Epoch
+from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import Inbox, PooledWorker, PoolLimits, WorkerPool
 from mirror.worker.protocol import ExtendLease, LaneNews, StartLanes
-from mirror.worker.reader import WorkerGone, WorkerMessage
 from tests.builders import a_spec
 
 ROOT: Final = Path(__file__).parents[4]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.worker.core_time import waited_seconds
+from mirror.worker.reports import waited_seconds
 
 
 def test_the_second_number_is_the_time_in_the_queue_of_a_core(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.topics import TopicPartition
+from mirror.worker.channel import MessageQueue
 from mirror.worker.codec import LARGEST_SPEC
-from mirror.worker.message_queue import MessageQueue
 from mirror.worker.protocol import (
     PART_BYTES,
     ExpectLanes,

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
+from mirror.worker.channel import WorkerGone
 from mirror.worker.pool import Inbox, PoolLimits, WorkerPool
-from mirror.worker.reader import WorkerGone
 from tests.fakes.clock import ManualClock
 
 _STARTS_A_CHILD = "sleep 600 & echo started; exec sleep 600"

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import sys, threading
-from mirror.worker.watchdog import Watchdog
+from mirror.worker.process import Watchdog
 how, longest, wait = sys.argv[1], float(sys.argv[2]), threading.Event().wait
 dog = Watchdog(longest)
 dog.turn()

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Style
 from monitor.alerts.catalogue import AlertPatience, ClockReading

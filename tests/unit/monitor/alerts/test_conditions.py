@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity
 from monitor.alerts.catalogue import AlertPatience, ClockReading

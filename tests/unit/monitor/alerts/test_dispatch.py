@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, Unreachable
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice, Style

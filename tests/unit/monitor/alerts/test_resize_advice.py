@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from mirror.errors import DamagedState, NotFound, Unreachable
+from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed
 from monitor.adapters.rest_service import RestAdvice
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import AlertPatience, ClockReading

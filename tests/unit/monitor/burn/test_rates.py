@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from mirror.errors import InvalidRequest
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from monitor.burn.rates import DAY_SECONDS, Budget, BurnRule, judge_budget, read_rule
 from monitor.burn.tally import LatencyTally, late_records
 from monitor.settings import MonitorSettings

@@ -11,7 +11,7 @@ import numpy as np
 from mirror.errors import Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaOwner
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.actions import ActionRecord, RebalanceAction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mirror.errors import AnalyticsError
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.burn.pieces import TimeRangePiece

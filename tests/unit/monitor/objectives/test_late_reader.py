@@ -9,7 +9,7 @@ import pytest
 
 from mirror.errors import AnalyticsError, HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject, Source

@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import generate_latest
 
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.burn.rates import Budget, BurnResult, read_rule

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.console.documents import read_documents
 from mirror.errors import InvalidRequest, RefusedFields
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from monitor.objectives.openslo import NamedObjective, by_datastream, from_document, to_document
 
 BY_HAND = """

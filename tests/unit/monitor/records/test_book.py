@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.actions import PredictedSaving
 from monitor.alerts.catalogue import CATALOGUE

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.objectives import Objective
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import ObjectiveSubject, Source

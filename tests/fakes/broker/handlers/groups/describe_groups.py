@@ -7,20 +7,15 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
-from mirror.protocol.control.group_messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-)
+from mirror.protocol.control.group_messages import CONSUMER_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE
 from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 
 _NOT_COORDINATOR = 16
 _Group = DescribeGroupsResponse.DescribedGroup
-_ConsumerGroup = ConsumerGroupDescribeResponse.DescribedGroup
-_StreamsGroup = StreamsGroupDescribeResponse.DescribedGroup
+_ConsumerGroup = CONSUMER_GROUP_DESCRIBE.response.DescribedGroup
+_StreamsGroup = STREAMS_GROUP_DESCRIBE.response.DescribedGroup
 
 
 def _error(state: ClusterState, asked: HandledRequest, name: str) -> int:
@@ -104,7 +99,7 @@ def _describe_consumers(state: ClusterState, asked: HandledRequest) -> Any:
         members=[] if error else [member],
         authorized_operations=0,
     )
-    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[group])
+    return CONSUMER_GROUP_DESCRIBE.response(throttle_time_ms=0, groups=[group])
 
 
 def _describe_streams(state: ClusterState, asked: HandledRequest) -> Any:
@@ -131,9 +126,9 @@ def _describe_streams(state: ClusterState, asked: HandledRequest) -> Any:
         members=[],
         authorized_operations=0,
     )
-    return StreamsGroupDescribeResponse(throttle_time_ms=0, groups=[group])
+    return STREAMS_GROUP_DESCRIBE.response(throttle_time_ms=0, groups=[group])
 
 
 HANDLER = Handler(DescribeGroupsRequest, DescribeGroupsResponse, (0, 5), _describe)
-CONSUMERS = Handler(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, (0, 1), _describe_consumers)
-STREAMS = Handler(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, (0, 0), _describe_streams)
+CONSUMERS = Handler(*CONSUMER_GROUP_DESCRIBE, (0, 1), _describe_consumers)
+STREAMS = Handler(*STREAMS_GROUP_DESCRIBE, (0, 0), _describe_streams)

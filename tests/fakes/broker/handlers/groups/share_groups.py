@@ -6,12 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from mirror.protocol.control.group_messages import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsResponse,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
+    ALTER_SHARE_GROUP_OFFSETS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    SHARE_GROUP_DESCRIBE,
 )
 from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
@@ -21,9 +18,9 @@ _UNKNOWN_TOPIC = 3
 _NOT_COORDINATOR = 16
 _NON_EMPTY_GROUP = 68
 _GROUP_ID_NOT_FOUND = 69
-_Described = ShareGroupDescribeResponse.DescribedGroup
-_Starts = DescribeShareGroupOffsetsResponse.DescribedGroup
-_Altered = AlterShareGroupOffsetsResponse.AlteredTopic
+_Described = SHARE_GROUP_DESCRIBE.response.DescribedGroup
+_Starts = DESCRIBE_SHARE_GROUP_OFFSETS.response.DescribedGroup
+_Altered = ALTER_SHARE_GROUP_OFFSETS.response.AlteredTopic
 
 
 def _error(state: ClusterState, asked: HandledRequest, name: str) -> int:
@@ -69,7 +66,7 @@ def _describe(state: ClusterState, asked: HandledRequest) -> Any:
         members=members,
         authorized_operations=0,
     )
-    return ShareGroupDescribeResponse(throttle_time_ms=0, groups=[group])
+    return SHARE_GROUP_DESCRIBE.response(throttle_time_ms=0, groups=[group])
 
 
 def _offsets(state: ClusterState, asked: HandledRequest) -> Any:
@@ -94,7 +91,7 @@ def _offsets(state: ClusterState, asked: HandledRequest) -> Any:
         for (topic, partition), offset in sorted(state.groups.get(name, {}).items())
     ]
     found = _Starts(group_id=name, topics=[] if error else topics, error_code=error, error_message=None)
-    return DescribeShareGroupOffsetsResponse(throttle_time_ms=0, groups=[found])
+    return DESCRIBE_SHARE_GROUP_OFFSETS.response(throttle_time_ms=0, groups=[found])
 
 
 def _alter(state: ClusterState, asked: HandledRequest) -> Any:
@@ -118,13 +115,13 @@ def _alter(state: ClusterState, asked: HandledRequest) -> Any:
         identity = _identity(state, topic.topic_name)
         topics.append(_Altered(topic_name=topic.topic_name, topic_id=identity, partitions=answers))
     error = error or asked.error_after(name)
-    return AlterShareGroupOffsetsResponse(
+    return ALTER_SHARE_GROUP_OFFSETS.response(
         throttle_time_ms=0, error_code=error, error_message=None, responses=[] if error else topics
     )
 
 
 HANDLERS = (
-    Handler(ShareGroupDescribeRequest, ShareGroupDescribeResponse, (1, 1), _describe),
-    Handler(DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, (0, 1), _offsets),
-    Handler(AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, (0, 0), _alter),
+    Handler(*SHARE_GROUP_DESCRIBE, (1, 1), _describe),
+    Handler(*DESCRIBE_SHARE_GROUP_OFFSETS, (0, 1), _offsets),
+    Handler(*ALTER_SHARE_GROUP_OFFSETS, (0, 0), _alter),
 )

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.instance.capacity.cost_book import CostBook, interval_costs
+from mirror.instance.workers.costs import CostBook, interval_costs
+from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.metrics import SUMMED
-from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS
 from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import CoreUse, LaneRate, LaneRates, TaskSums, ThrottledTime
 

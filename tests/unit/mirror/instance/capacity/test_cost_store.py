@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mirror.coordination.stores import znodes
-from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.workers.costs import CostStore
+from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums
 from tests.fakes.node_store import FakeZooKeeper
 
 ONE, TWO = InstanceName("host/1:80"), InstanceName("two")

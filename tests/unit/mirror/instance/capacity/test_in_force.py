@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import RebalanceRequest
-from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.workers.costs import CostStore
+from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin, CapacityTerms
+from mirror.model.capacity.costs import HOUR_MS, CostSums
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.load import LoadReport, PartitionLoad
-from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin, CapacityTerms
-from mirror.model.sizing.costs import HOUR_MS, CostSums
 from mirror.model.topics import TopicPartition
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.instances import LeaderRig

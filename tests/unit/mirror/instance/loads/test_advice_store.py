@@ -8,8 +8,8 @@ import pytest
 
 from mirror.coordination.stores import znodes
 from mirror.instance.loads.advice_store import AdviceStore
+from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from tests.fakes.node_store import FakeZooKeeper
 
 ADVICE = Advice(

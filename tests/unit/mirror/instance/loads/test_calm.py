@@ -7,10 +7,10 @@ import pytest
 from assigner.planner import LoadPlanner
 from assigner.problem.policy import Policy
 from mirror.instance.loads.expectation import ExpectedLoads
+from mirror.model.capacity.quiet_window import QuietWindow
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicPartition
 
 PLACES = tuple(TopicPartition("t", number) for number in range(8))

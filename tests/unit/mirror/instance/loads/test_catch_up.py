@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords, MeasuredLoads
 from mirror.instance.loads.catch_up import LoadsWithBacklog, with_backlog
-from mirror.instance.workers.lane_demands import demands_of, measured_demand
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.instance.workers.report_publisher import demands_of, measured_demand
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadReport, PartitionLoad

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from mirror.instance.loads.newest import DAY_MS, NewestLoads
+from mirror.instance.loads.observations import DAY_MS, NewestLoads
 from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 from tests.builders import DESTINATION, SOURCE_LOADS

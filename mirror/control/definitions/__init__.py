@@ -1,1 +1,0 @@
-"""Validation of a new or changed definition against existing definitions. Read `checks.py`."""

@@ -1,0 +1,92 @@
+"""Finds selected partitions that are not copied, and the reasons. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.stores.problems import reason_of
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.topics import TopicPartition
+
+
+class UncopiedState(StrEnum):
+    """Reason why no instance copies a selected partition."""
+
+    PAUSED = "paused"
+    """An operator paused the partition, or paused or stopped its datastream."""
+    UNPLACED = "unplaced"
+    """The partition has no task, or no instance runs its task."""
+    LEFT_OUT = "left out"
+    """A rule excludes the partition. The problem of the datastream names the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncopiedPartition:
+    """A partition that is not copied.
+
+    `since_ms`: time from which the partition has not been copied (epoch ms), None if unknown. `requested_by`:
+    requester of a pause, empty if unknown.
+    """
+
+    datastream: DatastreamName
+    group: GroupName
+    partition: TopicPartition
+    state: UncopiedState
+    reason: str
+    since_ms: int | None = None
+    requested_by: str = ""
+
+
+def paused_of(
+    datastream: Datastream, wanted: Iterable[TopicPartition]
+) -> dict[TopicPartition, UncopiedPartition]:
+    """Return the selected partitions that an operator paused, individually or with their datastream."""
+    name, group, state = datastream.name, datastream.group, UncopiedState.PAUSED
+    if datastream.status.is_halted:
+        halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"
+        reason = f"{is_paused}: {halt.reason}" if halt and halt.reason else is_paused
+        since_ms, requester = (halt.since_ms, halt.requested_by) if halt else (None, "")
+        return {
+            partition: UncopiedPartition(name, group, partition, state, reason, since_ms, requester)
+            for partition in wanted
+        }
+    if not datastream.pauses:
+        return {}
+    found = {}
+    for partition in wanted:
+        pause = datastream.pauses.get(partition.topic)
+        if pause is not None and pause.covers(partition.partition):
+            found[partition] = UncopiedPartition(
+                name, group, partition, state, pause.reason, pause.since_ms, pause.requested_by
+            )
+    return found
+
+
+def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
+    """Return why no instance will copy selected partitions, by group and partition."""
+    plan = decision.plan or world.plan
+    here = {instance.name for instance in world.live}
+    found: dict[GroupName, dict[TopicPartition, str]] = {}
+    for group, wanted in world.wishes.partitions.items():
+        missing = wanted - plan.planned.get(group, frozenset()) if wanted is not None else frozenset()
+        why = _why_unplaced(world, decision, group) if missing else ""
+        reasons = dict.fromkeys(missing, why)
+        for task in plan.of_group(group):
+            if task.instance is None or task.instance not in here:
+                reasons.update(dict.fromkeys(task.partitions, f"no instance runs task {task.task}"))
+        if reasons:
+            found[group] = reasons
+    return found
+
+
+def _why_unplaced(world: World, decision: Decision, group: GroupName) -> str:
+    if group in decision.problems:
+        return reason_of(decision.problems[group])
+    limits = world.groups[group][0].limits
+    given = {"max_tasks": limits.max_tasks, "max_partitions_per_task": limits.max_partitions_per_task}
+    bound = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+    return f"no task has room for it ({bound or 'the plan does not hold it'})"

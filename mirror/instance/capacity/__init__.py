@@ -1,1 +1,0 @@
-"""Learned capacity of tasks: copying costs that workers measure, and the capacity derived from them."""

@@ -1,0 +1,164 @@
+"""Session of an instance: its lease, the lease of its workers, and its membership.
+
+The store ends a session if it receives no request for the session timeout. `last_contact()` is the send time
+of the last request with a response, so the session lives at least one timeout longer. The lease ends earlier,
+so that the workers of this instance have stopped before another instance may start their lanes. All times are
+measured with the clock of this machine.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass, field
+from typing import Final, Protocol
+
+from mirror.coordination.stores.membership import LiveInstance, Membership
+from mirror.instance.workers.supervisor import Supervisor
+from mirror.model.identifiers import InstanceName
+from mirror.ports import Clock, Watch
+
+SHARE: Final = 0.7
+"""Length of the lease as a share of the session timeout."""
+
+
+class Contact(Protocol):
+    """Contact of a session with its server."""
+
+    def session_timeout_seconds(self) -> float:
+        """Return the session timeout that the server granted. The granted timeout may be shorter than
+        requested."""
+        ...
+
+    def last_contact(self) -> float:
+        """Return the send time of the last request with a response (monotonic seconds)."""
+        ...
+
+    def beat(self) -> None:
+        """Send a heartbeat without waiting for the response."""
+        ...
+
+    def answer_seconds(self) -> float:
+        """Return the current response time of the store in seconds."""
+        ...
+
+
+class Lease:
+    """Lease of an instance.
+
+    Times are monotonic seconds. All processes of a machine share this clock.
+    """
+
+    def __init__(self, contact: Contact) -> None:
+        self._contact = contact
+
+    def renew(self) -> None:
+        """Send a heartbeat. The response to the heartbeat extends the lease."""
+        self._contact.beat()
+
+    @property
+    def answer_seconds(self) -> float:
+        """Current response time of the store."""
+        return self._contact.answer_seconds()
+
+    def ends_at(self) -> float:
+        """Return the end of the lease if the store never responds again."""
+        return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the lease has ended, so that all lanes must stop."""
+        return now >= self.ends_at()
+
+
+class WorkerLease:
+    """Extends the lease of the workers up to the end of the instance's lease.
+
+    After the end of a session, the last contact may belong to the next session. The lease is therefore not
+    extended from the end of a session until the follower has handled that end.
+    """
+
+    def __init__(self, lease: Lease, supervisor: Supervisor, clock: Clock) -> None:
+        self._lease = lease
+        self._supervisor = supervisor
+        self._clock = clock
+        self._losses = self._losses_handled = 0
+
+    @property
+    def is_over(self) -> bool:
+        """True if the instance's lease has ended, so that all lanes must stop."""
+        return self._lease.is_over(self._clock.monotonic())
+
+    @property
+    def answer_seconds(self) -> float:
+        """Current response time of the coordination store."""
+        return self._lease.answer_seconds
+
+    def session_lost(self) -> None:
+        """Note the end of the session. Called from the thread of the coordination client, before the next
+        session makes contact."""
+        self._losses += 1
+
+    def loss_handled(self) -> None:
+        """Note that the follower has given up the lanes of an ended session."""
+        self._losses_handled += 1
+
+    def extend(self, *, is_member: bool) -> None:
+        """Send a heartbeat, and extend the lease of the workers according to the last contact."""
+        self._lease.renew()
+        until = self._lease.ends_at()
+        if is_member and self._losses == self._losses_handled:
+            self._supervisor.extend_lease(until)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identity of this instance. `incarnation` distinguishes this process from all others with its name."""
+
+    name: InstanceName
+    host: str
+    process_id: int
+    rest_address: str
+    weight: float = 1.0
+    incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+class OwnMembership:
+    """Joins and leaves. `me`: membership of this instance; None while it has not joined."""
+
+    def __init__(self, members: Membership, identity: Identity) -> None:
+        self._members = members
+        self._identity = identity
+        self.me: LiveInstance | None = None
+
+    def join(self, watch: Watch) -> str:
+        """Join the live instances, unless another process has the same name.
+
+        Returns the reason for waiting, if known. `watch` is called, from any thread, when an instance joins
+        or leaves. Raises HeadraceError if the store fails.
+        """
+        members, identity = self._members, self._identity
+        twins = [instance for instance in members.live(watch) if instance.name == identity.name]
+        for twin in twins:
+            if twin.incarnation == identity.incarnation:
+                members.leave(twin)  # ours: we gave up while the session lived, or a response was lost
+        if any(twin.incarnation != identity.incarnation for twin in twins):
+            return f"waiting for another instance named {identity.name} to leave"
+        me = members.join(LiveInstance(sequence=0, **asdict(identity)))
+        if any(instance.name == me.name and instance.sequence < me.sequence for instance in members.live()):
+            members.leave(me)  # both had checked before either joined
+            return ""
+        self.me = me
+        return ""
+
+    def give_up(self) -> None:
+        """Discard the membership, which may have ended with the session."""
+        self.me = None
+        self._members.look_again()
+
+    def begin_to_leave(self, me: LiveInstance) -> bool:
+        """Publish that this instance leaves. Return whether another instance stays, which can take tasks."""
+        self._members.begin_to_leave(me)
+        return any(not instance.is_leaving for instance in self._members.live())
+
+    def leave(self, me: LiveInstance) -> None:
+        """Leave the live instances. Raises HeadraceError."""
+        self._members.leave(me)

@@ -1,0 +1,291 @@
+"""Costs of copying, measured by the workers of each instance, and the resulting capacity of tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import astuple
+from typing import Any, Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.errors import CorruptData, InvalidRequest, NotFound, damage_of
+from mirror.instance.loads.assessments import Assessment
+from mirror.model import bounds
+from mirror.model.capacity.capacity import CapacityInUse, CapacityTerms, capacity_in_use
+from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, learned, merged_hours
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.policy import LARGEST_RATE
+from mirror.model.identifiers import GroupName, InstanceName
+from mirror.ports import Clock, NodeStore
+from mirror.wording import counted
+from mirror.worker.protocol import LaneRates, TaskSums
+
+GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
+"""Cost sums by group and hour (hours since the epoch)."""
+
+LEAST_BUSY: Final = 0.02
+"""Minimum CPU use of a worker in cores. Below it, the cost of polling dominates."""
+_SHORTEST_SECONDS: Final = 0.1
+_MOST_THROTTLED: Final = 0.05
+"""Maximum share of an interval for which brokers may throttle a worker. Intervals with more throttling are
+ignored.
+
+The rate and batch size then depend on the brokers, not on the worker.
+"""
+
+
+class CostBook:
+    """Collects the costs that workers report."""
+
+    def __init__(self) -> None:
+        self._hours: dict[GroupName, dict[int, CostSums]] = {}
+
+    @property
+    def hours(self) -> GroupCosts:
+        """Costs of the last day."""
+        return self._hours
+
+    def restore(self, costs: GroupCosts) -> None:
+        """Add the costs recorded before a restart."""
+        for group, hours in costs.items():
+            self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
+
+    def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
+        """Add the costs of one measurement interval of a worker.
+
+        Groups that a quota throttled are ignored. The whole interval is ignored if the worker was idle or
+        throttled by a broker, because it does not show the cost on a busy worker.
+        """
+        hour = now_ms // HOUR_MS
+        for group, sums in interval_costs(rates).items():
+            if group not in held_back:
+                hours = self._hours.setdefault(group, {})
+                hours[hour] = hours[hour].plus(sums) if hour in hours else sums
+
+    def trim(self, now_ms: int) -> None:
+        """Drop sums that are older than a day or in the future. Future times result from a wrong clock."""
+        last = now_ms // HOUR_MS
+        for group, hours in list(self._hours.items()):
+            kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
+            if kept:
+                self._hours[group] = kept
+            else:
+                del self._hours[group]
+
+
+def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
+    """Return the cost of an interval by group. Empty if the worker was not busy. Pure."""
+    busy = next((rate.core.busy for rate in rates.rates if rate.core.busy), None)
+    if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
+        return {}
+    by_group: dict[GroupName, list[TaskSums]] = {}
+    for total in rates.sums:
+        by_group.setdefault(total.group, []).append(total)
+    totals = {group: _totals(some) for group, some in by_group.items()}
+    seconds = sum(total["cpu_ms"] for total in totals.values()) / 1000 / busy
+    if not _SHORTEST_SECONDS <= seconds < math.inf:
+        return {}
+    if any(throttled.seconds > _MOST_THROTTLED * seconds for throttled in rates.throttled):
+        return {}
+    return {group: _cost(total, seconds) for group, total in totals.items() if _has_values(total)}
+
+
+def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
+    rows = [sums.by_name() for sums in some]
+    return {name: sum(row[name] for row in rows) for name in rows[0]}
+
+
+def _has_values(totals: Mapping[str, float]) -> bool:
+    numbers = [totals["cpu_ms"], totals["bytes_copied"]]
+    is_something = all(number > 0 and math.isfinite(number) for number in numbers)
+    return is_something and 0 <= totals["spare_cpu_ms"] <= totals["cpu_ms"]
+
+
+def _cost(totals: Mapping[str, float], seconds: float) -> CostSums:
+    return CostSums.of(
+        seconds,
+        totals["cpu_ms"] / 1000,
+        totals["bytes_copied"],
+        totals["records_copied"],
+        totals["batches"],
+        totals["passthrough_batches"],
+        totals["spare_cpu_ms"] / 1000,
+    )
+
+
+_log = structlog.get_logger(__name__)
+_FORMAT: Final = 1
+_MOST_GROUPS: Final = 300
+"""Maximum number of groups per instance; only the most expensive groups are stored."""
+_MOST_OBSERVATIONS: Final = 10**9
+_ADDED: Final = 1
+"""Number of sums that earlier versions do not write. Missing sums count as zero."""
+_DIGITS: Final = 7
+_UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
+_LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
+_ROUNDING: Final = 1.001
+"""Factor by which a stored sum may exceed its mathematical limit because of rounding."""
+
+
+class CostStore:
+    """Costs by instance; each instance writes its own costs."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._folder = znodes.ChildrenCache(nodes, znodes.COSTS, _legible)
+
+    def put(self, instance: InstanceName, costs: GroupCosts) -> None:
+        """Replace the costs of an instance.
+
+        Raises InvalidRequest if the costs do not fit into a node, and VersionConflict after a concurrent
+        write.
+        """
+        path = znodes.child(znodes.COSTS, instance)
+        dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
+        document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
+        data, *further = znodes.encode_chunks(document)
+        if further:
+            raise InvalidRequest(
+                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
+            )
+        znodes.put(self._nodes, path, data)
+        self._folder.changed(path)
+
+    def of(self, instance: InstanceName) -> GroupCosts:
+        """Return the costs of an instance. Empty if they are missing or unreadable."""
+        path = znodes.child(znodes.COSTS, instance)
+        try:
+            return _legible(path, self._nodes.read(path).data) or {}
+        except NotFound:
+            return {}
+
+    def all(self) -> GroupCosts:
+        """Return the costs of all instances in one mapping. Unreadable costs are skipped."""
+        found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
+        for costs in self._folder.newest().values():
+            for group, hours in costs.items():
+                found.setdefault(group, []).append(hours)
+        return {group: merged_hours(several) for group, several in found.items()}
+
+    def forget_old(self, now_ms: int) -> None:
+        """Remove the costs of instances without costs of the last day.
+
+        Also removes costs with only future times, which result from a wrong clock.
+        """
+        now = now_ms // HOUR_MS
+        for node, costs in self._folder.newest().items():
+            hours = {hour for of_group in costs.values() for hour in of_group}
+            if not any(now - KEPT_HOURS < hour <= now + 1 for hour in hours):
+                path = f"{znodes.COSTS}/{node}"
+                self._nodes.delete_tree(path)
+                self._folder.changed(path)
+
+
+def _cpu_seconds(hours: Mapping[int, CostSums]) -> float:
+    return sum(hour.cpu_seconds for hour in hours.values())
+
+
+def _rows(hours: Mapping[int, CostSums]) -> dict[str, list[float]]:
+    return {str(hour): [_short(number) for number in astuple(sums)] for hour, sums in hours.items()}
+
+
+def _short(number: float) -> float:
+    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
+
+
+def _legible(path: str, data: bytes) -> GroupCosts | None:
+    try:
+        document = znodes.decode_chunks([data], path)
+        if document.get("format") != _FORMAT:
+            return None
+        groups = bounds.mapping("groups", bounds.field(document, "groups"))
+        return {GroupName(group): _hours(rows) for group, rows in groups.items()}
+    except _UNREADABLE as error:
+        _log.warning("costs ignored", path=path, reason=damage_of(error))
+        return None
+
+
+def _hours(value: object) -> dict[int, CostSums]:
+    rows = bounds.mapping("hours", value)
+    if len(rows) > 2 * KEPT_HOURS:
+        raise InvalidRequest(f"too many hours: {len(rows)}", advice=f"at most {2 * KEPT_HOURS} are allowed")
+    return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
+
+
+def _sums(row: Any) -> CostSums:
+    """Parse the sums of an hour.
+
+    Raises InvalidRequest if a sum is malformed or mathematically impossible. Values computed from impossible
+    sums could be infinite. For example, a sum of products of positive values cannot exceed the product of the
+    sums.
+    """
+    names = list(CostSums.__dataclass_fields__)
+    numbers = bounds.sequence("costs", row, len(names))
+    if len(numbers) < len(names) - _ADDED:
+        raise InvalidRequest(f"incomplete costs: only {counted(len(numbers), 'number')}")
+    count, *rest = numbers
+    observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
+    values = {
+        name: bounds.number(name, number, 0, _LARGEST.get(name, 1e30))
+        for name, number in zip(names[1:], rest, strict=False)
+    }
+    found = CostSums(observations, **values)
+    for label, value, most in (
+        ("bytes and records", found.bytes + found.records, LARGEST_RATE * found.needed_cpu_seconds),
+        ("the fastest interval", found.fastest, LARGEST_RATE),
+        ("squares of CPU seconds", found.cpu_squared, found.cpu_seconds**2),
+        ("squares of bytes", found.bytes_squared, found.bytes**2),
+        ("products", found.cpu_bytes, found.cpu_seconds * found.bytes),
+        ("spare CPU seconds", found.spare_cpu_seconds, found.cpu_seconds),
+    ):
+        bounds.number(label, value, 0, most * _ROUNDING)
+    return found
+
+
+_READ_SECONDS: Final = 30.0
+
+
+class CapacityBook:
+    """Determines capacities. Used by one thread at a time.
+
+    `terms`: returns the capacity that datastreams request. `assessments`: results of the latest planning run
+    of each group.
+    """
+
+    def __init__(
+        self,
+        store: CostStore,
+        terms: Callable[[Sequence[Datastream]], CapacityTerms],
+        assessments: Callable[[], Mapping[GroupName, Assessment]],
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._terms = terms
+        self._assessments = assessments
+        self._clock = clock
+        self._costs: GroupCosts = {}
+        self._read_at: float | None = None
+
+    def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
+        """Return the capacity of each group. `groups`: member datastreams by group. Raises Unreachable."""
+        if not groups:
+            return {}
+        now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()
+        found = {}
+        for group, members in groups.items():
+            last = before[group].capacity if group in before else None
+            known = learned(costs.get(group, {}), now_hour)
+            found[group] = capacity_in_use(self._terms(members), known, last)
+        return found
+
+    def tidy(self) -> None:
+        """Remove outdated costs. Raises Unreachable."""
+        self._store.forget_old(self._clock.now_ms())
+
+    def _newest(self) -> GroupCosts:
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= _READ_SECONDS:
+            self._costs, self._read_at = self._store.all(), now
+        return self._costs

@@ -1,1 +1,0 @@
-"""Objectives of a datastream, and their text form in the metadata."""
