@@ -48,6 +48,7 @@ def plan(
     with counted_cuts() as cuts:
         policy, outcome = _choose(problem, policy)
         task_of = _afford(problem, policy, outcome)
+    outcome = replace(outcome, why=outcome.why + _without_partitions(whole, problem, outcome))
     result = assemble(PlanningDecision(loads, capacity, whole, problem, placeable, policy, outcome, task_of))
     result = replace(result, cut_short=len(cuts), reasons=(*result.reasons, *_cut_reasons(cuts)))
     check_plan(result, capacity, limits)
@@ -73,6 +74,16 @@ def _placeable(problem: PlacementProblem) -> Ranks:
         return np.arange(problem.count)
     by_need = np.lexsort((np.arange(problem.count), problem.home < 0))
     return np.sort(by_need[:places])
+
+
+def _without_partitions(whole: PlacementProblem, problem: PlacementProblem, outcome: StageOutcome) -> str:
+    """Return a clause on the tasks removed because their partitions have no room; empty if none is."""
+    before, kept = (np.unique(one.home[one.home >= 0]) for one in (whole, problem))
+    removed = min(len(before) - len(kept), len(before) - int(outcome.alive.sum()))
+    if removed <= 0:
+        return ""
+    tasks = counted(removed, "task is", "tasks are")
+    return f"; {tasks} removed: the limits leave no room for the partitions"
 
 
 def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOutcome]:

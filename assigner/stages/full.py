@@ -1,8 +1,8 @@
 """Plans from scratch: the fewest tasks into which all partitions fit, then the lowest maximum load.
 
-For a given number of tasks, these methods are used: heaviest first with a levelled tail, descent, and rounds
-of ruin and recreate. In one dimension, best fit decreasing is another start, and column generation is used if
-partitions are large relative to a task. For small problems, the solver proves that the result is optimal.
+For a given number of tasks, these methods are used: heaviest first with a levelled tail, then descent. In one
+dimension, best fit decreasing is another start, and column generation is used if partitions are large
+relative to a task. For small problems, the solver proves that the result is optimal.
 With two dimensions the fullness of a task is its larger share. All results respect the limits.
 """
 
@@ -17,23 +17,19 @@ from assigner.bounds.lower_bounds import load_bound, task_bound
 from assigner.problem.limits import Limits
 from assigner.problem.problem import Ints, TaskOf
 from assigner.search.arrangement import Arrangement
-from assigner.search.columns import ColumnPacking, generate_and_dive, is_affordable
+from assigner.search.columns import generate_and_dive, is_affordable
 from assigner.search.descent import DescentGoal, descend
 from assigner.search.exact import fits, lowest_maximum
 from assigner.search.greedy import assign_lpt, best_fit, level_tail, tail_start
-from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
 
 FINE: Final = (1e-4, 1e-3)
 """Accepted excess over the best possible maximum load, by number of dimensions (ratio)."""
 
 _WORK: Final = (12_000_000, 100_000_000)
-_RUIN_ROUNDS: Final = 5
-_RUIN_STEPS: Final = 150
 _SINGLE_STEPS: Final = 4
 _PROOF_CELLS: Final = 1_000
 _EXACT_CELLS: Final = 250
-_REFINED: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +95,25 @@ def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
         state = level(inputs, tasks, goal, int(np.count_nonzero(inputs.sizes.any(axis=1))))
     if fits_all(state, inputs):
         return PackingAttempt(state.task_of, "descent")
-    if inputs.dimensions == 2:
-        return _search(inputs, tasks, [state], 0)
-    other = _fitted(inputs, tasks)
-    if lower(other, inputs.room, inputs):
-        return PackingAttempt(other.task_of, "best fit")
-    found = ColumnPacking(None, 0)
-    if is_affordable(len(inputs.sizes), tasks):
-        found = generate_and_dive(
-            inputs.sizes[:, 0], int(inputs.room[0]), inputs.limits, tasks, inputs.effort
-        )
-        if found.task_of is not None or found.bound > tasks:
-            return PackingAttempt(found.task_of, "column generation", found.bound)
-    return _search(inputs, tasks, [other, state], found.bound)
+    found = _pack_sizes(inputs, tasks) if inputs.dimensions == 1 else PackingAttempt(None)
+    if found.task_of is not None or found.bound > tasks or len(inputs.sizes) * tasks > _PROOF_CELLS:
+        return found
+    answer = fits(inputs.sizes, tasks, inputs.room, inputs.limits, inputs.effort, inputs.seed)
+    if answer.task_of is not None:
+        return PackingAttempt(answer.task_of, "solver", found.bound)
+    return PackingAttempt(None, bound=tasks + 1 if answer.proved else found.bound)
 
 
-def _search(inputs: PackingInput, tasks: int, starts: list[Arrangement], bound: int) -> PackingAttempt:
-    for start in starts:
-        if refine(start, inputs, inputs.room):
-            return PackingAttempt(start.task_of, "ruin and recreate")
-    if len(inputs.sizes) * tasks <= _PROOF_CELLS:
-        answer = fits(inputs.sizes, tasks, inputs.room, inputs.limits, inputs.effort, inputs.seed)
-        if answer.task_of is not None:
-            return PackingAttempt(answer.task_of, "solver", bound)
-        return PackingAttempt(None, bound=tasks + 1 if answer.proved else bound)
-    return PackingAttempt(None, bound=bound)
+def _pack_sizes(inputs: PackingInput, tasks: int) -> PackingAttempt:
+    """Try best fit with descent, then column generation. In one dimension."""
+    state = _fitted(inputs, tasks)
+    if lower(state, inputs.room, inputs):
+        return PackingAttempt(state.task_of, "best fit")
+    if not is_affordable(len(inputs.sizes), tasks):
+        return PackingAttempt(None)
+    sizes, room = inputs.sizes[:, 0], int(inputs.room[0])
+    found = generate_and_dive(sizes, room, inputs.limits, tasks, inputs.effort)
+    return PackingAttempt(found.task_of, "column generation", found.bound)
 
 
 def goal_at(inputs: PackingInput, tasks: int) -> Ints:
@@ -162,7 +152,7 @@ def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
     """Lower the load of the fullest task; in small cases, to the proven minimum."""
     goal = goal_at(inputs, tasks)
     state = Arrangement(inputs.sizes, task_of, tasks)
-    if lower(state, goal, inputs) or (len(task_of) <= _REFINED and refine(state, inputs, goal)):
+    if lower(state, goal, inputs):
         return state
     if inputs.dimensions == 1 and len(task_of) * tasks <= _EXACT_CELLS:
         sizes = inputs.sizes[:, 0]
@@ -181,20 +171,6 @@ def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool 
     if inputs.dimensions == 1:
         return descend(state, DescentGoal(int(goal[0]), inputs.limits, frugal), work)
     return descend_vectors(state, goal, work, inputs.limits)
-
-
-def refine(state: Arrangement, inputs: PackingInput, goal: Ints) -> bool:
-    """Alternate ruin and recreate with descent; return True if the goal is reached."""
-    rounds = int(min(40 + 2 * state.tasks, _RUIN_STEPS) * inputs.effort)
-    for turn in range(_RUIN_ROUNDS):
-        before = (state.loads / goal).max(initial=0)
-        if before <= 1:
-            return True
-        ruin_and_recreate(state, goal, rounds, inputs.seed + turn, inputs.limits)
-        lower(state, goal, inputs)
-        if turn and (state.loads / goal).max(initial=0) == before:
-            break
-    return bool((state.loads <= goal).all())
 
 
 def fits_all(state: Arrangement, inputs: PackingInput) -> bool:

@@ -69,7 +69,6 @@ def _same_placement(_sizes: Any, task_of: Any, *_: Any) -> Any:
 ENGINES: Final[Mapping[str, Mapping[str, Callable[..., Any]]]] = {
     "descent": {"assigner.stages.full.descend": _changes_nothing},
     "vector descent": {"assigner.stages.full.descend_vectors": _changes_nothing},
-    "ruin": {"assigner.stages.full.ruin_and_recreate": _changes_nothing},
     "chains": {
         "assigner.stages.placement.shorten": _same_placement,
         "assigner.stages.placement.bring_home": _same_placement,

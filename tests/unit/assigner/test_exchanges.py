@@ -8,7 +8,6 @@ from assigner.bounds.subsets import subset_sums
 from assigner.problem.limits import UNLIMITED, Limits
 from assigner.search.arrangement import Arrangement
 from assigner.search.descent import DescentGoal, best_subset_exchange, descend, find_exchange
-from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
 from tests.placement_data import sizes_of, tasks_of
 
@@ -77,7 +76,6 @@ def test_a_lone_task_is_what_it_is() -> None:
     state = arrangement([5, 4], [0, 0])
     assert descend(state, DescentGoal(9), 1000)
     assert not descend(state, DescentGoal(8), 1000)
-    assert not ruin_and_recreate(state, np.array([8]), 3, 1)
 
 
 def test_in_two_dimensions_the_binding_one_decides() -> None:
@@ -85,10 +83,3 @@ def test_in_two_dimensions_the_binding_one_decides() -> None:
     state = Arrangement(sizes, tasks_of([0, 0, 1, 1]), 2)
     assert descend_vectors(state, np.array([60, 60]), 10**6)
     assert state.loads.max() <= 60
-
-
-def test_ruin_finds_what_descent_does_not() -> None:
-    """3, 3 | 2, 2, 2 from the greedy 3, 2, 2 | 3, 2 needs three partitions to move at once."""
-    state = arrangement([30, 30, 20, 20, 20], [0, 1, 1, 0, 0])
-    assert ruin_and_recreate(state, np.array([60]), 20, 1)
-    assert sorted(state.loads[:, 0].tolist()) == [60, 60]

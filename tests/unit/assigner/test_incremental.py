@@ -240,6 +240,12 @@ def test_min_tasks_keeps_and_adds_tasks() -> None:
     assert (few.tasks, few.min_tasks_unmet) == (1, True)
 
 
+def test_tasks_whose_partitions_have_no_room_are_removed_with_a_reason() -> None:
+    found = answer([9, 8, 7], [1, 0, 2], limits=TaskLimits(max_tasks=1, max_partitions_per_task=1))
+    assert (found.tasks, len(found.unplaced)) == (1, 2)
+    assert "2 tasks are removed" in found.reasons[0]
+
+
 @pytest.mark.parametrize("policy", [STICKY, Policy()])
 def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) -> None:
     limits = TaskLimits(max_tasks=2, max_partitions_per_task=2)
