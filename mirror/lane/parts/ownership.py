@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from enum import IntEnum
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.errors import Fenced
 from mirror.lane.progress import Version
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.former_identity import FormerIdentity
+
+ONE_OWNER_ADVICE: Final = (
+    "run only one service, or one copy per state; to copy here again, stop the other one, and pause and"
+    " resume the datastream"
+)
 
 
 class TransactionPhase(IntEnum):
@@ -85,7 +90,7 @@ class DisputedIdentity(NamedTuple):
         """Return the error for a lane whose producer id belongs to another owner now."""
         return Fenced(
             self.refusal or "another owner has taken its producer id",
-            advice="run only one service, or one copy per state",
+            advice=ONE_OWNER_ADVICE,
         )
 
 

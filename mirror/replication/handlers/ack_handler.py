@@ -11,6 +11,7 @@ from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, RejectedBatch
+from mirror.lane.parts.ownership import ONE_OWNER_ADVICE
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
@@ -144,7 +145,7 @@ class AckHandler:
             self._try_again(lane, trouble)
         elif code in FENCED:
             refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._transactions.fenced(lane, Fenced(refusal.message))
+            self._transactions.fenced(lane, Fenced(refusal.message, advice=ONE_OWNER_ADVICE))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._runner.restart(lane, str(error_of(code, "the destination lost the producer state")))
@@ -259,8 +260,8 @@ class AckHandler:
         if lane.progress.target_id and identity and identity != lane.progress.target_id:
             return DataLossDetected(
                 f"topic {name} on {cluster.name} was deleted and recreated: mirrored records are lost",
-                advice="headrace datastream restart-from earliest copies everything again; on_loss = continue"
-                " continues at the checkpoint without the history",
+                advice="headrace datastream restart-from NAME earliest copies everything again; on_loss ="
+                " continue continues at the checkpoint without the history",
             )
         return None
 
