@@ -148,7 +148,8 @@ def problems_of(
         yield _incident_text(incident, again_ms)
     states = movement["states"] if movement else ()
     for state in sorted(states, key=lambda found: severity_of_state(found["state"])):
-        is_known = state["reason"] in problem or (datastream["halt"] and is_by_request(state["state"]))
+        cause = state["reason"].partition(" (source offset ")[0]  # partitions of one problem differ in it
+        is_known = cause in problem or (datastream["halt"] and is_by_request(state["state"]))
         reason = "" if is_known else f": {state['reason']}"
         yield f"{state['partitions']} {state['state']}, longest {state['worst']}{reason}"
     if datastream["halt"]:

@@ -58,15 +58,17 @@ def test_status_shows_what_is_the_matter_first(site: Site, headrace: Headrace) -
 
 
 def test_status_does_not_repeat_a_reason() -> None:
-    state = {"partitions": 2, "worst": "t-0", "state": "PAUSED_BY_ITSELF", "reason": "no such topic"}
-    stalled = {"problem": {"reason": "t-0 is stalled: no such topic"}, "halt": None, "status": "READY"}
+    lane_reason = "no such topic (source offset 5)"
+    state = {"partitions": 2, "worst": "t-0", "state": "PAUSED_BY_ITSELF", "reason": lane_reason}
+    problem = {"reason": "t-1 is stalled: no such topic (source offset 7)"}
+    stalled = {"problem": problem, "halt": None, "status": "READY"}
     movement = {"loss": None, "states": [state]}
     assert list(problems_of(stalled, movement, None, None)) == [
-        "t-0 is stalled: no such topic",
+        problem["reason"],
         "2 PAUSED_BY_ITSELF, longest t-0",
     ]
     assert list(problems_of(stalled | {"problem": None}, movement, None, None)) == [
-        "2 PAUSED_BY_ITSELF, longest t-0: no such topic"
+        f"2 PAUSED_BY_ITSELF, longest t-0: {lane_reason}"
     ]
     halted = {"problem": None, "halt": {"reason": "ticket 7"}, "status": "PAUSED"}
     state |= {"state": "PAUSED_BY_USER", "reason": "the datastream is PAUSED: ticket 7"}
