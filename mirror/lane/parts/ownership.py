@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 from math import inf
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from mirror.errors import Fenced
+from mirror.errors import ONE_OWNER_ADVICE, Fenced
 from mirror.lane.progress import Version
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.former_identity import FormerIdentity
-
-ONE_OWNER_ADVICE: Final = (
-    "run only one service, or one copy per state; to copy here again, stop the other one, and pause and"
-    " resume the datastream"
-)
 
 
 class TransactionPhase(IntEnum):

@@ -6,12 +6,11 @@ import logging
 from typing import Final
 
 from mirror.client.log_writer import replication_ms
-from mirror.errors import DataLossDetected, DestinationMissing, Fenced, HeadraceError
+from mirror.errors import ONE_OWNER_ADVICE, DataLossDetected, DestinationMissing, Fenced, HeadraceError
 from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, RejectedBatch
-from mirror.lane.parts.ownership import ONE_OWNER_ADVICE
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
