@@ -130,8 +130,8 @@ FIELDS: Final = (
         "start",
         ("start",),
         str,
-        "Start position: earliest (default), latest, committed, committed-or-latest, earliest-local, or a"
-        " time such as 2026-11-21T08:00:00Z.",
+        "Start: earliest (default), latest, committed, committed-or-latest, earliest-local, or a time such as"
+        " 2026-11-21T08:00:00Z.",
     ),
     FieldOption(
         "start_position",
