@@ -27,7 +27,7 @@ _GROUPS: Final = {
     "pinot": ("analytics.pinot", "Manage the metric tables and run named queries."),
     "monitor": ("analytics.monitor", "Judge latency against objectives and advise on sizing."),
     "loads": ("analytics.load_export", "Export recorded partition loads to a file."),
-    "audit": ("audit", "Compare both ends of a datastream."),
+    "audit": ("audit", "Compare both ends of a datastream (headrace audit NAME)."),
     "dr": ("dr", "Exchange the roles of a pair of clusters."),
     "pmp": ("analytics.pmp", "Run the partition metrics pipeline and read its loads."),
 }

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -294,10 +296,13 @@ def _shifted(address: str | int, offset: int) -> str | int:
 def _unknown_variables() -> list[HeadraceError]:
     sections = {name.upper() for name in HeadraceSettings.model_fields}
     return [
-        ConfigError(f"unknown variable {variable}", advice="separate levels with two underscores")
+        ConfigError(
+            f"unknown variable {variable}{_suggestion(section, sections)}",
+            advice="separate levels with two underscores",
+        )
         for variable in os.environ
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS
-        if variable.removeprefix(PREFIX).partition("__")[0] not in sections
+        if (section := variable.removeprefix(PREFIX).partition("__")[0]) not in sections
     ]
 
 
@@ -322,7 +327,31 @@ def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
 def _sentence(problem: Mapping[str, Any]) -> str:
     key = ".".join(str(part) for part in problem["loc"]) or "settings"
     if problem["type"] == "extra_forbidden":
-        return f"unknown setting {key}"
+        *parents, last = problem["loc"]
+        return f"unknown setting {key}{_suggestion(str(last), _keys_of(parents))}"
     if problem["type"] == "missing":
         return f"{key} is missing"
     return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _keys_of(location: Iterable[str | int]) -> Iterable[str]:
+    """Return the valid keys of a table."""
+    model: type[BaseModel] = HeadraceSettings
+    for part in location:
+        if (field := model.model_fields.get(str(part))) is not None:  # None: an alias or another name
+            model = model_of(field) or model
+    return model.model_fields
+
+
+def _suggestion(given: str, known: Iterable[str]) -> str:
+    """Return a question with the most similar known name, or an empty string if none is similar."""
+    similar = get_close_matches(given, known, n=1)
+    return f" (did you mean {similar[0]}?)" if similar else ""
+
+
+def model_of(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the model of a table or of the values of a mapping, or None for a plain value."""
+    for candidate in (field.annotation, *get_args(field.annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None

@@ -254,6 +254,12 @@ class SessionLost(CoordinationError):
     fatal = True
 
 
+ONE_OWNER_ADVICE: Final = (
+    "run only one service, or one copy per state; to copy here again, stop the other one, and pause and"
+    " resume the datastream"
+)
+
+
 class Fenced(CoordinationError):
     """A newer owner writes the partition; the former owner must stop."""
 

@@ -12,6 +12,7 @@ from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_like
 from mirror.model.identifiers import ClusterRef
+from mirror.replication.transforms import check_transforms
 from mirror.settings import DefinitionSettings, KafkaCluster
 
 
@@ -125,6 +126,7 @@ class ClusterDirectory:
             quotas,
             strategies=strategy_names,
             providers=provider_names,
+            transforms=check_transforms,
         )
 
     def address_of(self, cluster: ClusterRef) -> str:

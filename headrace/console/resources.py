@@ -67,12 +67,12 @@ def _below(folder: str, name: str, what: str, advice: str) -> str:
 
 
 def instance_state(instance: Mapping[str, Any]) -> str:
-    """Return the state of an instance for display: well, not well, leaving, unreachable or timed out."""
+    """Return the state of an instance for display: healthy, unhealthy, leaving, unreachable or timed out."""
     if instance["health"] is None:
         return str(instance["state"])
     if instance["is_leaving"]:
         return "leaving"
-    return "well" if instance["health"]["is_well"] else "not well"
+    return "healthy" if instance["health"]["is_well"] else "unhealthy"
 
 
 def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
 import socket
 import threading
 from functools import partial
@@ -127,9 +128,16 @@ class RestServer:
             listener.close()
             raise ConfigError(
                 f"cannot bind {address_of(self._host, self._port)}: {error.strerror}",
-                advice=f"choose another port with {self._key}, or a free one with --port 0",
+                advice=self._advice(error),
             ) from error
         self._socket = listener
+
+    def _advice(self, error: OSError) -> str:
+        if error.errno == errno.EADDRINUSE:
+            return f"stop the process that listens there, or choose another port with {self._key}"
+        if error.errno == errno.EACCES:
+            return f"choose a port above 1023 with {self._key}"
+        return f"choose an address of this host with {self._key.removesuffix('port')}host"
 
     def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
         """Set the application to serve. Raises ConfigError for unusable certificates.

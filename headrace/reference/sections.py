@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from headrace.settings import HeadraceSettings
+from headrace.settings import HeadraceSettings, model_of
 
 
 class Section(NamedTuple):
@@ -32,7 +32,7 @@ class Section(NamedTuple):
 def sections() -> Iterator[Section]:
     """Yield every table. A table comes before its subtables."""
     for name, field in HeadraceSettings.model_fields.items():
-        model = _model_of(field)
+        model = model_of(field)
         if model is not None:
             yield from _sections(f"{name}.NAME" if _is_mapping(field) else name, model)
 
@@ -41,7 +41,7 @@ def _sections(path: str, model: type[BaseModel]) -> Iterator[Section]:
     keys: dict[str, FieldInfo] = {}
     nested: list[tuple[str, type[BaseModel]]] = []
     for name, field in model.model_fields.items():
-        inner = _model_of(field)
+        inner = model_of(field)
         if inner is None:
             keys[name] = field
         else:
@@ -49,13 +49,6 @@ def _sections(path: str, model: type[BaseModel]) -> Iterator[Section]:
     yield Section(path, " ".join((model.__doc__ or "").split()), keys, _meanings_of(model))
     for inner_path, inner in nested:
         yield from _sections(inner_path, inner)
-
-
-def _model_of(field: FieldInfo) -> type[BaseModel] | None:
-    for candidate in (field.annotation, *get_args(field.annotation)):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return None
 
 
 def _is_mapping(field: FieldInfo) -> bool:

@@ -60,7 +60,7 @@ responses derive it from the expression. `metadata` contains all other keys, you
 
 | value | first record |
 |---|---|
-| `earliest` | the first record of the partition |
+| `earliest` (default) | the first record of the partition |
 | `latest` | end of the partition, if the partition existed at the first plan or when an update selected \
 its topic; first record of partitions added later |
 | `committed`, `committed-or-latest` | committed offset of the consumer group; if there is none, the \

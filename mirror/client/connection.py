@@ -387,7 +387,7 @@ class Connection:
     def _announced(self, position: int) -> int:
         """Return the size of the frame at a position. Raises CorruptData if it exceeds the limit of its
         request."""
-        size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
+        size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES], self.name)
         if not self._pending:
             raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")
         most = self._pending[0][2].most_bytes

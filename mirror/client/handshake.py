@@ -32,6 +32,7 @@ _INCOMPLETE_SECONDS: Final = 0.1
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
+_ADVICE_NO_SASL: Final = "the listener probably does not use SASL: check security.protocol and the port"
 _ADVICE_TLS: Final = (
     "check that a Kafka broker listens there, and whether it requires SASL or a client certificate"
     " (certificate_file, key_file)"
@@ -140,7 +141,9 @@ async def _authenticate(
     if chosen.error:
         raise NotAuthorized(
             f"{connection.name} does not support SASL mechanism {access.mechanism}",
-            advice=f"supported mechanisms: {', '.join(chosen.mechanisms) or 'none'}",
+            advice=f"supported mechanisms: {', '.join(chosen.mechanisms)}"
+            if chosen.mechanisms
+            else _ADVICE_NO_SASL,
         )
     exchange = await _begin(config, access, host)
     lifetime_ms = 0

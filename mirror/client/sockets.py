@@ -31,6 +31,9 @@ The kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first SYN, so a lon
 late that a host has returned.
 """
 
+_ADVICE: Final = "check that the broker is running, its address and the firewalls"
+_ADVICE_HOST: Final = "check bootstrap_servers or advertised.listeners, and the name service of this host"
+
 _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
 """Protects the host name lookups in progress.
@@ -46,7 +49,7 @@ async def connect(
     """Connect to an endpoint. Raises Unreachable, TimedOut; NotAuthorized for an untrusted certificate."""
     deadline = loop.now() + timeout_seconds
     name = address_of(endpoint.host, endpoint.port)
-    failure: HeadraceError = Unreachable(f"cannot connect to {name}: no address")
+    failure: HeadraceError = Unreachable(f"cannot connect to {name}: no address", advice=_ADVICE)
     for family, address in await _resolve(loop, endpoint, deadline):
         sock = loop.new_socket(family, socket.SOCK_STREAM)
         try:
@@ -59,7 +62,8 @@ async def connect(
             failure = TimedOut(f"cannot connect to {name}: {error.message}", advice=error.advice)
             failure.__cause__ = error
         except OSError as error:
-            failure = Unreachable(f"cannot connect to {name}: {error.strerror or error}")
+            reason = error.strerror or error
+            failure = Unreachable(f"cannot connect to {name}: {reason}", advice=_ADVICE)
             failure.__cause__ = error
         except HeadraceError as error:
             failure = error
@@ -87,9 +91,9 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
     try:
         found = await _result_of(loop, _addresses_of(host), deadline)
     except TimeoutError:
-        raise TimedOut(f"cannot resolve host {host}: timed out") from None
+        raise TimedOut(f"cannot resolve host {host}: timed out", advice=_ADVICE_HOST) from None
     except OSError as error:
-        raise Unreachable(f"cannot resolve host {host}: {error.strerror}") from error
+        raise Unreachable(f"cannot resolve host {host}: {error.strerror}", advice=_ADVICE_HOST) from error
     return [(info[0], (str(info[4][0]), endpoint.port)) for info in found]
 
 

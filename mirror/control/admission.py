@@ -23,7 +23,7 @@ from mirror.model.clusters import bootstrap_servers, is_address, is_like
 from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import Datastream, check_name
 from mirror.model.datastreams.metadata import GROUP_ID, OWNER, TASK_PREFIX
-from mirror.model.datastreams.secrets import holds_secret
+from mirror.model.datastreams.secrets import holds_secret, secret_problem
 from mirror.model.documents import pointer_to
 from mirror.model.expressions import require_topic_characters
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -114,7 +114,7 @@ class Admission:
     `clusters`: configured clusters by alias. `addresses`: patterns of other permitted addresses.
     `most_tasks`: maximum number of tasks of a datastream. `knows_callers`: True if rights belong to
     principals, which stored definitions do not contain. `quotas`: quotas by owner. `strategies`, `providers`:
-    callbacks that return the names of the available placement strategies and load providers.
+    return the names of available placement strategies and load providers. `transforms`: rejects transforms.
     """
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
@@ -124,6 +124,7 @@ class Admission:
     quotas: Mapping[str, OwnerQuota] = field(default_factory=dict)
     strategies: Callable[[], Collection[str]] = lambda: ()
     providers: Callable[[], Collection[str]] = lambda: ()
+    transforms: Callable[[Sequence[str]], None] = lambda _: None
 
     def reason(self, owner: str, alias: ClusterRef, access: ClusterUse) -> str | None:
         """Return why an owner or principal lacks access to a configured cluster, or None if access is
@@ -163,12 +164,22 @@ class Admission:
                         f"a datastream may have at most {counted(self.most_tasks, 'task')}",
                         _MOST_TASKS,
                     )
-        if former is None or former.placement.strategy != new.placement.strategy:
-            _check_is_there("strategy", "placement strategy", new.placement.strategy, self.strategies, found)
-        if former is None or former.placement.load_provider != new.placement.load_provider:
-            chosen = new.placement.load_provider
-            _check_is_there("load_provider", "load provider", chosen, self.providers, found)
+        self._check_plug_ins(new, former, found)
         found.check(InvalidRequest)
+
+    def _check_plug_ins(self, new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
+        """Check the names of plug-ins that a definition selects, unless it did so before."""
+        for key, kind, names in (
+            ("strategy", "placement strategy", self.strategies),
+            ("load_provider", "load provider", self.providers),
+        ):
+            name = getattr(new.placement, key)
+            is_new = former is None or getattr(former.placement, key) != name
+            if is_new and name is not None and name not in (known := names()):
+                advice = f"available: {', '.join(known)}" if known else ""
+                found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
+        if former is None or former.policy.transforms != new.policy.transforms:
+            found.attempt("/policies/transforms", partial(self.transforms, new.policy.transforms), None)
 
     def check_clusters(
         self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
@@ -187,7 +198,9 @@ class Admission:
         owned = () if self.knows_callers else self._problems(stored, _no_alias, stored.owner)
         problems = [detail for _, detail, _ in owned]
         problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
-        problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
+        problems += [
+            secret_problem(key) for key, value in stored.metadata.items() if holds_secret(key, value)
+        ]
         return f"{problems[0]}; it continues to run, but cannot be created again" if problems else ""
 
     def refusal(self, stored: Datastream) -> str:
@@ -295,15 +308,6 @@ class Admission:
     def _is_allowed(self, address: str) -> bool:
         servers = bootstrap_servers("the cluster", address)
         return all(any(is_like(server, pattern) for pattern in self.addresses) for server in servers)
-
-
-def _check_is_there(
-    key: str, kind: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
-) -> None:
-    """Add a problem if the chosen placement strategy or load provider is not available."""
-    if name is not None and name not in (known := names()):
-        advice = f"available: {', '.join(known)}" if known else ""
-        found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
@@ -432,10 +436,6 @@ def _check_secrets(new: Datastream, former: Datastream | None, found: FieldProbl
         if known.get(key) != value and holds_secret(key, value):
             found.refuse(
                 pointer_to(["metadata", key]),
-                _secret(key),
+                secret_problem(key),
                 "put credentials under [clusters] of the settings; reference a file as ${file:…}",
             )
-
-
-def _secret(key: str) -> str:
-    return f"metadata {shown(key)} looks like a secret, and definitions are stored unencrypted"

@@ -146,8 +146,7 @@ def shortfalls(
         elif present and name not in made and not datastream.grows_existing:
             reason = (
                 f"it has {counted(partitions, 'partition')}, destination topic {name} has {present} and was"
-                f" not created for this datastream: add partitions to it, or create the datastream with"
-                f" {GROW_EXISTING} = true"
+                f" not created for this datastream: add partitions to it, or set {GROW_EXISTING} = true"
             )
         else:
             continue

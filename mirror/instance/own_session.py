@@ -9,14 +9,18 @@ measured with the clock of this machine.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Protocol
+
+import structlog
 
 from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock, Watch
 
+_log = structlog.get_logger(__name__)
 SHARE: Final = 0.7
 """Length of the lease as a share of the session timeout."""
 
@@ -128,6 +132,7 @@ class OwnMembership:
         self._members = members
         self._identity = identity
         self.me: LiveInstance | None = None
+        self._awaited = ""
 
     def join(self, watch: Watch) -> str:
         """Join the live instances, unless another process has the same name.
@@ -140,8 +145,12 @@ class OwnMembership:
         for twin in twins:
             if twin.incarnation == identity.incarnation:
                 members.leave(twin)  # ours: we gave up while the session lived, or a response was lost
-        if any(twin.incarnation != identity.incarnation for twin in twins):
-            return f"waiting for another instance named {identity.name} to leave"
+        awaited = _awaited([twin for twin in twins if twin.incarnation != identity.incarnation])
+        if awaited != self._awaited and awaited:
+            _log.warning("not joined", reason=awaited)
+        self._awaited = awaited
+        if awaited:
+            return awaited
         me = members.join(LiveInstance(sequence=0, **asdict(identity)))
         if any(instance.name == me.name and instance.sequence < me.sequence for instance in members.live()):
             members.leave(me)  # both had checked before either joined
@@ -162,3 +171,15 @@ class OwnMembership:
     def leave(self, me: LiveInstance) -> None:
         """Leave the live instances. Raises HeadraceError."""
         self._members.leave(me)
+
+
+def _awaited(others: Sequence[LiveInstance]) -> str:
+    """Return the reason to wait for live instances with the name of this one, or an empty string."""
+    if not others:
+        return ""
+    other = others[0]
+    return (
+        f"waiting for another instance named {other.name} to leave: process {other.process_id} on"
+        f" {other.host}, REST at {other.rest_address}; if it still runs, stop it or set a different"
+        " mirror.instance_name"
+    )

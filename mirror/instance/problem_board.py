@@ -7,6 +7,7 @@ events.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +30,8 @@ _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
 _MOST_PUBLISHED: Final = 5
 """Maximum number of reasons of one problem that are published as events."""
+_ALTERNATING: Final = 5
+"""Number of recently logged reasons of a datastream that are not logged again."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -49,7 +52,7 @@ class ProblemBoard:
         self._remarks: dict[DatastreamName, str] = {}
         self._mentions: dict[DatastreamName, str] = {}
         self._unclear: set[DatastreamName] = set()
-        self._logged: dict[DatastreamName, str] = {}
+        self._logged: dict[DatastreamName, deque[str]] = {}
         self._published: dict[DatastreamName, list[str]] = {}
         self._parts: set[str] = set()
 
@@ -86,17 +89,19 @@ class ProblemBoard:
         """Exclude datastreams from planning. Only the first reason of a tick is kept for each datastream.
 
         An unexpected exception is logged once with its traceback. A reason is not logged again if only its
-        numbers have changed.
+        numbers have changed, or if it alternates with a few others.
         """
         reason = reason_of(error)
+        shape = _shape(reason)
         for name in names:
             if name in self._found:
                 continue
             self._found[name] = reason
-            if self._logged.get(name) != _shape(reason):
+            logged = self._logged.setdefault(name, deque(maxlen=_ALTERNATING))
+            if shape not in logged:
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.error("datastream excluded", datastream=legible(name), reason=reason, exc_info=trace)
-                self._logged[name] = _shape(reason)
+                logged.append(shape)
 
     def note_troubles(
         self,

@@ -49,12 +49,12 @@ def response_body(frame: View, *, flexible: bool) -> View:
     return frame[position:]
 
 
-def frame_size(head: bytes | bytearray | View) -> int:
+def frame_size(head: bytes | bytearray | View, sender: str) -> int:
     """Return the number of bytes that follow the size field. Raises CorruptData for an invalid size."""
     (size,) = _INT.unpack_from(head)
     if not 4 <= size <= LARGEST_FRAME:
         raise CorruptData(
-            "the server did not send a Kafka frame",  # without the size, which is four bytes of server data
+            f"{sender} did not send a Kafka frame",  # without the size, which is four bytes of server data
             advice="check that the port is a Kafka listener with this security protocol",
         )
     return int(size)

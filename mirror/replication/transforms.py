@@ -9,11 +9,11 @@ recognize a record that was already copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mirror.errors import ConfigError, legible, named
+from mirror.errors import ConfigError, InvalidRequest, legible, named
 from mirror.lane.rules import Transform
 from mirror.protocol.batches.records import Record
 
@@ -124,18 +124,36 @@ def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
     return tuple(_load(name) for name in names)
 
 
+def check_transforms(names: Iterable[str]) -> None:
+    """Check the names of transforms, and the arguments of built-in ones. Does not import plug-ins.
+
+    Raises InvalidRequest.
+    """
+    try:
+        for described in names:
+            name, _, text = described.partition(":")
+            if name in BUILT_IN:
+                BUILT_IN[name](text)
+            else:
+                _plug_in(name)
+    except ConfigError as error:
+        raise InvalidRequest(error.message, advice=error.advice) from error
+
+
 def _load(described: str) -> Transform:
     name, _, text = described.partition(":")
     factory = BUILT_IN.get(name)
-    if factory is None:
-        from importlib.metadata import entry_points  # loads the email package: megabytes that few need
+    return _made_by(_plug_in(name), text) if factory is None else factory(text)
 
-        found = {entry.name: entry for entry in entry_points(group=GROUP)}
-        if name not in found:
-            known = ", ".join(sorted({*BUILT_IN, *found}))
-            raise ConfigError(f"unknown transform {name!r}", advice=f"available: {known}")
-        return _made_by(found[name], text)
-    return factory(text)
+
+def _plug_in(name: str) -> EntryPoint:
+    from importlib.metadata import entry_points  # loads the email package: megabytes that few need
+
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in found:
+        known = ", ".join(sorted({*BUILT_IN, *found}))
+        raise ConfigError(f"unknown transform {name!r}", advice=f"available: {known}")
+    return found[name]
 
 
 def _made_by(plug_in: EntryPoint, text: str) -> Transform:

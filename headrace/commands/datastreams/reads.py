@@ -31,7 +31,9 @@ def lag(name: NameArgument, call: CallOptions = CallOptions()) -> None:
     columns += ["task", "instance", "reason"]
     print_table(f"{found['name']}, {found['status']}", columns, rows)
     records = found["lag_records"]
-    if records is None:
+    if not rows:
+        console().print(f"no partitions: headrace datastream get {found['name']} shows problems")
+    elif records is None:
         console().print(f"unknown lag: {found['unknown']} of {counted(len(rows), 'partition')}")
     else:
         console().print(f"{counted(records, 'record')} behind, oldest {age_text(found['lag_ms'])}")

@@ -21,7 +21,7 @@ def instances(call: CallOptions = CallOptions()) -> None:
     if call.as_json:
         print_json(found)
     elif found:
-        columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "not_well"]
+        columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "problems"]
         print_table(counted(len(found), "instance"), columns, [_row(instance) for instance in found])
     if not found:
         from mirror.errors import HeadraceError
@@ -42,5 +42,5 @@ def _row(instance: Mapping[str, Any]) -> dict[str, Any]:
         "epoch": health["epoch"],
         "weight": f"{instance['weight']:g}",
         "data_plane": health["data_plane"] or "no worker is ready",
-        "not_well": list(instance_troubles(instance)),
+        "problems": list(instance_troubles(instance)),
     }

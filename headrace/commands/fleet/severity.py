@@ -34,6 +34,11 @@ class StatusSeverity(IntEnum):
         return self <= StatusSeverity.STUCK
 
 
+def is_by_request(state: str) -> bool:
+    """Return whether a movement state is the result of a pause that a caller requested."""
+    return state == _BY_WISH
+
+
 def severity_of_state(state: str) -> StatusSeverity:
     """Return the severity of a movement state. Unlisted and unknown states are BEHIND."""
     if state in _STUCK:

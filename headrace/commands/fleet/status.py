@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from headrace.commands.calls import CallOptions
-from headrace.commands.fleet.severity import severity_of, severity_of_state
+from headrace.commands.fleet.severity import is_by_request, severity_of, severity_of_state
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import console, print_table
 from headrace.errors import EXIT_FAILED
@@ -106,7 +106,7 @@ def _show_datastreams(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]
         console().print("datastreams: none (create one with headrace datastream create)")
         return
     console().print()
-    print_table(counted(len(rows), "datastream"), ["name", "status", "owner", "objective", "matter"], rows)
+    print_table(counted(len(rows), "datastream"), ["name", "status", "owner", "objective", "problems"], rows)
     if movement is not None and not movement["is_complete"]:
         console().print("not all instances responded: the worst problems may be missing")
 
@@ -120,7 +120,7 @@ def _row(
         "status": datastream["status"],
         "owner": datastream["owner"],
         "objective": _objective(datastream),
-        "matter": list(_matters(datastream, movement, incident, again)),
+        "problems": list(problems_of(datastream, movement, incident, again)),
         "severity": severity_of(datastream, movement, incident, has_recovered=again is not None),
     }
 
@@ -131,23 +131,27 @@ def _objective(datastream: Mapping[str, Any]) -> list[str]:
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
 
-def _matters(
+def problems_of(
     datastream: Mapping[str, Any],
     movement: Mapping[str, Any] | None,
     incident: Mapping[str, Any] | None,
     again_ms: int | None,
 ) -> Iterator[str]:
-    """Yield the problems, worst first."""
+    """Yield the problems, worst first. A reason that several of them have is not repeated."""
     if movement and (loss := movement["loss"]) and loss["is_near"]:
         partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
         yield f"loses records of {partitions} in {when}, first {loss['worst']}"
-    if datastream["problem"]:
-        yield datastream["problem"]["reason"]
+    problem = datastream["problem"]["reason"] if datastream["problem"] else ""
+    if problem:
+        yield problem
     if incident:
         yield _incident_text(incident, again_ms)
     states = movement["states"] if movement else ()
     for state in sorted(states, key=lambda found: severity_of_state(found["state"])):
-        yield f"{state['partitions']} {state['state']}, longest {state['worst']}: {state['reason']}"
+        cause = state["reason"].partition(" (source offset ")[0]  # partitions of one problem differ in it
+        is_known = cause in problem or (datastream["halt"] and is_by_request(state["state"]))
+        reason = "" if is_known else f": {state['reason']}"
+        yield f"{state['partitions']} {state['state']}, longest {state['worst']}{reason}"
     if datastream["halt"]:
         yield f"{datastream['status'].lower()}: {datastream['halt']['reason'] or 'no reason given'}"
 

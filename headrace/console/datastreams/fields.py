@@ -110,7 +110,7 @@ FIELDS: Final = (
         "start",
         ("start",),
         str,
-        "Start position: earliest, latest, committed, committed-or-latest, earliest-local, or a time such as"
+        "Start: earliest (default), latest, committed, committed-or-latest, earliest-local, or a time:"
         " 2026-11-21T08:00:00Z.",
     ),
     FieldOption(

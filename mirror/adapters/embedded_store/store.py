@@ -38,6 +38,9 @@ LOCK_NAME: Final = "coordination.lock"
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum size of the commands, in bytes, before a new snapshot is written."""
 
+_FULL: Final = "free space on the disk, or set mirror.state_directory to a folder on another one"
+_UNUSABLE: Final = "set mirror.state_directory to a folder that this user can write"
+
 OnCondition = Callable[[bool, str], None]
 
 
@@ -124,7 +127,7 @@ class EmbeddedStore:
         except OSError as error:
             raise ConfigError(
                 f"cannot use {self._folder} for the state of the service: {error.strerror or error}",
-                advice="set mirror.state_directory to a folder that this user can write",
+                advice=_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _UNUSABLE,
             ) from error
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from mirror.wording import counted, first_few
 
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
+_BY_RULE: Final = "excluded by a rule: see the problem of the datastream"
 _CURRENT_SECONDS: Final = 15.0
 """Maximum age of positions in seconds. Older positions are omitted."""
 _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
@@ -197,7 +198,7 @@ class UncopiedWatch:
                 found[each] = _uncopied(datastream, each, UncopiedState.UNPLACED, taskless[each])
         if datastream.status.is_mirrored and is_known:
             for each in _left_out(datastream, world, self._topics, wanted | planned):
-                found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, "excluded by a rule")
+                found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, _BY_RULE)
         made = tuple(found[each] for each in sorted(found))
         self._made[datastream.name] = made_of, made
         return made

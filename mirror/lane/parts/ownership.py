@@ -6,7 +6,7 @@ from enum import IntEnum
 from math import inf
 from typing import NamedTuple
 
-from mirror.errors import Fenced
+from mirror.errors import ONE_OWNER_ADVICE, Fenced
 from mirror.lane.progress import Version
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.protocol.batches.batch import ProducerStamp
@@ -85,7 +85,7 @@ class DisputedIdentity(NamedTuple):
         """Return the error for a lane whose producer id belongs to another owner now."""
         return Fenced(
             self.refusal or "another owner has taken its producer id",
-            advice="run only one service, or one copy per state",
+            advice=ONE_OWNER_ADVICE,
         )
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from mirror.model.bounds import shown
+
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]")
 _KEYS: Final = re.compile(
     r"password|passwd|passphrase|secret|credential|jaasconfig|privatekey|apikey|accesskey|keystorekey"
@@ -36,6 +38,11 @@ def holds_secret(key: str, value: str) -> bool:
     if value == REDACTED:
         return True
     return bool(_KEYS.search(_SEPARATORS.sub("", key.lower())) or _VALUES.search(value))
+
+
+def secret_problem(key: str) -> str:
+    """Return the reason to reject a metadata key that looks like a secret."""
+    return f"metadata {shown(key)} looks like a secret, and definitions are stored unencrypted"
 
 
 def without_secrets(metadata: Mapping[str, str]) -> dict[str, str]:

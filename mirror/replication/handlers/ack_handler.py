@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from mirror.client.log_writer import replication_ms
-from mirror.errors import DataLossDetected, DestinationMissing, Fenced, HeadraceError
+from mirror.errors import ONE_OWNER_ADVICE, DataLossDetected, DestinationMissing, Fenced, HeadraceError
 from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
@@ -144,7 +144,7 @@ class AckHandler:
             self._try_again(lane, trouble)
         elif code in FENCED:
             refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._transactions.fenced(lane, Fenced(refusal.message))
+            self._transactions.fenced(lane, Fenced(refusal.message, advice=ONE_OWNER_ADVICE))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._runner.restart(lane, str(error_of(code, "the destination lost the producer state")))
@@ -259,8 +259,8 @@ class AckHandler:
         if lane.progress.target_id and identity and identity != lane.progress.target_id:
             return DataLossDetected(
                 f"topic {name} on {cluster.name} was deleted and recreated: mirrored records are lost",
-                advice="headrace datastream restart-from earliest copies everything again; on_loss = continue"
-                " continues at the checkpoint without the history",
+                advice="headrace datastream restart-from NAME earliest copies everything again; on_loss ="
+                " continue continues at the checkpoint without the history",
             )
         return None
 

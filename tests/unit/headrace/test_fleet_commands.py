@@ -12,6 +12,7 @@ import pytest
 
 from headrace.commands.fleet.lag import lags_of
 from headrace.commands.fleet.lanes import _urgency
+from headrace.commands.fleet.status import problems_of
 from headrace.console.resources import instance_state, instance_troubles
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.workers.lane_table import LanePhase
@@ -54,6 +55,27 @@ def test_status_shows_what_is_the_matter_first(site: Site, headrace: Headrace) -
     assert orders < a
     assert "p99 within 800 ms" in lines[orders]
     assert "paused: moving" in lines[orders]
+
+
+def test_status_does_not_repeat_a_reason() -> None:
+    lane_reason = "no such topic (source offset 5)"
+    state = {"partitions": 2, "worst": "t-0", "state": "PAUSED_BY_ITSELF", "reason": lane_reason}
+    problem = {"reason": "t-1 is stalled: no such topic (source offset 7)"}
+    stalled = {"problem": problem, "halt": None, "status": "READY"}
+    movement = {"loss": None, "states": [state]}
+    assert list(problems_of(stalled, movement, None, None)) == [
+        problem["reason"],
+        "2 PAUSED_BY_ITSELF, longest t-0",
+    ]
+    assert list(problems_of(stalled | {"problem": None}, movement, None, None)) == [
+        f"2 PAUSED_BY_ITSELF, longest t-0: {lane_reason}"
+    ]
+    halted = {"problem": None, "halt": {"reason": "ticket 7"}, "status": "PAUSED"}
+    state |= {"state": "PAUSED_BY_USER", "reason": "the datastream is PAUSED: ticket 7"}
+    assert list(problems_of(halted, movement, None, None)) == [
+        "2 PAUSED_BY_USER, longest t-0",
+        "paused: ticket 7",
+    ]
 
 
 def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headrace) -> None:
@@ -161,7 +183,7 @@ def test_instances_show_what_is_not_well(site: Site, headrace: Headrace) -> None
     site.health.report("workers", False, "worker 1 died")
     row = headrace("instances").out.splitlines()[-1]
     assert row.startswith("one ")
-    assert "not well" in row
+    assert "unhealthy" in row
     assert row.endswith("workers: worker 1 died")
     assert json.loads(headrace("instances", "--json").out)[0]["name"] == "one"
 
@@ -203,6 +225,8 @@ def test_lag_is_of_all_datastreams_or_of_one(site: Site, headrace: Headrace) -> 
     assert every.out.splitlines()[2].split()[:4] == ["orders", "2", "?", "?"]
     assert "t-0" in headrace("lag", "orders").out
     assert json.loads(headrace("lag", "--json").out)["silent_instances"] == []
+    site.create("new", source={"cluster": "source", "topics": "missing"})
+    assert "no partitions: " in headrace("lag", "new").out.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", ["status", "lag", "lanes", "instances"])

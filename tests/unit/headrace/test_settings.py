@@ -66,7 +66,12 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[zookeper]\n", "unknown setting zookeper"),
+        ("[zookeper]\n", "unknown setting zookeper (did you mean zookeeper?)"),
+        (
+            '[clusters.a]\nbootstrap_servers = "a:1"\nbootstrap_server = "a:1"\n',
+            "unknown setting clusters.a.bootstrap_server (did you mean bootstrap_servers?)",
+        ),
+        ("[mirror]\nxyzzy = 1\n", "unknown setting mirror.xyzzy: "),
         ('[zookeeper]\nserver = "x"\n', "setting zookeeper.server"),
         ("[mirror.worker]\nthreads = 5\n", "setting mirror.worker.threads"),
         ("[mirror.worker]\nprocesses = -1\n", "mirror.worker.processes"),

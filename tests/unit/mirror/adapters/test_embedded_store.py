@@ -3,6 +3,7 @@ disk."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.adapters.embedded_store.lock import holder_of
+from mirror.adapters.embedded_store.lock import FolderLock, holder_of
 from mirror.adapters.embedded_store.session import EmbeddedSession
 from mirror.adapters.embedded_store.store import FILE_NAME, LOCK_NAME, EmbeddedStore, read_state
 from mirror.coordination.store.session import StoreSession
@@ -234,6 +235,21 @@ def test_a_folder_that_cannot_be_used_is_a_fault_of_the_settings(tmp_path: Path)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ConfigError, match="state_directory"):
         EmbeddedStore(tmp_path / "file", "one").open()
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "free space"), (errno.EDQUOT, "free space"), (errno.EACCES, "can write")],
+)
+def test_a_first_start_on_a_full_disk_advises_to_free_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(FolderLock, "take", refuse)
+    with pytest.raises(ConfigError, match=f"{os.strerror(number)}: .*{advice}"):
+        EmbeddedStore(tmp_path, "one").open()
 
 
 @pytest.mark.parametrize("space", [0, 1, 17, 60])

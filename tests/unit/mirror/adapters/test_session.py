@@ -23,7 +23,7 @@ from mirror.client import handshake
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise
-from mirror.errors import ConfigError, HeadraceError, NotAuthorized, TimedOut, Unreachable
+from mirror.errors import ConfigError, CorruptData, HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.lane.memory import BufferPool, ByteBudget
 from mirror.protocol.control.cluster import metadata
 from mirror.protocol.control.sasl import SaslAccess
@@ -117,6 +117,22 @@ def test_an_address_that_never_answers_is_waited_for_as_long_as_patience_lasts(s
     silent, refusing = street.silent(), street.refusing()
     with pytest.raises(TimedOut, match=f"{silent}.*; .*{refusing}"):
         street.ask(street.session(refusing, silent, seconds=SHORT))
+
+
+def test_a_refused_connection_comes_with_advice(street: LoopbackPeers) -> None:
+    address = street.refusing()
+    with pytest.raises(Unreachable) as caught:
+        street.ask(street.session(address))
+    assert str(caught.value) == (
+        f"cannot connect to {address}: Connection refused:"
+        " check that the broker is running, its address and the firewalls"
+    )
+
+
+def test_a_server_that_speaks_another_protocol_is_named(street: LoopbackPeers) -> None:
+    address = street.talking(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(CorruptData, match=f"^{address} did not send a Kafka frame: "):
+        street.ask(street.session(address))
 
 
 def test_an_end_without_an_answer_is_none(street: LoopbackPeers) -> None:

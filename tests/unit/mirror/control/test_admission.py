@@ -15,6 +15,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.replication.transforms import check_transforms
 from tests.builders import DESTINATION, SOURCE, a_datastream
 
 ADDRESS = ClusterRef("a.kafka.example.com:9092,b.kafka.example.com:9092")
@@ -299,6 +300,20 @@ def test_a_plug_in_that_there_is_not_is_refused_with_those_that_there_are(word: 
     assert "simple, one-each" in caught.value.advice
     everybody.check(replace(other, selection=TopicSelection("t")), other, another)
     everybody.check(a_datastream(), other, another)
+
+
+def test_a_transform_that_cannot_be_applied_is_refused_unless_it_was_there() -> None:
+    clusters = dict.fromkeys((SOURCE, DESTINATION), ClusterRights())
+    everybody = Admission(clusters, transforms=check_transforms)
+    mine = a_datastream(metadata={"headrace.transforms": "keep-keys:a\ndrop-header:h"})
+    everybody.check(mine, None, another)
+    for text, advice in (("nosuch:1", "keep-keys"), ("keep-keys:a\ndrop-header", "drop-header:NAME")):
+        other = a_datastream(metadata={"headrace.transforms": text})
+        for former in (None, mine):
+            with pytest.raises(InvalidRequest, match="/policies/transforms") as caught:
+                everybody.check(other, former, another)
+            assert advice in caught.value.advice
+        everybody.check(replace(other, selection=TopicSelection("t")), other, another)
 
 
 @pytest.mark.parametrize(

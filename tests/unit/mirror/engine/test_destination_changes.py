@@ -144,6 +144,9 @@ def test_whoever_is_fenced_stops_for_good(fakes: MirroredFakes, policy: CopyPoli
     fakes.target.coordinator.end(name, entry.producer, entry.epoch, commit=False, bumps=False)
     fakes.write("t", 20, 5)
     fakes.run_until_paused("t")
+    pause = fakes.lane("t").pause
+    assert pause is not None
+    assert "run only one service" in pause.reason
     assert fakes.numbers("t") == list(range(20))
     fakes.run(60)
     assert fakes.numbers("t") == list(range(20))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definition_document import to_document
@@ -313,9 +314,14 @@ def test_it_waits_for_another_of_its_name_and_says_so(service: Service) -> None:
     service.publish(MINE)
     other, rig = FollowerRig(service.server), FollowerRig(service.server)
     other.turn()
-    rig.turn(3)
+    with capture_logs() as log:
+        rig.turn(3)
     assert rig.lanes == []
-    assert "named one" in rig.health.conditions()["follower"].sentence
+    sentence = rig.health.conditions()["follower"].sentence
+    assert "named one" in sentence
+    assert "process 1 on host, REST at 127.0.0.1:1" in sentence
+    assert "mirror.instance_name" in sentence
+    assert [line["reason"] for line in log if line["event"] == "not joined"] == [sentence]
     assert not is_well(rig)
     other.session.expire()
     rig.turn(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from mirror.coordination.stores.problems import ProblemStore
 from mirror.errors import HeadraceError, Unreachable
@@ -59,6 +60,17 @@ def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
     looks.look("held: died 5")
     assert looks.told[2:] == ["resolved: apart: died 2", "held: died 5"]
     assert len({event.event_key for event in looks.events}) == len(looks.events)
+
+
+def test_reasons_that_alternate_are_logged_once_each() -> None:
+    looks = LeaderTicks()
+    with capture_logs() as log:
+        for reason in ["no response within 5 s", "accepts connections only", "no response within 6 s"] * 4:
+            looks.look(reason)
+        looks.look()
+        looks.look("no response within 5 s")
+    logged = [line["reason"] for line in log if line["event"] == "datastream excluded"]
+    assert logged == ["no response within 5 s", "accepts connections only", "no response within 5 s"]
 
 
 def test_reasons_that_change_at_every_look_do_not_fill_the_events() -> None:

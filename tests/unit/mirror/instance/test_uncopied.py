@@ -323,5 +323,8 @@ def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:
     site.create(metadata={"owner": "tests"})
     site.leader.judge_by(RouteVerdict({}, {DatastreamName("orders"): {"t": "a rule"}}))
     site.tick()
-    assert {one["phase"] for one in uncopied(site).values()} == {"left out"}
+    found = uncopied(site).values()
+    assert {(one["phase"], one["reason"]) for one in found} == {
+        ("left out", "excluded by a rule: see the problem of the datastream")
+    }
     assert metrics(site, "headrace_left_out_partitions") == {'{datastream="orders"}': 2.0}

@@ -13,5 +13,6 @@ def test_an_error_shows_no_byte_of_what_is_no_frame(head: bytes) -> None:
     size = int.from_bytes(head, "big", signed=True)
     assert not 4 <= size <= LARGEST_FRAME
     with pytest.raises(CorruptData) as refused:
-        frame_size(head)
+        frame_size(head, "kafka-1:8080")
     assert str(size) not in str(refused.value)
+    assert str(refused.value).startswith("kafka-1:8080 did not send a Kafka frame: check ")
