@@ -59,7 +59,6 @@ SMALL_FOLDERS: Final = {
     "api/pages",
     "headrace/brooklin",
     "headrace_dev/calibration",
-    "mirror/client/administration",
     "mirror/client/lookup",
     "mirror/instance/losses",
     "monitor/actions",

@@ -100,26 +100,30 @@ def _creation(
     return Call(CreateTopicsRequest, CreateTopicsResponse, (2, 7), build, outcomes)
 
 
-def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
-    """Increase a topic's partition count to `count`."""
+def create_partitions(counts: Mapping[str, int]) -> Call[Mapping[str, TopicOutcome]]:
+    """Increase the partition counts of topics on the controller (with KRaft: any broker).
+
+    `counts`: new partition count by topic. The result is the outcome by topic.
+    """
 
     def build(version: int) -> Any:
-        topic = CreatePartitionsRequest.CreatePartitionsTopic(
-            name=name, count=count, assignments=None, version=version
-        )
+        topics = [
+            CreatePartitionsRequest.CreatePartitionsTopic(
+                name=name, count=count, assignments=None, version=version
+            )
+            for name, count in counts.items()
+        ]
         return CreatePartitionsRequest(
-            topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
+            topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
         )
 
-    return Call(
-        CreatePartitionsRequest,
-        CreatePartitionsResponse,
-        (0, 3),
-        build,
-        lambda response: TopicOutcome(
-            response.results[0].error_code, response.results[0].error_message or ""
-        ),
-    )
+    def read(response: Any) -> Mapping[str, TopicOutcome]:
+        return {
+            found.name: TopicOutcome(found.error_code, found.error_message or "")
+            for found in response.results
+        }
+
+    return Call(CreatePartitionsRequest, CreatePartitionsResponse, (0, 3), build, read)
 
 
 def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:

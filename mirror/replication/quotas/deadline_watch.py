@@ -141,7 +141,7 @@ class DeadlineWatch:
     def limit(self, lane: Lane, own: tuple[TokenBucket, ...]) -> None:
         """Set the quotas of a lane, and the maximum fetch size that suits them.
 
-        `own`: its quotas except the quota shared by throttled lanes, which applies as long as the lane yields.
+        `own`: its quotas except the quota shared by throttled lanes, which applies while the lane yields.
         """
         buckets = (*own, self._quota) if self._quota is not None and lane in self._held else own
         lane.read.limit(self._context.fetch_bytes(buckets), buckets)
