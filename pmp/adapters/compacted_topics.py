@@ -38,21 +38,20 @@ class CompactedTopics:
         now = self._clock.monotonic()
         address = self._resolve(cluster)
         if address is not None and now >= self._next.get(cluster, now):
-            problem, self._next[cluster] = None, now + _REFRESH_SECONDS
-            try:
-                problem = self._read(cluster, address)
-            except HeadraceError as error:
-                problem = error
+            problem = self._read(cluster, address)
+            self._next[cluster] = now + (_REFRESH_SECONDS if problem is None else _RETRY_SECONDS)
             if problem is not None:
-                self._next[cluster] = now + _RETRY_SECONDS
                 _log.warning("cannot list compacted topics", cluster=cluster, problem=str(problem))
         return self._known.get(cluster, frozenset())
 
     def _read(self, cluster: ClusterRef, address: KafkaCluster) -> HeadraceError | None:
-        """Read the topics of a cluster. Return the error of a topic whose settings cannot be read. Raises
-        HeadraceError."""
+        """Read the topics of a cluster. Return the error, also that of a topic whose settings cannot be
+        read."""
         admin = KafkaAdmin(address)
-        described = admin.describe([name for name in admin.list_topics() if not name.startswith("__")])
+        try:
+            described = admin.describe([name for name in admin.list_topics() if not name.startswith("__")])
+        except HeadraceError as error:
+            return error
         errors = {name: topic.settings_error for name, topic in described.items() if topic.settings_error}
         self._known[cluster] = (self._known.get(cluster, frozenset()) & errors.keys()) | {
             name for name, topic in described.items() if "compact" in topic.settings.get("cleanup.policy", "")
