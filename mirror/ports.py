@@ -143,7 +143,8 @@ class TopicAdmin(Protocol):
         ...
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return descriptions of topics by name. Missing topics are omitted. Raises Unreachable."""
+        """Return descriptions of topics by name. Missing topics are omitted; an unreadable setting is an
+        error of its topic only. Raises Unreachable."""
         ...
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
@@ -183,6 +184,11 @@ class TopicAdmin(Protocol):
 
     def grow(self, topic: str, partitions: int) -> None:
         """Increase the partition count. It is never reduced. Raises Refused, Unreachable."""
+        ...
+
+    def grow_each(self, partitions: Mapping[str, int]) -> Mapping[str, TopicCreation]:
+        """Increase the partition count of each topic, many with one request. Returns the result by topic.
+        Raises Refused, and Unreachable if no topic has a result."""
         ...
 
 

@@ -23,9 +23,9 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from mirror.coordination.monitors.effect import PlacementEffect
+from mirror.model.capacity.freeze import FreezeWindow, frozen_by
 from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
-from mirror.model.capacity.freeze import FreezeWindow, frozen_by
 from mirror.wording import counted, duration_text, rate_text
 
 DAY_MS: Final = 24 * 3_600_000

@@ -30,10 +30,10 @@ from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.worker_health import WorkerCount
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.status import Statuses
+from mirror.model.capacity.advice import Advice, PastNeed
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, add_counts
-from mirror.model.capacity.advice import Advice, PastNeed
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums

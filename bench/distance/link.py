@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ FAR_HOST = "10.77.0.1"
 """Address of the far end, as seen from the near end."""
 _SOURCE = Path(__file__).with_name("delay.c")
 _CLONE_NEWNET = 0x40000000
+_NAME = re.compile(r"headrace-(?:near|far)-([0-9]+)")
+"""Name of a namespace, with the id of the process that deletes it."""
 
 
 class RigUnavailable(Exception):
@@ -82,9 +86,33 @@ class Namespaces:
         return ["ip", "netns", "exec", self.far, *command]
 
 
+def orphans(names: Iterable[str], is_running: Callable[[int], bool]) -> list[str]:
+    """Return the names of namespaces whose process has ended without deleting them."""
+    owners = {name: found for name in names if (found := _NAME.fullmatch(name)) is not None}
+    return [name for name, found in owners.items() if not is_running(int(found[1]))]
+
+
+def remove_orphans() -> None:
+    """Delete the namespaces that killed runs have left, and end the processes in them."""
+    folder = Path("/run/netns")
+    names = sorted(one.name for one in folder.iterdir()) if folder.exists() else []
+    for name in orphans(names, _is_running):
+        inside = subprocess.run(["ip", "netns", "pids", name], check=True, capture_output=True, text=True)
+        for process in map(int, inside.stdout.split()):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def _is_running(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
 @contextmanager
 def namespaces(folder: Path) -> Iterator[Namespaces]:
-    """Create both namespaces and compile the link; delete the namespaces with the context."""
+    """Create both namespaces and compile the link; delete the namespaces with the context, and at the start
+    those of killed runs."""
+    remove_orphans()
     program = folder / "delay"
     subprocess.run(["cc", "-O2", "-pthread", "-o", str(program), str(_SOURCE)], check=True)
     near, far = (f"headrace-{end}-{os.getpid()}" for end in ("near", "far"))

@@ -179,10 +179,9 @@ def progress(
     config: ConfigOption = None,
 ) -> None:
     """Show stored checkpoints, offset classes, maps and gaps."""
-    from api.resources.partitions.progress import LaneProgressAnswer
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json, print_table
-    from mirror.jobs.stored_lanes import stored_lanes
+    from mirror.jobs.stored_lanes import progress_document, stored_lanes
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicSelection
 
@@ -191,7 +190,7 @@ def progress(
     with one_off(config, "headrace-progress", destination=destination) as bench:
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [
-        LaneProgressAnswer.from_progress(key, lane, with_map=runs).model_dump(exclude_none=True)
+        progress_document(key, lane, with_map=runs)
         for key, lane in lanes.items()
         if selection.matches(key.partition.topic)
     ]

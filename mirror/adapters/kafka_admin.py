@@ -14,9 +14,10 @@ from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.administration.creation import TopicCreations
+from mirror.client.administration.description import describe_topics
+from mirror.client.administration.extension import TopicExtensions
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
-from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.identifiers import ClusterRef
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription, TopicPartition, WaitingRecord
@@ -25,13 +26,9 @@ from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
-    TopicOutcome,
-    create_partitions,
     delete_topic,
-    describe_each,
     describe_settings,
     retention_of,
-    values_of,
 )
 from mirror.wording import counted
 
@@ -78,7 +75,8 @@ class KafkaAdmin:
         return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return the partition count of each topic, and the topic-level overrides of settings."""
+        """Return the partition count of each topic, and the topic-level overrides of settings, or the error
+        that prevented reading them."""
         return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
@@ -121,19 +119,30 @@ class KafkaAdmin:
 
     def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
         """Create topics, each unless it exists, and return the result by topic."""
-        creations = TopicCreations(topics, self._replication_factor)
-        what = f"topic {topics[0].name}" if len(topics) == 1 else counted(len(topics), "topic")
-        try:
-            self._ask(f"creating {what}", creations.run)
-        except HeadraceError as error:
-            if not (error.retriable and creations.results):
-                raise
-            return dict.fromkeys((topic.name for topic in topics), TopicCreation(error)) | creations.results
-        return creations.results
+        names = [topic.name for topic in topics]
+        return self._change_each("creating", names, TopicCreations(topics, self._replication_factor))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Increase the partition count to `partitions`. Does nothing if the topic already has as many."""
-        self._ask(f"increasing the partitions of topic {topic}", partial(_grow, topic, partitions))
+        error = self.grow_each({topic: partitions})[topic].error
+        if error is not None:
+            raise error
+
+    def grow_each(self, partitions: Mapping[str, int]) -> Mapping[str, TopicCreation]:
+        """Increase the partition count of each topic, and return the result by topic."""
+        return self._change_each("increasing the partitions of", [*partitions], TopicExtensions(partitions))
+
+    def _change_each(
+        self, doing: str, names: Sequence[str], changes: TopicCreations
+    ) -> Mapping[str, TopicCreation]:
+        what = f"topic {names[0]}" if len(names) == 1 else counted(len(names), "topic")
+        try:
+            self._ask(f"{doing} {what}", changes.run)
+        except HeadraceError as error:
+            if not (error.retriable and changes.results):
+                raise
+            return dict.fromkeys(names, TopicCreation(error)) | changes.results
+        return changes.results
 
     def delete(self, topic: str) -> None:
         """Delete a topic if it exists."""
@@ -159,10 +168,6 @@ async def _listed(cluster: Cluster) -> tuple[Mapping[str, int], int]:
     return counts, len(found) - len(counts)
 
 
-async def _counts(cluster: Cluster) -> Mapping[str, int]:
-    return (await _listed(cluster))[0]
-
-
 async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:
     found: list[TopicMetadata] = []
     for page in _pages(names):
@@ -172,18 +177,8 @@ async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:
 
 
 async def _describe(names: Sequence[str], cluster: Cluster) -> dict[str, TopicDescription]:
-    counts = await _counts(cluster) if names else {}
-    descriptions: dict[str, TopicDescription] = {}
-    for page in _pages([name for name in names if name in counts]):
-        for name, found in (await cluster.ask(describe_each(page))).items():
-            if found.error in _NOT_THERE:
-                continue
-            if found.error:
-                right = f"DescribeConfigs on topic {name}"
-                raise cluster.error(found.error, f"describing topic {name}", right, found.message)
-            own, defaults = values_of(found.settings, KEEPING_SETTINGS)
-            descriptions[name] = TopicDescription(name, counts[name], settings=own, defaults=defaults)
-    return descriptions
+    counts = (await _listed(cluster))[0] if names else {}
+    return await describe_topics(cluster, {name: counts[name] for name in names if name in counts})
 
 
 async def _hidden(names: Sequence[str], cluster: Cluster) -> frozenset[str]:
@@ -248,26 +243,12 @@ async def _committed(
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
 
 
-async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
-    known = await _named(cluster, [topic])
-    if known and len(known[0].leaders) >= partitions:
-        return
-    await cluster.refresh(())  # the controller may have moved
-    outcome = await cluster.ask_controller(create_partitions(topic, partitions))
-    doing = f"increasing topic {topic} to {counted(partitions, 'partition')}"
-    _check(cluster, outcome, doing, f"Alter on topic {topic}")
-
-
 async def _delete(topic: str, cluster: Cluster) -> None:
     await cluster.refresh(())
     outcome = await cluster.ask_controller(delete_topic(topic))
-    if outcome.error not in _NOT_THERE:
-        _check(cluster, outcome, f"deleting topic {topic}", f"Delete on topic {topic}")
-
-
-def _check(cluster: Cluster, outcome: TopicOutcome, doing: str, right: str) -> None:
-    if outcome.error:
-        raise cluster.error(outcome.error, doing, right, outcome.message)
+    if outcome.error and outcome.error not in _NOT_THERE:
+        right = f"Delete on topic {topic}"
+        raise cluster.error(outcome.error, f"deleting topic {topic}", right, outcome.message)
 
 
 def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import Request, unusable_response
+from mirror.client.sockets import is_resending
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
     CorruptData,
@@ -151,9 +152,8 @@ class Connection:
     ) -> T:
         """Send a request, and wait for the response.
 
-        `urgent`: send the request even while other requests are held.
-
-        Raises Unreachable, TimedOut, CorruptData; Refused for an unsupported request.
+        `urgent`: send the request even while other requests are held. Raises Unreachable, TimedOut,
+        CorruptData; Refused for an unsupported request.
         """
         if version is None:
             version = call.choose(self.features.versions.get(call.api))
@@ -240,8 +240,10 @@ class Connection:
         whether the broker is silent, or only this connection."""
         if not self._pending:
             return False
-        request = self._pending[0][2]
-        return self.promptness.is_overdue(request, self.unanswered_since, self.answered_at, now)
+        request, since = self._pending[0][2], self.unanswered_since
+        if request.wait_seconds is None and request.replication_seconds is None:
+            return now - since >= PATIENCE_SECONDS and is_resending(self.transport)
+        return self.promptness.is_overdue(request, since, self.answered_at, now)
 
     def check_deadline(self, now: float) -> None:
         """Close the connection if the oldest request has timed out or a response has stalled."""

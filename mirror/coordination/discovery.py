@@ -54,9 +54,8 @@ def destination_description(
     settings = {key: value for key, value in source.settings.items() if key in carried}
     supplied = {key: value for key, value in source.defaults.items() if key in carried & KEEPING_SETTINGS}
     settings |= {key: value for key, value in supplied.items() if _differs(key, value, there)}
-    return TopicDescription(
-        name, source.partitions, settings={**settings, **FORCED_SETTINGS}, defaults=supplied
-    )
+    settings |= FORCED_SETTINGS
+    return TopicDescription(name, source.partitions, settings, supplied, source.settings_error)
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
@@ -67,8 +66,11 @@ def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
 
 
 def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collection[str] = ()) -> list[str]:
-    """Return a message for each setting of a destination topic that differs from the setting of a new
-    copy."""
+    """Return a message for each setting of a destination topic that differs from the setting of a new copy,
+    or one message if settings are unknown."""
+    unknown = wanted.settings_error or present.settings_error
+    if unknown is not None:
+        return [f"{present.name}: settings not compared: {unknown}"]
     carried = CARRIED_SETTINGS - frozenset(excluded)
     keys = (carried & (wanted.settings.keys() | present.settings.keys())) | (
         wanted.settings.keys() - CARRIED_SETTINGS

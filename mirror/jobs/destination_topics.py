@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror.client.administration.creation import TopicCreations
+from mirror.client.administration.description import describe_topics
+from mirror.client.administration.extension import TopicExtensions
 from mirror.client.cluster import Cluster
 from mirror.coordination.discovery import destination_description, drift
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
-from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.topics import TopicDescription, TopicNaming
-from mirror.protocol.codes import Code
-from mirror.protocol.control.topics import DescribedTopic, create_partitions, describe_each, values_of
 
-_AT_ONCE: Final = 200
 _IGNORE: Final = "pass --ignore-settings to create the topic without the settings of the source"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
@@ -60,39 +58,14 @@ class TopicChanges:
     not_carried: dict[str, list[str]] = field(default_factory=dict)
 
 
-class DescribedTopics(NamedTuple):
-    """Descriptions of existing topics.
-
-    `unknown`: errors of topics whose settings cannot be read.
-    """
-
-    found: Mapping[str, TopicDescription]
-    unknown: Mapping[str, HeadraceError]
-
-
-async def describe_topics(cluster: Cluster, names: Iterable[str]) -> DescribedTopics:
-    """Return the existing topics with their explicit settings. Raises Unreachable."""
+async def _described(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+    """Return the existing topics with their settings. Raises Unreachable."""
     wanted = sorted(names)
     await cluster.patiently(lambda: cluster.refresh(wanted))
-    present = [name for name in wanted if not cluster.topics[name].error]
-    found: dict[str, TopicDescription] = {}
-    unknown: dict[str, HeadraceError] = {}
-    for start in range(0, len(present), _AT_ONCE):
-        part = present[start : start + _AT_ONCE]
-        answers = await cluster.ask(describe_each(part))
-        for name in part:
-            answer = answers.get(name, DescribedTopic(Code.UNKNOWN_SERVER_ERROR, "", {}))
-            if answer.error:
-                unknown[name] = _unknown_settings(cluster, name, answer)
-            own, defaults = values_of(answer.settings, KEEPING_SETTINGS)
-            topic = cluster.topics[name]
-            found[name] = TopicDescription(name, len(topic.leaders), topic.topic_id.hex(), own, defaults)
-    return DescribedTopics(found, unknown)
-
-
-def _unknown_settings(cluster: Cluster, name: str, answer: DescribedTopic) -> HeadraceError:
-    doing = f"reading the settings of topic {name} on {cluster.name}"
-    return cluster.error(answer.error, doing, f"DescribeConfigs on topic {name}", answer.message)
+    found = {name: cluster.topics[name] for name in wanted}
+    return await describe_topics(
+        cluster, {name: len(topic.leaders) for name, topic in found.items() if not topic.error}
+    )
 
 
 async def prepare_destination(
@@ -103,12 +76,13 @@ async def prepare_destination(
     Raises Unreachable, and Refused if a cluster rejects the request to describe its topics.
     """
     changes = TopicChanges()
-    here, unknown = await describe_topics(source, topics)
+    here = await _described(source, topics)
     names = {naming.destination(topic) for topic in topics}
-    there, unknown_there = await describe_topics(target, names | {rules.known_topic} - {""})
-    readable = {name: described for name, described in there.items() if name not in unknown_there}
+    there = await _described(target, names | {rules.known_topic} - {""})
+    readable = {name: found for name, found in there.items() if found.settings_error is None}
     known = readable.get(rules.known_topic) or next(iter(readable.values()), None)
     missing: dict[str, TopicDescription] = {}
+    short: dict[str, TopicDescription] = {}
     for topic in topics:
         try:
             if topic not in here:
@@ -116,17 +90,21 @@ async def prepare_destination(
             name = naming.destination(topic)
             wanted = destination_description(here[topic], name, rules.excluded_settings, known)
             if name not in there:
-                _require_settings(unknown.get(topic), rules)
-                _note_new(here[topic], wanted, changes, is_known=topic not in unknown)
+                _require_settings(wanted.settings_error, rules)
+                _note_new(here[topic], wanted, changes)
                 missing[topic] = wanted
             else:
-                problem = unknown.get(topic) or unknown_there.get(name)
-                await _extend(target, wanted, there[name], rules, changes, problem)
+                if there[name].partitions < wanted.partitions:
+                    short[topic] = wanted
+                changes.drift.extend(drift(wanted, there[name], rules.excluded_settings))
         except HeadraceError as error:
             if error.retriable:
                 raise
             changes.failures[topic] = error
-    await _create(target, missing, rules, changes)
+    creations = TopicCreations(missing.values(), rules.replication_factor)
+    await _carry_out(target, creations, missing, changes.created, changes)
+    extensions = TopicExtensions({topic.name: topic.partitions for topic in short.values()})
+    await _carry_out(target, extensions, short, changes.grown, changes)
     renewed = {*changes.created, *changes.grown}
     partitions = sum(here[topic].partitions for topic in topics if naming.destination(topic) in renewed)
     for name, failure in (await _wait_for(target, renewed, _settle_seconds(partitions))).items():
@@ -141,14 +119,13 @@ def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> No
         raise unknown
 
 
-def _note_new(
-    source: TopicDescription, wanted: TopicDescription, changes: TopicChanges, *, is_known: bool
-) -> None:
+def _note_new(source: TopicDescription, wanted: TopicDescription, changes: TopicChanges) -> None:
     """Record the settings of a new topic that are broker defaults of the source, and the settings that it
     lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}
+    is_known = source.settings_error is None
     missing = sorted(source.settings.keys() - wanted.settings.keys()) if is_known else ["*"]
     if missing:
         changes.not_carried[wanted.name] = missing
@@ -158,46 +135,28 @@ def _settle_seconds(partitions: int) -> float:
     return _SETTLE_SECONDS + _SETTLE_SECONDS_A_PARTITION * partitions
 
 
-async def _create(
-    target: Cluster, missing: Mapping[str, TopicDescription], rules: CreationRules, changes: TopicChanges
+async def _carry_out(
+    target: Cluster,
+    requests: TopicCreations,
+    wanted: Mapping[str, TopicDescription],
+    done: list[str],
+    changes: TopicChanges,
 ) -> None:
-    """Create missing topics. `missing`: by source topic. Raises Unreachable."""
-    if not missing:
+    """Create or extend topics. `wanted`: by source topic. `done`: destination topics without an error. Raises
+    Unreachable."""
+    if not wanted:
         return
-    creations = TopicCreations(missing.values(), rules.replication_factor)
-    seconds = _settle_seconds(sum(topic.partitions for topic in missing.values()))
-    await target.patiently(lambda: creations.run(target), seconds)
-    for topic, wanted in missing.items():
-        made = creations.results[wanted.name]
+    seconds = _settle_seconds(sum(topic.partitions for topic in wanted.values()))
+    await target.patiently(lambda: requests.run(target), seconds)
+    for topic, description in wanted.items():
+        made = requests.results[description.name]
         if made.error is None:
-            changes.created.append(wanted.name)
+            done.append(description.name)
             changes.adjusted.extend(made.adjustments)
         elif made.error.retriable:
             raise made.error
         else:
             changes.failures[topic] = made.error
-
-
-async def _extend(
-    target: Cluster,
-    wanted: TopicDescription,
-    present: TopicDescription,
-    rules: CreationRules,
-    changes: TopicChanges,
-    unknown: HeadraceError | None,
-) -> None:
-    """Add missing partitions to one topic. `unknown`: error if settings cannot be compared. Raises Refused,
-    Unreachable."""
-    if present.partitions < wanted.partitions:
-        outcome = await target.ask_controller(create_partitions(wanted.name, wanted.partitions))
-        if outcome.error:
-            right = f"Alter on topic {wanted.name}"
-            raise target.error(outcome.error, f"growing topic {wanted.name}", right, outcome.message)
-        changes.grown.append(wanted.name)
-    if unknown is not None:
-        changes.drift.append(f"{present.name}: settings not compared: {unknown}")
-    else:
-        changes.drift.extend(drift(wanted, present, rules.excluded_settings))
 
 
 async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> dict[str, HeadraceError]:

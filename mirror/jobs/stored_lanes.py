@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, NothingStored, Unreachable
@@ -36,6 +37,25 @@ async def stored_lanes(
             advice=f"stored: {known}" if known else "check that it is the destination of the copy",
         )
     return lanes
+
+
+def progress_document(key: LaneKey, progress: LaneProgress, *, with_map: bool) -> dict[str, Any]:
+    """Return the JSON form of the stored progress of a lane. `with_map`: include the runs of its offset
+    map."""
+    document: dict[str, Any] = {
+        "topic": key.partition.topic,
+        "partition": key.partition.partition,
+        "destination_topic": progress.target_topic,
+        "start_offset": progress.ledger.start,
+        "next_offset": progress.next_offset,
+        "offsets": progress.ledger.by_class(),
+        "is_balanced": progress.ledger.is_balanced,
+        "map_runs": len(progress.offset_map),
+        "life": progress.life,
+        "paused": str(progress.pause["reason"]) if progress.pause else "",
+        "gaps": progress.gaps,
+    }
+    return document | ({"offset_map": [tuple(run) for run in progress.offset_map]} if with_map else {})
 
 
 @dataclass(frozen=True)

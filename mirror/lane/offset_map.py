@@ -46,30 +46,26 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Runs in the order of their offsets. Runs with numbers below `sealed` are stored in chunks; see
-    `unsealed`."""
+    """Runs in the order of their offsets. Runs below `sealed` are stored in chunks; see `unsealed`."""
 
-    __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
+    __slots__ = ("_counts", "_sources", "_targets", "first_index", "sealed", "stored_from")
 
     def __init__(self, first_index: int = 0) -> None:
         self._sources = array("q")
         self._targets = array("q")
         self._counts = array("q")
-        self._first_index = first_index
+        self.first_index = first_index
+        """Number of the first run that remains after pruning. Runs are counted from the first run ever."""
         self.sealed = first_index
-        """Number of the first run that is not stored in a chunk. Runs are counted from the first run
-        ever."""
+        """Number of the first run that is not stored in a chunk; see `first_index`."""
+        self.stored_from = first_index
+        """Number of the first run whose chunk may be stored: pruned runs included until it is deleted."""
 
     def __len__(self) -> int:
         return len(self._sources)
 
     def __iter__(self) -> Iterator[MapRun]:
         return map(MapRun, self._sources, self._targets, self._counts)
-
-    @property
-    def first_index(self) -> int:
-        """Number of the first run that remains after pruning. Runs are counted from the first run ever."""
-        return self._first_index
 
     @property
     def target_end(self) -> int | None:
@@ -129,7 +125,7 @@ class OffsetMap:
             self._drop_last()
         if self._sources:
             self._counts[-1] = min(self._counts[-1], source - self._sources[-1])
-        last = max(self._first_index + len(self._sources) - 1, self._first_index)
+        last = max(self.first_index + len(self._sources) - 1, self.first_index)
         self.sealed = min(self.sealed, last - last % CHUNK)
 
     def truncate(self, runs: int) -> None:
@@ -151,25 +147,25 @@ class OffsetMap:
         while keep < len(self._sources) and self._sources[keep] + self._counts[keep] <= below:
             keep += 1
         keep = min(keep, max(len(self._sources) - 1, 0))
-        index = self._first_index + keep
-        keep = max(index - index % CHUNK - self._first_index, 0)
+        index = self.first_index + keep
+        keep = max(index - index % CHUNK - self.first_index, 0)
         if keep:
             del self._sources[:keep], self._targets[:keep], self._counts[:keep]
-            self._first_index += keep
-            self.sealed = max(self.sealed, self._first_index)
+            self.first_index += keep
+            self.sealed = max(self.sealed, self.first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
         """Return the full chunks to store now, with their numbers, and the remaining runs. The remaining
         runs may still change: the last run may still grow, so it is never in a full chunk."""
         runs = list(self)
         full: list[tuple[int, list[MapRun]]] = []
-        start = max(self.sealed - self.sealed % CHUNK, self._first_index)
-        end = self._first_index + len(runs)
+        start = max(self.sealed - self.sealed % CHUNK, self.first_index)
+        end = self.first_index + len(runs)
         while start + CHUNK < end:
             stop = start - start % CHUNK + CHUNK
-            full.append((start // CHUNK, runs[start - self._first_index : stop - self._first_index]))
+            full.append((start // CHUNK, runs[start - self.first_index : stop - self.first_index]))
             start = stop
-        return full, runs[start - self._first_index :]
+        return full, runs[start - self.first_index :]
 
     def _drop_last(self) -> None:
         self._sources.pop()

@@ -274,8 +274,8 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks that pruning has emptied. The arguments are the first run before and
-    after pruning."""
+    """Return tombstones for the chunks that pruning has emptied. `before`: first run that may be stored.
+    `after`: first run that remains."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 

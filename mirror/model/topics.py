@@ -305,14 +305,14 @@ class TopicDescription:
     """Description of a topic.
 
     `settings`: values that are set on the topic itself. `defaults`: inherited values of settings that control
-    retention.
+    retention. `settings_error`: why the settings could not be read; both are then empty.
     """
 
     name: str
     partitions: int
-    topic_id: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    settings_error: HeadraceError | None = None
 
     def in_force(self, key: str) -> str | None:
         """Return the effective value of a setting, or None if unknown."""
@@ -320,8 +320,9 @@ class TopicDescription:
 
 
 class TopicCreation(NamedTuple):
-    """Result of the creation of a topic. `error`: reason why the topic was not created; if it is retriable,
-    the topic may exist. `adjustments`: a sentence for each setting that was clamped or omitted."""
+    """Result of the creation or extension of a topic. `error`: reason why the topic was not created or
+    extended; if it is retriable, the change may have been made. `adjustments`: a sentence for each setting
+    that was clamped or omitted."""
 
     error: HeadraceError | None = None
     adjustments: tuple[str, ...] = ()

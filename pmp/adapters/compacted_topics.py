@@ -22,7 +22,8 @@ _RETRY_SECONDS: Final = 60.0
 class CompactedTopics:
     """Returns the compacted topics of a cluster, for `World.compacted`. Used by one thread.
 
-    Queries a cluster once an hour, or once a minute after a failure, and otherwise returns the last result.
+    Queries a cluster once an hour, or once a minute after a failure, and otherwise returns the last result. A
+    topic whose settings cannot be read remains what it was.
     `resolve` returns the address of a cluster, None if the settings do not contain the cluster.
     """
 
@@ -37,19 +38,22 @@ class CompactedTopics:
         now = self._clock.monotonic()
         address = self._resolve(cluster)
         if address is not None and now >= self._next.get(cluster, now):
-            try:
-                self._known[cluster] = _compacted(address)
-                self._next[cluster] = now + _REFRESH_SECONDS
-            except HeadraceError as error:
-                self._next[cluster] = now + _RETRY_SECONDS
-                _log.warning("cannot list compacted topics", cluster=cluster, problem=str(error))
+            problem = self._read(cluster, address)
+            self._next[cluster] = now + (_REFRESH_SECONDS if problem is None else _RETRY_SECONDS)
+            if problem is not None:
+                _log.warning("cannot list compacted topics", cluster=cluster, problem=str(problem))
         return self._known.get(cluster, frozenset())
 
-
-def _compacted(cluster: KafkaCluster) -> frozenset[str]:
-    admin = KafkaAdmin(cluster)
-    names = [name for name in admin.list_topics() if not name.startswith("__")]
-    described = admin.describe(names)
-    return frozenset(
-        name for name, topic in described.items() if "compact" in topic.settings.get("cleanup.policy", "")
-    )
+    def _read(self, cluster: ClusterRef, address: KafkaCluster) -> HeadraceError | None:
+        """Read the topics of a cluster. Return the error, also that of a topic whose settings cannot be
+        read."""
+        admin = KafkaAdmin(address)
+        try:
+            described = admin.describe([name for name in admin.list_topics() if not name.startswith("__")])
+        except HeadraceError as error:
+            return error
+        errors = {name: topic.settings_error for name, topic in described.items() if topic.settings_error}
+        self._known[cluster] = (self._known.get(cluster, frozenset()) & errors.keys()) | {
+            name for name, topic in described.items() if "compact" in topic.settings.get("cleanup.policy", "")
+        }
+        return next(iter(errors.values()), None)

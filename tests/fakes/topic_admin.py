@@ -24,9 +24,10 @@ class FakeTopicAdmin:
     """Fake cluster. `identity`: cluster id. `asked`: number of requests. `forbidden`: hidden topics.
 
     `failure`: raised by every request; `positions_failure`: only by `positions`; `refused`: by changes of
-    single topics. `asked_by_name`: number of `hidden` requests. `committed`: offsets of groups. `ranges`:
-    first and end offsets. `adjustments`: messages about the settings of each created topic. `written`:
-    timestamps of records. `searched`: arguments of `first_records`. `created`: topics of each creation.
+    single topics; `unreadable`: errors of topics whose settings cannot be read. `asked_by_name`: number of
+    `hidden` requests. `committed`: offsets of groups. `ranges`: first and end offsets. `adjustments`:
+    messages about the settings of each created topic. `written`: timestamps of records. `searched`: arguments
+    of `first_records`. `created`: topics of each creation.
     """
 
     def __init__(self, **topics: int) -> None:
@@ -38,6 +39,7 @@ class FakeTopicAdmin:
         self.failure: HeadraceError | None = None
         self.positions_failure: HeadraceError | None = None
         self.refused: dict[str, HeadraceError] = {}
+        self.unreadable: dict[str, HeadraceError] = {}
         self.adjustments: tuple[str, ...] = ()
         self.asked = 0
         self.created: list[list[str]] = []
@@ -65,7 +67,12 @@ class FakeTopicAdmin:
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See the port."""
         self._ask()
-        return {name: self.topics[name] for name in topics if name in self.topics.keys() - self.forbidden}
+        return {name: self._described(name) for name in topics if name in self.topics.keys() - self.forbidden}
+
+    def _described(self, name: str) -> TopicDescription:
+        if name in self.unreadable:
+            return TopicDescription(name, self.topics[name].partitions, settings_error=self.unreadable[name])
+        return self.topics[name]
 
     def create(self, topic: TopicDescription) -> tuple[str, ...]:
         """See the port."""
@@ -90,13 +97,23 @@ class FakeTopicAdmin:
 
     def grow(self, topic: str, partitions: int) -> None:
         """See the port."""
+        error = self.grow_each({topic: partitions})[topic].error
+        if error is not None:
+            raise error
+
+    def grow_each(self, partitions: Mapping[str, int]) -> dict[str, TopicCreation]:
+        """See the port."""
         self._ask()
+        return {topic: self._grow(topic, count) for topic, count in partitions.items()}
+
+    def _grow(self, topic: str, partitions: int) -> TopicCreation:
         if topic in self.refused:
-            raise self.refused[topic]
+            return TopicCreation(self.refused[topic])
         if topic not in self.topics:
-            raise TopicMissing(f"unknown topic {topic}")
+            return TopicCreation(TopicMissing(f"unknown topic {topic}"))
         if self.topics[topic].partitions < partitions:
             self.topics[topic] = replace(self.topics[topic], partitions=partitions)
+        return TopicCreation()
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]

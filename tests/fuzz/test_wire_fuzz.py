@@ -123,7 +123,7 @@ CALLS: Final[list[Call[Any]]] = [
     transactions.add_partitions("t", (1, 2), [PLACE]),
     transactions.end_transaction("t", (1, 2), commit=True),
     topics.create_topic("t", 1, 1, {}),
-    topics.create_partitions("t", 3),
+    topics.create_partitions({"t": 3, "u": 9}),
     topics.describe_settings(["t"]),
     groups.describe_consumer_group("g"),
     groups.describe_share_group("g"),

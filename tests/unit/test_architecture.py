@@ -56,7 +56,6 @@ SMALL_FOLDERS: Final = {
     "api/pages",
     "headrace/brooklin",
     "headrace_dev/calibration",
-    "mirror/client/administration",
     "mirror/client/lookup",
     "stack/archives",
 }

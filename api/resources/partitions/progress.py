@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
@@ -13,7 +13,7 @@ from api.services import Services
 from mirror.coordination.reconcile import copied
 from mirror.instance.backlog.partitions import UncopiedPartition, UncopiedState, paused_of
 from mirror.instance.backlog.watch import UncopiedLane
-from mirror.jobs.stored_lanes import StoredLanes
+from mirror.jobs.stored_lanes import StoredLanes, progress_document
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -113,22 +113,7 @@ class LaneProgressAnswer(StoredPartition):
         cls, key: LaneKey, lane_progress: LaneProgress, *, with_map: bool
     ) -> LaneProgressAnswer:
         """Return the JSON form."""
-        document: dict[str, Any] = {
-            "topic": key.partition.topic,
-            "partition": key.partition.partition,
-            "destination_topic": lane_progress.target_topic,
-            "start_offset": lane_progress.ledger.start,
-            "next_offset": lane_progress.next_offset,
-            "offsets": lane_progress.ledger.by_class(),
-            "is_balanced": lane_progress.ledger.is_balanced,
-            "map_runs": len(lane_progress.offset_map),
-            "life": lane_progress.life,
-            "paused": str(lane_progress.pause["reason"]) if lane_progress.pause else "",
-            "gaps": lane_progress.gaps,
-        }
-        return cls(
-            **document, offset_map=[tuple(run) for run in lane_progress.offset_map] if with_map else None
-        )
+        return cls(**progress_document(key, lane_progress, with_map=with_map))
 
 
 def progress_of(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.policy import FORCED_SETTINGS
 from mirror.model.topics import TOPICS_AT_ONCE, TopicCreation, TopicDescription, first_request
-from mirror.protocol.codes import TRANSIENT, Code
-from mirror.protocol.control.topics import TopicOutcome, adjusted_setting, create_topics
+from mirror.protocol.codes import Code
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.refused_settings import adjusted_setting
+from mirror.protocol.control.topics import TopicOutcome, create_topics
 
-_CREATED: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
 _OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})
 """Errors that a controller returns for all topics of a request because of one topic, or because of its
 size."""
@@ -30,11 +31,12 @@ async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication
 
 
 @dataclass
-class _Attempt:
-    """Creation of one topic. `settings`: settings of the next request. `reasons`: reason of the cluster by
-    rejected setting."""
+class Attempt:
+    """Creation of one topic. `partitions`: number of new partitions. `settings`: settings of the next
+    request. `reasons`: reason of the cluster by rejected setting."""
 
     topic: TopicDescription
+    partitions: int
     settings: dict[str, str]
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -52,10 +54,10 @@ class _Attempt:
         self.reasons[key] = outcome.message
         return True
 
-    def without(self, key: str) -> _Attempt:
+    def without(self, key: str) -> Attempt:
         """Return an attempt without one of the settings."""
         fewer = {name: value for name, value in self.settings.items() if name != key}
-        return _Attempt(self.topic, fewer, {**self.reasons, key: "the broker gave no reason"})
+        return replace(self, settings=fewer, reasons={**self.reasons, key: "the broker gave no reason"})
 
     def sentences(self) -> tuple[str, ...]:
         """Return a sentence for each setting that was clamped or omitted."""
@@ -74,9 +76,14 @@ class TopicCreations:
     topic, without the topics that may still be created.
     """
 
+    done: ClassVar = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
+    """Result codes of topics that exist as wanted."""
+
     def __init__(self, topics: Iterable[TopicDescription], replication: int) -> None:
         self._replication = replication
-        self._attempts = {topic.name: _Attempt(topic, dict(topic.settings)) for topic in topics}
+        self._attempts = {
+            topic.name: Attempt(topic, topic.partitions, dict(topic.settings)) for topic in topics
+        }
         self._most = TOPICS_AT_ONCE
         self.results: dict[str, TopicCreation] = {}
 
@@ -86,14 +93,14 @@ class TopicCreations:
 
         Raises Unreachable, also if only some topics have no result because of transient errors.
         """
-        await cluster.refresh(())  # the controller may have moved
+        await self.look(cluster, self._attempts)
         waiting = list(self._attempts.values())
         failure: HeadraceError | None = None
         while waiting:
-            size = first_request((attempt.topic.partitions for attempt in waiting), self._most)
+            size = first_request((attempt.partitions for attempt in waiting), self._most)
             part, waiting = waiting[:size], waiting[size:]
             outcomes = await self._send(cluster, part)
-            final: list[_Attempt] = []
+            final: list[Attempt] = []
             for attempt in part:
                 (waiting if attempt.adjust(outcomes[attempt.topic.name]) else final).append(attempt)
             if len(final) == size > 1 and _is_of_the_request(outcomes.values()):
@@ -101,19 +108,32 @@ class TopicCreations:
                 continue
             for attempt in final:
                 outcome = outcomes[attempt.topic.name]
-                if outcome.error in TRANSIENT:
-                    failure = failure or self._error(cluster, attempt, outcome)
+                error = self._error(cluster, attempt, outcome)
+                if error is not None and error.retriable:
+                    failure = failure or error
                 else:
-                    await self._settle(cluster, attempt, outcome)
+                    await self.settle(cluster, attempt, outcome)
         if failure is not None:
             raise failure
 
-    async def _send(self, cluster: Cluster, part: Sequence[_Attempt]) -> Mapping[str, TopicOutcome]:
+    async def look(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
+        """Look up the controller, which may have moved, before the requests."""
+        await cluster.refresh(())
+
+    def call(self, topics: Sequence[TopicDescription]) -> Call[Mapping[str, TopicOutcome]]:
+        """Return the request for several topics."""
+        return create_topics(topics, self._replication)
+
+    def purpose(self, topic: TopicDescription) -> tuple[str, str]:
+        """Return the action for one topic, and the right that it requires, for error messages."""
+        return f"creating topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
+
+    async def _send(self, cluster: Cluster, part: Sequence[Attempt]) -> Mapping[str, TopicOutcome]:
         """Return the outcome of each topic of a request. After a failure, the next requests are smaller, and
         other topics precede, because one of the topics, or their number, may be the reason."""
         wanted = [replace(attempt.topic, settings=attempt.settings) for attempt in part]
         try:
-            found = await cluster.ask_controller(create_topics(wanted, self._replication))
+            found = await cluster.ask_controller(self.call(wanted))
         except HeadraceError:
             self._most = max(1, len(part) // 2)
             for attempt in part:
@@ -122,7 +142,7 @@ class TopicCreations:
         nothing = TopicOutcome(Code.UNKNOWN_SERVER_ERROR, "no result")
         return {topic.name: found.get(topic.name, nothing) for topic in wanted}
 
-    async def _settle(self, cluster: Cluster, attempt: _Attempt, outcome: TopicOutcome) -> None:
+    async def settle(self, cluster: Cluster, attempt: Attempt, outcome: TopicOutcome) -> None:
         """Record the result of a topic. If the cluster has not named the setting that it rejects, try to
         create the topic without one of the settings, each in turn."""
         optional = attempt.settings.keys() - FORCED_SETTINGS.keys()
@@ -133,15 +153,13 @@ class TopicCreations:
                 attempt, outcome = fewer, again
                 break
         del self._attempts[attempt.topic.name]
-        is_made = outcome.error in _CREATED
-        error = None if is_made else self._error(cluster, attempt, outcome)
-        self.results[attempt.topic.name] = TopicCreation(error, attempt.sentences() if is_made else ())
+        error = self._error(cluster, attempt, outcome)
+        self.results[attempt.topic.name] = TopicCreation(error, attempt.sentences() if error is None else ())
 
-    @staticmethod
-    def _error(cluster: Cluster, attempt: _Attempt, outcome: TopicOutcome) -> HeadraceError:
-        name = attempt.topic.name
-        right = f"Create on topic {name} or on the cluster"
-        return cluster.error(outcome.error, f"creating topic {name}", right, outcome.message)
+    def _error(self, cluster: Cluster, attempt: Attempt, outcome: TopicOutcome) -> HeadraceError | None:
+        if outcome.error in self.done:
+            return None
+        return cluster.error(outcome.error, *self.purpose(attempt.topic), outcome.message)
 
 
 def _is_of_the_request(outcomes: Collection[TopicOutcome]) -> bool:

@@ -12,6 +12,7 @@ from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.promptness import PATIENCE_SECONDS
 from mirror.client.reachability import Reachability
+from mirror.client.sockets import reset_on_close
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.protocol.control.cluster import Endpoint, metadata
 
@@ -101,7 +102,12 @@ class BrokerConnections:
             raise UnexpectedCluster.at(self._cluster, self.pinned, cluster_id)
 
     def probe(self, place: Place, silent: Connection, endpoint: Endpoint | None) -> None:
-        """Replace an unresponsive connection if the broker responds on a new one. Tries every few seconds."""
+        """Replace an unresponsive connection if the broker responds on a new one. Tries every few seconds.
+
+        Its requests fail as after a reset, and their callers may repeat them. A control request is not lost
+        while the broker's host acknowledges it, however slow the broker is; after the reset the kernel does
+        not send it again, so a repeated end of a transaction does not end the next one, too.
+        """
         if self._loop.now() - self._probed_at.get(place, -inf) >= PATIENCE_SECONDS:
             self._loop.spawn(self._replace(place, silent, endpoint))
 
@@ -122,6 +128,7 @@ class BrokerConnections:
             return
         other.promptness.continue_from(silent.promptness, silent.unanswered_since, now)
         self.known[place], self._opened_at[place] = other, now
+        reset_on_close(silent.transport.socket)
         silent.close(TimedOut(f"{silent.name} answers on another connection only"))
 
     def round_trip(self, broker: int) -> float:

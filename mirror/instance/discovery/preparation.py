@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -94,7 +95,9 @@ LOOK_AGAIN_SECONDS: Final = 600.0
 _SETTLING_SECONDS: Final = 30.0
 """Time in which lanes notice that their destination topics were created, and instances report it."""
 _SOONER_SECONDS: Final = LOOK_AGAIN_SECONDS - 60.0
-"""Difference to the interval between attempts at topics that the destination rejects."""
+"""Difference to the interval between attempts at topics that are rejected."""
+_SAMPLED_TOPICS: Final = 10
+"""Number of destination topics whose settings are requested to read the broker defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,8 @@ class PreparationSteps:
 
     `remaining`: number of topics for later steps. `treated`: destination topics that were created, or whose
     source topic no longer exists. `adjustments`: a sentence for each adjusted setting of created topics.
-    `rejected`: shortfalls of the topics that the destination has rejected, by source topic.
+    `rejected`: shortfalls of the topics that the destination has rejected, or whose settings the source does
+    not show, by source topic.
     """
 
     remaining: int = 0
@@ -266,8 +270,9 @@ def prepare(
     described = sorted({*part, *compared})
     descriptions = source.describe(described) if described else {}
     is_new = any(names[topic] not in present for topic in part)
-    work = topic_work(datastream, part, present, descriptions, _any_topic(destination, present, is_new))
-    if made_now := [item.topic.name for item in work if item.create]:
+    there = _any_topic(destination, present, preparation.wanted) if is_new else None
+    work = topic_work(datastream, part, present, descriptions, there)
+    if made_now := [topic.name for topic in _creatable(work)]:
         rules.claims.note_made(datastream.group, datastream.destination, made_now)
     results = _carried_out(work, destination)
     after = _after(steps, {topic: names[topic] for topic in part}, work, results, present)
@@ -306,10 +311,14 @@ def _after(
     )
 
 
-def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: bool) -> TopicDescription | None:
-    """Return the description of any topic of the destination, which contains the broker defaults."""
-    names = [min(present)] if is_needed and present else []
-    return next(iter(destination.describe(names).values()), None) if names else None
+def _any_topic(
+    destination: TopicAdmin, present: Collection[str], preferred: Collection[str]
+) -> TopicDescription | None:
+    """Return the description of any topic of the destination, which contains the broker defaults; None if
+    Headrace cannot read the settings of a few topics."""
+    names = nsmallest(_SAMPLED_TOPICS, present, key=lambda name: (name not in preferred, name))
+    found = destination.describe(names).values() if names else ()
+    return next((topic for topic in found if topic.settings_error is None), None)
 
 
 def _drift_of(
@@ -318,8 +327,8 @@ def _drift_of(
     descriptions: Mapping[str, TopicDescription],
     destination: TopicAdmin,
 ) -> list[str]:
-    """Return a sentence for each setting of an existing topic that differs from the setting of a new one.
-    `topics`: source topics. `descriptions`: by source topic."""
+    """Return a sentence for each setting of an existing topic that differs from the setting of a new one, or
+    is unknown. `topics`: source topics. `descriptions`: by source topic."""
     naming, excluded = datastream.naming, datastream.excluded_settings
     wanted = {
         naming.destination(topic): destination_description(descriptions[topic], topic, excluded)
@@ -332,17 +341,14 @@ def _drift_of(
 
 def _carried_out(work: Sequence[TopicWork], destination: TopicAdmin) -> _Results:
     """Create and extend topics. Raises Unreachable if all of them need another attempt."""
-    new = [item.topic for item in work if item.create]
-    results = dict(destination.create_each(new)) if new else {}
-    for topic in (item.topic for item in work if not item.create):
+    results = {item.topic.name: TopicCreation(item.topic.settings_error) for item in work if item.create}
+    if new := _creatable(work):
+        results |= destination.create_each(new)
+    if grown := {item.topic.name: item.topic.partitions for item in work if not item.create}:
         try:
-            destination.grow(topic.name, topic.partitions)
-        except HeadraceError as error:
-            results[topic.name] = TopicCreation(error)
-            if error.retriable:
-                break
-        else:
-            results[topic.name] = TopicCreation()
+            results |= destination.grow_each(grown)
+        except HeadraceError as error:  # the results of the new topics remain
+            results |= dict.fromkeys(grown, TopicCreation(error))
     failures = {name: result.error for name, result in results.items() if result.error is not None}
     passing = [error for error in failures.values() if error.retriable]
     if passing and len(passing) == len(results):
@@ -352,6 +358,12 @@ def _carried_out(work: Sequence[TopicWork], destination: TopicAdmin) -> _Results
         tuple(sentence for result in results.values() for sentence in result.adjustments),
         {name: reason_of(error) for name, error in failures.items() if not error.retriable},
     )
+
+
+def _creatable(work: Sequence[TopicWork]) -> list[TopicDescription]:
+    """Return the topics to create, without topics whose source settings are unknown: copies with other
+    settings could lose records."""
+    return [item.topic for item in work if item.create and item.topic.settings_error is None]
 
 
 def topics_at(cluster: ClusterRef) -> str:

@@ -91,8 +91,8 @@ class DatastreamReadiness:
             self._board.remark(text, datastream.name)
         differing = discovery.drift(datastream)
         suffix = (
-            f"; {counted(len(differing), 'setting differs', 'settings differ')} "
-            f"at the destination: {differing[0]}"
+            f"; {counted(len(differing), 'setting differs or is', 'settings differ or are')} unknown"
+            f" at the destination: {differing[0]}"
             if differing
             else ""
         )

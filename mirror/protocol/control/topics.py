@@ -83,17 +83,21 @@ def _creation(
     return Call(admin.CreateTopicsRequest, admin.CreateTopicsResponse, (2, 7), fields, outcomes)
 
 
-def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
-    """Increase a topic's partition count to `count`."""
-    topic = {"name": name, "count": count, "assignments": None}
+def create_partitions(counts: Mapping[str, int]) -> Call[Mapping[str, TopicOutcome]]:
+    """Increase the partition counts of topics on the controller (with KRaft: any broker).
+
+    `counts`: new partition count by topic. The result is the outcome by topic.
+    """
+    topics = [{"name": name, "count": count, "assignments": None} for name, count in counts.items()]
     return Call(
         admin.CreatePartitionsRequest,
         admin.CreatePartitionsResponse,
         (0, 3),
-        {"topics": [topic], "timeout_ms": _TIMEOUT_MS, "validate_only": False},
-        lambda response: TopicOutcome(
-            response.results[0].error_code, response.results[0].error_message or ""
-        ),
+        {"topics": topics, "timeout_ms": _TIMEOUT_MS, "validate_only": False},
+        lambda response: {
+            found.name: TopicOutcome(found.error_code, found.error_message or "")
+            for found in response.results
+        },
     )
 
 

@@ -149,7 +149,7 @@ class UnsavedProgress:
         """Return the records to write, without parts below the log start, and the number for `note_sealed`.
         `clean`: the lane ends, and no batch of it is in flight."""
         progress, start = lane.progress, lane.read.log_start
-        before = progress.offset_map.first_index
+        before = progress.offset_map.stored_from
         progress.offset_map.prune(start)
         progress.ledger.prune(start)
         forgotten = forgotten_chunks(lane.key, before, progress.offset_map.first_index)
@@ -157,8 +157,9 @@ class UnsavedProgress:
         return forgotten + entries, sealed
 
     def note_sealed(self, lane: Lane, upto: int) -> None:
-        """Record that the runs of the map before number `upto` are stored in chunks."""
-        lane.progress.offset_map.sealed = max(lane.progress.offset_map.sealed, upto)
+        """Record that the runs of the map before number `upto` are stored in chunks, without pruned ones."""
+        offset_map = lane.progress.offset_map
+        offset_map.sealed, offset_map.stored_from = max(offset_map.sealed, upto), offset_map.first_index
 
     def note_moved(self, lane: Lane, position: int) -> None:
         """Queue a durable position, to be committed to the lane's consumer group, if it has one. Positions

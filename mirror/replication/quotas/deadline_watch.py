@@ -129,17 +129,21 @@ class DeadlineWatch:
         if quota is None:
             return
         quota.set_rate(rate, now)
+        former, self._held = self._held, held
         for lane in held:
-            self.limit(lane, (*_own(lane), quota))
-        for lane in self._held - held:
+            self.limit(lane, _own(lane))
+        for lane in former - held:
             self.limit(lane, _own(lane))
             self._runner.guard(lane, self._pacer.resume)
-        self._held = held
         if not held:
             self._quota = None
 
-    def limit(self, lane: Lane, buckets: tuple[TokenBucket, ...]) -> None:
-        """Set the quotas of a lane, and the maximum fetch size that suits them."""
+    def limit(self, lane: Lane, own: tuple[TokenBucket, ...]) -> None:
+        """Set the quotas of a lane, and the maximum fetch size that suits them.
+
+        `own`: its quotas except the quota shared by throttled lanes, which applies while the lane yields.
+        """
+        buckets = (*own, self._quota) if self._quota is not None and lane in self._held else own
         lane.read.limit(self._context.fetch_bytes(buckets), buckets)
 
 

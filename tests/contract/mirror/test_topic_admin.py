@@ -70,6 +70,18 @@ def test_growing_raises_the_count_and_never_lowers_it(admin: TopicAdmin, name: s
     assert admin.list_topics()[name] == 4
 
 
+def test_each_topic_that_grows_has_its_own_result(admin: TopicAdmin, name: str) -> None:
+    names = [f"{name}-{number}" for number in range(3)]
+    for one in names:
+        admin.create(TopicDescription(one, 2))
+    soon(lambda: admin.list_topics().keys() >= set(names))
+    missing = f"{name}-missing"
+    results = admin.grow_each({names[0]: 3, missing: 4, names[1]: 5, names[2]: 1})
+    assert {one: result.error for one, result in results.items() if one != missing} == dict.fromkeys(names)
+    assert isinstance(results[missing].error, TopicMissing)
+    soon(lambda: [admin.list_topics()[one] for one in names] == [3, 5, 2])
+
+
 def test_topics_that_may_be_described_are_not_hidden_and_a_question_creates_none(
     admin: TopicAdmin, name: str
 ) -> None:

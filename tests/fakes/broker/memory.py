@@ -20,6 +20,8 @@ WRITE: Final = selectors.EVENT_WRITE
 ROOM: Final = 64 * 1024
 _MIN_RTT_AT: Final = 148
 """Place of the shortest round trip in `struct tcp_info` of Linux."""
+_RESENT_AT: Final = 2
+"""Place of the times that unacknowledged bytes were sent again."""
 _ACKED_AT: Final = 120
 """Place of the number of acknowledged bytes."""
 _BUSY_AT: Final = 168
@@ -34,9 +36,11 @@ Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class MemorySocket:
-    """One side of a connection, or a listener."""
+    """One side of a connection, or a listener. `is_cut`: the network drops what is sent from now on."""
 
     def __init__(self, network: Network) -> None:
+        self.is_cut = False
+        self._is_resending = False
         self.inbox = bytearray()
         self.other: MemorySocket | None = None
         self.selector: MemorySelector | None = None
@@ -57,9 +61,9 @@ class MemorySocket:
     def setblocking(self, flag: bool) -> None:
         """Do nothing: the socket never blocks."""
 
-    def setsockopt(self, level: int, option: int, value: int) -> None:
+    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
         """Set SO_RCVLOWAT, the number of bytes that make it readable; ignore other options."""
-        if (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT):
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT) and isinstance(value, int):
             self._enough = min(value, self._network.room)
             self.stir()
 
@@ -68,6 +72,7 @@ class MemorySocket:
         if not size:
             return 0
         info = bytearray(_WINDOW_AT + 4)
+        info[_RESENT_AT] = 4 * self._is_resending
         struct.pack_into("=I", info, _MIN_RTT_AT, round(self._network.round_trip * 1e6))
         struct.pack_into("=Q", info, _ACKED_AT, self._acked)
         busy = self._busy_seconds()
@@ -119,6 +124,9 @@ class MemorySocket:
             raise ConnectionResetError(errno.ECONNRESET, "reset by peer")
         if there is None or there._number < 0:
             raise BrokenPipeError(errno.EPIPE, "closed by peer")
+        if self.is_cut:
+            self._is_resending = True
+            return sum(map(len, buffers))
         sent = 0
         for buffer in buffers:
             part = buffer[: self._room(there)]

@@ -16,7 +16,6 @@ from mirror.errors import HeadraceError
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName, GroupName
-from mirror.model.capacity.freeze import read_freeze
 from monitor.actions import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of
 from monitor.causes.evidence import Evidence

@@ -116,6 +116,12 @@ def test_a_monitor_of_another_process_does_not_import_the_rest_interface(tmp_pat
     assert "monitor.cycle" in modules
 
 
+def test_a_look_at_stored_progress_does_not_import_the_web_framework(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "progress", "--destination", "unknown", "--state", "s")
+    assert not {"api.services", "fastapi"} & modules
+    assert "mirror.jobs.stored_lanes" in modules
+
+
 def test_a_failover_does_not_import_the_web_framework() -> None:
     script = (
         "import sys, headrace.clusters.adhoc, headrace.dr, mirror.jobs.groups.failover; "

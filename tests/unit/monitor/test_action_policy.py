@@ -9,7 +9,6 @@ import pytest
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
-from mirror.model.capacity.freeze import read_freeze
 from monitor.actions import (
     DAY_MS,
     ActingPolicy,

@@ -241,6 +241,19 @@ def test_a_right_on_the_progress_topic_that_is_missing_is_named(
     engine.run_to(topic, [25])
 
 
+def test_a_topic_whose_settings_may_not_be_read_has_the_reason_and_hides_no_other(
+    broker: KafkaCluster, users: Users
+) -> None:
+    prefix = some_topic(broker)
+    make_topic(broker.address, f"{prefix}-secret", 3)
+    users.allow("reader", [(TOPIC, prefix, [DESCRIBE]), (TOPIC, f"{prefix}-orders", [SETTINGS])])
+    described = KafkaAdmin(users.settings("reader")).describe([f"{prefix}-orders", f"{prefix}-secret"])
+    assert described[f"{prefix}-orders"].settings_error is None
+    assert described[f"{prefix}-secret"].partitions == 3
+    reason = str(described[f"{prefix}-secret"].settings_error)
+    assert f"grant DescribeConfigs on topic {prefix}-secret to User:reader" in reason
+
+
 def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     broker: KafkaCluster, users: Users
 ) -> None:

@@ -61,6 +61,30 @@ def test_who_would_lose_records_goes_first(new_fakes: NewFakes) -> None:
         assert not any(bucket.for_catching_up for bucket in lane.read.buckets), "no lane yields any longer"
 
 
+def test_lanes_that_yield_keep_yielding_when_quotas_are_shared_again(new_fakes: NewFakes) -> None:
+    budget = 16 * KIB * 6
+    streams = [*HURRIED, *PATIENT]
+    fakes, _ = copying(new_fakes, streams, budget)
+
+    def yielding() -> set[str]:
+        lanes = {one.name: fakes.lane(one.name) for one in streams}
+        return {
+            name for name, lane in lanes.items() if any(each.for_catching_up for each in lane.read.buckets)
+        }
+
+    fakes.run_until(yielding, "lanes yield")
+    before = yielding()
+    group = fakes.lane("patient0").key.group
+    for share in (budget / 2, budget):
+        fakes.engine.share_quotas({group: share})
+        assert yielding() == before
+        assert all(
+            share in [each.bytes_per_second for each in fakes.lane(one.name).read.buckets] for one in streams
+        )
+    fakes.engine.share_quotas({})
+    assert yielding() == before
+
+
 def test_where_not_all_can_be_saved_the_most_are(new_fakes: NewFakes) -> None:
     streams = [Stream(f"small{number}", 8 * KIB, 120) for number in range(6)]
     streams += [Stream(f"large{number}", 32 * KIB, 120) for number in range(3)]

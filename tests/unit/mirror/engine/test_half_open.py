@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mirror.client.promptness import PATIENCE_SECONDS, Promptness
 from mirror.client.request import Request
+from mirror.client.sockets import reset_on_close
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.identifiers import ClusterRef
 from tests.fakes.broker.cluster import FakeCluster
 from tests.fakes.broker.faults import Delay, Gate, HandledRequest, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE = 0
 FETCH = 1
+INIT_PRODUCER_ID = 22
 PROGRESS = "headrace-progress"
 
 
@@ -272,3 +277,65 @@ def test_a_batch_that_a_slow_line_still_carries_is_not_lost() -> None:
         assert not promptness.is_overdue(batch, 100.0, 0.0, 100.0 + second)
     assert not promptness.is_overdue(batch, 100.0, 0.0, 167.0)
     assert promptness.is_overdue(batch, 100.0, 0.0, 168.0)
+
+
+def cut(fakes: MirroredFakes, cluster: str, role: str) -> int:
+    """Let the network drop what is sent on the connections for a role. Return their number."""
+    known = fakes.context.cluster(ClusterRef(cluster)).connections.known
+    sockets: list[Any] = [one.transport.socket for place, one in known.items() if place[1] == role]
+    for found in sockets:
+        found.is_cut = True
+    return len(sockets)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_transactions_continue_within_seconds_when_the_network_drops_the_connection_to_the_coordinator(
+    new_fakes: Callable[..., MirroredFakes], level: int
+) -> None:
+    fakes = new_fakes(transaction_level=level, options={"request_timeout_seconds": 60.0})
+    fakes.copy_exactly_once()
+    for first in (20, 40):
+        assert cut(fakes, "destination", "coordinate")
+        began = fakes.clock.monotonic()
+        fakes.write("t", first, 20)
+        fakes.run_to("t", first + 20)
+        assert fakes.clock.monotonic() - began < 4 * PATIENCE_SECONDS
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize(
+    ("side", "role"), [("source", "control"), ("destination", "control"), ("destination", "coordinate")]
+)
+def test_a_lane_starts_within_seconds_when_the_network_drops_former_connections(
+    new_fakes: Callable[..., MirroredFakes], side: str, role: str
+) -> None:
+    fakes = new_fakes(options={"request_timeout_seconds": 60.0})
+    copying(fakes)
+    fakes.make_topic("u")
+    fakes.write("u", 0, 10)
+    assert cut(fakes, side, role)
+    began = fakes.clock.monotonic()
+    fakes.start("u")
+    fakes.run_to("u", 10)
+    assert fakes.clock.monotonic() - began < 4 * PATIENCE_SECONDS
+
+
+def test_a_slow_coordinator_keeps_its_connection(new_fakes: Callable[..., MirroredFakes]) -> None:
+    fakes = new_fakes(options={"request_timeout_seconds": 60.0})
+    fakes.target.faults.plant(INIT_PRODUCER_ID, Delay(25.0, applied=True))
+    copying(fakes, 1)
+    asked = [one for one in fakes.target.server.requests if one.api == INIT_PRODUCER_ID]
+    assert len(asked) == 1, "no request was repeated"
+
+
+def test_a_replaced_connection_is_reset() -> None:
+    """The kernel would send again what the other side has not acknowledged, and the broker obey it later."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        replaced = socket.create_connection(listener.getsockname())
+        other, _ = listener.accept()
+        with other:
+            reset_on_close(replaced)
+            replaced.close()
+            with pytest.raises(ConnectionResetError):
+                other.recv(1)

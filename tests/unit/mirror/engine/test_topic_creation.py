@@ -1,8 +1,9 @@
-"""Test the creation of many topics at a time: no topic is affected by the failure of another."""
+"""Test the creation and extension of many topics at a time: no failure of a topic affects another."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -12,14 +13,15 @@ from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.administration.creation import TopicCreations
-from mirror.errors import HeadraceError, NotAuthorized, Refused, Unreachable
+from mirror.client.administration.extension import TopicExtensions
+from mirror.errors import HeadraceError, NotAuthorized, Refused, TopicMissing, Unreachable
 from mirror.model.datastreams.lanes import LanePaused, PauseCause
 from mirror.model.topics import TopicDescription, first_request
 from tests.fakes.broker.cluster import FakeCluster, running
 from tests.fakes.broker.faults import Code, Drop, Fault, HandledRequest, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
-CREATE_TOPICS = 19
+CREATE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS = 19, 32, 37
 NO_SETTINGS: Final[Mapping[str, str]] = {}
 UNKNOWN_SERVER_ERROR, TIMED_OUT, NOT_AUTHORIZED, THROTTLED = -1, 7, 29, 89
 
@@ -28,11 +30,17 @@ class Creation:
     """Creation of topics at the destination, with the topics of each request in `requests`, except requests
     that meet a fault planted earlier."""
 
-    def __init__(self, fakes: MirroredFakes, topics: Sequence[TopicDescription]) -> None:
+    def __init__(
+        self,
+        fakes: MirroredFakes,
+        topics: Sequence[TopicDescription],
+        creations: TopicCreations | None = None,
+    ) -> None:
         self._fakes = fakes
         self.requests: list[list[str]] = []
-        self.creations = TopicCreations(topics, 1)
-        fakes.target.faults.plant(CREATE_TOPICS, Run(lambda: None), times=None, fits=self._is_noted)
+        self.creations = creations or TopicCreations(topics, 1)
+        for api in (CREATE_TOPICS, CREATE_PARTITIONS):
+            fakes.target.faults.plant(api, Run(lambda: None), times=None, fits=self._is_noted)
 
     def run(self) -> dict[str, HeadraceError | None]:
         """Run as the leader does, and return the error of each topic with a result."""
@@ -201,6 +209,89 @@ def test_the_administrator_returns_what_is_known_after_its_deadline() -> None:
         with pytest.raises(HeadraceError):
             admin.create_each(topics(["b"]))
         admin.close()
+
+
+def extension(fakes: MirroredFakes, **wanted: int) -> Creation:
+    return Creation(fakes, [], TopicExtensions(wanted))
+
+
+def counts(fakes: MirroredFakes, *names: str) -> list[int]:
+    return [len(fakes.target.topics[name].partitions) for name in names]
+
+
+def test_many_topics_are_extended_with_a_few_requests(fakes: MirroredFakes) -> None:
+    names = [f"t{number:03}" for number in range(450)]
+    for name in names:
+        fakes.target.create_topic(name, 30, 1)
+    extensions = extension(fakes, **dict.fromkeys(names, 31))
+    assert extensions.run() == dict.fromkeys(names)
+    assert [len(request) for request in extensions.requests] == [200, 200, 50]
+    assert counts(fakes, *names) == [31] * 450
+
+
+def test_each_extended_topic_has_its_own_result(fakes: MirroredFakes) -> None:
+    for name in ("good", "grown", "secret"):
+        fakes.target.create_topic(name, 2, 1)
+    extensions = extension(fakes, good=3, grown=2, missing=4, secret=5)
+    fakes.target.faults.plant(CREATE_PARTITIONS, Code(NOT_AUTHORIZED, "secret"))
+    errors = extensions.run()
+    failed = {name: type(error) for name, error in errors.items() if error is not None}
+    assert failed == {"missing": TopicMissing, "secret": NotAuthorized}
+    assert "grant Alter on topic secret" in str(errors["secret"])
+    assert errors.keys() == {"good", "grown", "missing", "secret"}
+    assert counts(fakes, "good", "grown", "secret") == [3, 2, 2]
+    assert extensions.requests == [["good", "missing", "secret"]]
+
+
+def test_a_topic_whose_extension_the_controller_postpones_is_tried_again_alone(fakes: MirroredFakes) -> None:
+    for name in ("a", "b"):
+        fakes.target.create_topic(name, 1, 1)
+    extensions = extension(fakes, a=2, b=3)
+    fakes.target.faults.plant(CREATE_PARTITIONS, Code(THROTTLED, "a"), times=2)
+    assert extensions.run() == dict.fromkeys("ab")
+    assert extensions.requests == [["a", "b"], ["a"], ["a"]]
+    assert counts(fakes, "a", "b") == [2, 3]
+
+
+def test_a_lost_response_does_not_hide_which_topics_are_extended(fakes: MirroredFakes) -> None:
+    for name in ("a", "b"):
+        fakes.target.create_topic(name, 1, 1)
+    fakes.target.faults.plant(CREATE_PARTITIONS, Drop(applied=True))
+    assert extension(fakes, a=2, b=3).run() == dict.fromkeys("ab")
+    assert counts(fakes, "a", "b") == [2, 3]
+
+
+@pytest.mark.parametrize("fault", [Drop(), Code(UNKNOWN_SERVER_ERROR)])
+def test_a_topic_that_fails_its_request_prevents_the_extension_of_no_other(
+    fakes: MirroredFakes, fault: Fault
+) -> None:
+    names = [f"t{number:02}" for number in range(10)]
+    for name in names:
+        fakes.target.create_topic(name, 1, 1)
+    extensions = extension(fakes, **dict.fromkeys(names, 2))
+    fakes.target.faults.plant(
+        CREATE_PARTITIONS, fault, times=None, fits=lambda asked: "t03" in names_of(asked)
+    )
+    with suppress(Unreachable):
+        extensions.run()
+    assert {name for name, error in extensions.errors.items() if error is None} == {*names} - {"t03"}
+    assert counts(fakes, *names) == [1 if name == "t03" else 2 for name in names]
+
+
+def test_topics_are_described_beside_one_whose_settings_are_unreadable() -> None:
+    cluster = FakeCluster()
+    for name in ("a", "b"):
+        cluster.create_topic(name, 2, 1, retention_ms="5000")
+    cluster.faults.plant(DESCRIBE_CONFIGS, Code(NOT_AUTHORIZED, "a"), times=None)
+    with running(cluster):
+        admin = KafkaAdmin(KafkaCluster(bootstrap_servers=cluster.address))
+        found = admin.describe(["a", "b", "missing"])
+        admin.close()
+    assert found.keys() == {"a", "b"}
+    assert (found["a"].partitions, found["a"].settings) == (2, {})
+    assert isinstance(found["a"].settings_error, NotAuthorized)
+    assert "grant DescribeConfigs on topic a" in str(found["a"].settings_error)
+    assert (found["b"].settings, found["b"].settings_error) == ({"retention.ms": "5000"}, None)
 
 
 def test_a_lane_starts_soon_after_its_topic_was_created_however_long_it_has_waited(

@@ -12,7 +12,7 @@ import pytest
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.made_topics import MadeTopics
-from mirror.errors import Refused, Unreachable
+from mirror.errors import NotAuthorized, Refused, Unreachable
 from mirror.instance.background_calls import CallPending
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.policy import ADOPT_EXISTING
@@ -150,6 +150,73 @@ def test_settings_that_the_destination_refuses_are_reported(land: DiscoveryRig) 
     land.destination.adjustments = ("t: segment.bytes is 1048576 instead of 1024",)
     prepared(land, a_datastream())
     assert land.topic_discovery.drift(a_datastream()) == land.destination.adjustments
+
+
+DENIED = NotAuthorized("reading the settings of topic t: grant DescribeConfigs on topic t")
+
+
+def test_a_topic_whose_settings_are_unreadable_is_not_created_and_stops_no_other(land: DiscoveryRig) -> None:
+    land.source.topics["u"] = TopicDescription("u", 1, settings={"cleanup.policy": "compact"})
+    land.source.unreadable["t"] = DENIED
+    found = prepared(land, a_datastream())
+    assert found.keys() == {"t"}
+    assert "DescribeConfigs on topic t" in found["t"]
+    assert land.destination.topics.keys() == {"u"}
+    assert land.destination.topics["u"].settings["cleanup.policy"] == "compact"
+    assert wanted(land, a_datastream()) == 1
+    made = MadeTopics(land.session).of(a_datastream().group)
+    assert made is not None
+    assert made[DESTINATION] == {"u"}
+    land.source.unreadable = {}
+    assert prepared(land, a_datastream()).keys() == {"t"}, "it is not requested at every tick"
+    land.clock.advance(60.0)
+    assert prepared(land, a_datastream()) == {}
+    assert land.destination.list_topics() == {"t": 2, "u": 1}
+
+
+def test_settings_that_are_late_delay_only_their_topic(land: DiscoveryRig) -> None:
+    land.source.topics["u"] = TopicDescription("u", 1)
+    land.source.unreadable["t"] = Unreachable("timed out")
+    assert prepared(land, a_datastream()) == {}
+    assert land.destination.list_topics() == {"u": 1}
+    with pytest.raises(Unreachable, match="timed out"):
+        prepared(land, a_datastream())
+    land.source.unreadable = {}
+    assert prepared(land, a_datastream()) == {}
+    assert land.destination.list_topics() == {"t": 2, "u": 1}
+
+
+@pytest.mark.parametrize("side", ["source", "destination"])
+def test_existing_topics_are_extended_and_compared_beside_an_unreadable_one(
+    land: DiscoveryRig, side: str
+) -> None:
+    land.source.topics["u"] = TopicDescription("u", 1, settings={"retention.ms": "1000"})
+    prepared(land, a_datastream())
+    settings = {**land.destination.topics["u"].settings, "retention.ms": "5"}
+    land.destination.topics["u"] = TopicDescription("u", 1, settings=settings)
+    getattr(land, side).unreadable["t"] = DENIED
+    land.source.grow("t", 4)
+    assert prepared(land, a_datastream()) == {}
+    assert land.destination.list_topics() == {"t": 4, "u": 1}
+    land.clock.advance(600.0)
+    assert prepared(land, a_datastream()) == {}
+    unknown, different = land.topic_discovery.drift(a_datastream())
+    assert re.match(r"t: .*\bDescribeConfigs on topic t\b", unknown)
+    assert re.match(r"u: retention\.ms ", different)
+
+
+def test_defaults_of_a_destination_are_read_from_a_readable_topic(land: DiscoveryRig) -> None:
+    defaults = {"retention.ms": "604800000"}
+    land.destination.topics["a"] = TopicDescription("a", 1)
+    land.destination.topics["b"] = TopicDescription("b", 1, defaults=defaults)
+    land.destination.unreadable["a"] = DENIED
+    land.source.topics["t"] = TopicDescription("t", 2, defaults=defaults)
+    assert prepared(land, a_datastream()) == {}
+    assert "retention.ms" not in land.destination.topics["t"].settings
+    land.destination.unreadable = dict.fromkeys(("a", "b", "t"), DENIED)
+    land.source.topics["u"] = TopicDescription("u", 2, defaults=defaults)
+    assert prepared(land, a_datastream()) == {}
+    assert land.destination.topics["u"].settings["retention.ms"] == "604800000"
 
 
 def test_excluded_settings_are_neither_carried_nor_compared(land: DiscoveryRig) -> None:

@@ -13,7 +13,7 @@ from mirror.model.topics import TopicNaming, TopicSelection
 from tests.fakes.broker.faults import Code
 from tests.fakes.broker.mirrored import MirroredFakes
 
-DESCRIBE_CONFIGS, NOT_AUTHORIZED = 32, 29
+DESCRIBE_CONFIGS, CREATE_PARTITIONS, NOT_AUTHORIZED = 32, 37, 29
 
 
 def planned(fakes: MirroredFakes, **more: Any) -> CopyPlan:
@@ -61,6 +61,20 @@ def test_a_topic_that_exists_is_copied_and_its_settings_are_not_compared(fakes: 
     assert [spec.key.partition.topic for spec in plan.specs] == ["a"]
     (sentence,) = plan.changes.drift
     assert "DescribeConfigs" in sentence
+
+
+def test_many_topics_are_extended_with_one_request(fakes: MirroredFakes) -> None:
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        fakes.source.create_topic(name, 3, 1)
+        fakes.target.create_topic(name, 2, 1)
+    fakes.target.faults.plant(CREATE_PARTITIONS, Code(NOT_AUTHORIZED, "t1"))
+    plan = planned(fakes)
+    assert fakes.target.faults.taken == 1
+    assert plan.failures.keys() == {"t1"}
+    assert "grant Alter on topic t1" in plan.failures["t1"]
+    assert plan.changes.grown == ["t0", "t2", "t3", "t4"]
+    assert {len(fakes.target.topics[name].partitions) for name in plan.changes.grown} == {3}
 
 
 def test_one_cluster_on_both_sides_is_no_connector(fakes: MirroredFakes) -> None:

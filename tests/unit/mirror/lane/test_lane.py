@@ -5,7 +5,9 @@ from __future__ import annotations
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.offset_map import CHUNK
 from mirror.lane.out_batch import OutBatch
+from mirror.lane.progress import chunk_key
 from mirror.lane.rules import RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
@@ -68,3 +70,26 @@ def test_offsets_are_of_the_owner_until_another_identity_or_records_of_others_co
     lane.progress.owned_from = 40
     lane.progress.find([], 50)
     assert lane.stored_progress().owned_from is None
+
+
+def test_tombstones_of_emptied_chunks_are_written_until_a_write_succeeds() -> None:
+    unsaved, lane = DELIVERY.unsaved, Lane(a_spec("t-0"))
+    unsaved.begin(lane, 0)
+    for number in range(3 * CHUNK):
+        lane.progress.offset_map.add(number * 10, number * 3, 2)
+    _, sealed = unsaved.records_of(lane, 1)
+    unsaved.note_sealed(lane, sealed)
+    lane.read.log_start = CHUNK * 10
+    assert _tombstones(lane) == [chunk_key(lane.key, 0)]
+    lane.read.log_start = 2 * CHUNK * 10
+    emptied = [chunk_key(lane.key, number) for number in range(2)]
+    assert _tombstones(lane) == emptied, "the first write has failed"
+    _, sealed = unsaved.records_of(lane, 1)
+    unsaved.note_sealed(lane, sealed)
+    assert _tombstones(lane) == []
+
+
+def _tombstones(lane: Lane) -> list[bytes]:
+    """Return the keys that the next write of the lane's progress deletes."""
+    entries, _ = DELIVERY.unsaved.records_of(lane, 1)
+    return [key for key, value in entries if value is None]
