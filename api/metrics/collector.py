@@ -23,8 +23,9 @@ from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.worker_health import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.latency import LATENCY_BOUNDS_MS, add_counts
 from mirror.model.load import LoadSource
-from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
+from mirror.model.metrics import LATENCY_SERIES, SUMMED, Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.sizing.advice import Advice, PastNeed
 from mirror.ports import Clock

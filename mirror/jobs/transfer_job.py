@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirror.client.event_loop import ConcurrencyLimit, Loop
+from mirror.client.concurrency import ConcurrencyLimit
+from mirror.client.event_loop import Loop
 from mirror.errors import (
     DataLossDetected,
     Fenced,

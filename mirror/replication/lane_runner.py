@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from itertools import count
 from typing import Any, Final, Protocol
 
-from mirror.client.event_loop import RunWhile
+from mirror.client.concurrency import RunWhile
 from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import (

@@ -9,7 +9,7 @@ from assigner.planner import LoadPlanner
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.topics import TopicDescription, TopicPartition
 from pinot.history.points import HOUR_MS, LatencyHistory, LatencyStep, LoadHour, begun, step_for

@@ -13,7 +13,8 @@ from mirror.client.cluster import CONTROL, Cluster
 from mirror.client.event_loop import Loop, Promise, Timer
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool
 
 _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0

@@ -21,7 +21,7 @@ from math import inf
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.event_loop import ConcurrencyLimit, RecheckCondition
+from mirror.client.concurrency import ConcurrencyLimit, RecheckCondition
 from mirror.client.producer_identity import abort_empty, fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane

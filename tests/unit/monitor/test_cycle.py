@@ -16,7 +16,7 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import ActingPolicy, ActionRecord
 from monitor.burn.pieces import TimeRangePiece

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirror.client.event_loop import RunWhile
+from mirror.client.concurrency import RunWhile
 from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee

@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 from mirror.client.access import ClusterAccess
-from mirror.client.event_loop import ConcurrencyLimit, Promise, RecheckCondition
+from mirror.client.concurrency import ConcurrencyLimit, RecheckCondition
+from mirror.client.event_loop import Promise
 from mirror.errors import Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState, Lifecycle

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.client.event_loop import ConcurrencyLimit, Loop, Promise
+from mirror.client.concurrency import ConcurrencyLimit
+from mirror.client.event_loop import Loop, Promise
 from mirror.errors import Unreachable
 
 
