@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from mirror.client.brokers.connections import BrokerConnections
 from mirror.client.brokers.directory import BrokerDirectory
 from mirror.client.brokers.watch import BrokerWatch
+from mirror.client.calls import make_call
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfigs
@@ -154,7 +155,7 @@ class Cluster:
         """Send a request to a broker, or to any broker if `broker` is None. Raises the errors of
         `Connection.call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
-        return await connection.call(call, self.timeout_seconds)
+        return await make_call(connection, call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
         """Send a request to the controller. With KRaft, a broker forwards it."""

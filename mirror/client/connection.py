@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
-from typing import Final, TypeVar
+from typing import Final
 
-from mirror.client.event_loop import READ, WRITE, Loop, Promise
+from mirror.client.event_loop import READ, WRITE, Loop
 from mirror.client.frame_reader import FrameReader
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import Request, unusable_response
@@ -29,11 +29,8 @@ from mirror.errors import (
 )
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import BufferPool, ReceiveBuffer
-from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import BrokerFeatures
 from mirror.protocol.frame import correlation_of, request_head, response_body
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
@@ -67,7 +64,7 @@ class Connection:
         self.promptness = Promptness()
         self.failure: HeadraceError | None = None
         self.on_close: Callable[[HeadraceError], None] | None = None
-        self._loop = loop
+        self.loop = loop
         self.transport = transport
         self.reader = FrameReader(transport, pool, loop, name)
         self._client_id = client_id.encode()
@@ -108,7 +105,7 @@ class Connection:
             request.size,
             flexible=request.flexible,
         )
-        read_at = max(self._loop.now(), self.throttled_until)
+        read_at = max(self.loop.now(), self.throttled_until)
         since = inf if request.is_incomplete else read_at + (request.wait_seconds or 0.0)
         self._pending.append((correlation, since, request))
         was_idle = not self._unsent
@@ -125,7 +122,7 @@ class Connection:
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication
             return
-        read_at = max(self._loop.now(), self.throttled_until)
+        read_at = max(self.loop.now(), self.throttled_until)
         self._pending[-1] = (self._pending[-1][0], read_at, request)
         self._unsent.extend(end)
         self._write()
@@ -137,53 +134,11 @@ class Connection:
         """True while the end of a request is missing, so that nothing else may be sent."""
         return bool(self._pending) and self._pending[-1][1] == inf
 
-    async def call(
-        self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
-    ) -> T:
-        """Send a request, and wait for the response.
-
-        `urgent`: send the request even while other requests are held.
-
-        Raises Unreachable, TimedOut, CorruptData; Refused for an unsupported request.
-        """
-        if version is None:
-            version = call.choose(self.features.versions.get(call.api))
-        wait = self.throttled_until - self._loop.now()
-        if wait > 0:
-            await self._loop.sleep(wait)
-        promise = Promise[T]()
-        body = call.encode(version)
-
-        def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
-            try:
-                value, throttle_ms = call.decode(version, frame)
-            except CorruptData as error:
-                promise.fail(error)
-                raise
-            self.throttle(throttle_ms)
-            promise.resolve(value)
-
-        flexible, flexible_answer = call.is_flexible(version), call.has_flexible_answer(version)
-        request = Request(
-            call.api,
-            version,
-            flexible,
-            flexible_answer,
-            [body],
-            len(body),
-            timeout_seconds,
-            on_answer,
-            promise.fail,
-            most_bytes=call.most_bytes,
-        )
-        self.send(request, urgent=urgent)
-        return await promise
-
     def throttle(self, milliseconds: int) -> None:
         """Stop sending for the throttle time of a response (KIP-219), during which the broker reads no
         requests."""
         if milliseconds > 0:
-            now = self._loop.now()
+            now = self.loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
             for held in (self.throttling, self._cluster_throttling):
                 held.hold(now, self.throttled_until)
@@ -255,7 +210,7 @@ class Connection:
         if self.failure is not None:
             return
         self.failure = error or Unreachable(f"the connection to {self.name} was closed")
-        self._loop.unwatch(self.transport.socket)
+        self.loop.unwatch(self.transport.socket)
         self.transport.close()
         self._unsent.clear()
         self.reader.close()
@@ -269,7 +224,7 @@ class Connection:
     def _on_ready(self, events: int) -> None:
         try:
             if events & WRITE:
-                now = self._loop.now()
+                now = self.loop.now()
                 self._put_off(lambda since: max(since, now))  # a slow line: the broker takes what is sent
                 self._write()
                 if not self._unsent:
@@ -290,7 +245,7 @@ class Connection:
             try:
                 sent = self.transport.send(list(islice(unsent, MOST_BUFFERS)))
             except OSError as error:
-                self._loop.call_soon(partial(self.close, self.transport.broken(self.name, error)))
+                self.loop.call_soon(partial(self.close, self.transport.broken(self.name, error)))
                 return
             if not sent:
                 break
@@ -306,9 +261,9 @@ class Connection:
     def _watch(self) -> None:
         events = (0 if self._memory_since is not None else READ) | (WRITE if self._unsent else 0)
         if events:
-            self._loop.watch(self.transport.socket, events, self._on_ready)
+            self.loop.watch(self.transport.socket, events, self._on_ready)
         else:
-            self._loop.unwatch(self.transport.socket)
+            self.loop.unwatch(self.transport.socket)
 
     def _read(self) -> None:
         reader = self.reader
@@ -327,7 +282,7 @@ class Connection:
                 break
         else:
             if self.transport.has_received:
-                self._loop.call_soon(partial(self._on_ready, READ))
+                self.loop.call_soon(partial(self._on_ready, READ))
         reader.expect()
 
     def _take_frames(self) -> bool:
@@ -342,15 +297,15 @@ class Connection:
         if not self.reader.wanted:
             return True
         if self._memory_since is None:
-            self._memory_since = self._loop.now()
+            self._memory_since = self.loop.now()
         self._watch()
-        self.reader.when_free(lambda: self._loop.call_soon(self._memory_is_free))
+        self.reader.when_free(lambda: self.loop.call_soon(self._memory_is_free))
         return False
 
     def _memory_is_free(self) -> None:
         began, self._memory_since = self._memory_since, None
         if began is not None:
-            waited = self._loop.now() - began
+            waited = self.loop.now() - began
             self._put_off(lambda since: since + waited)
         if self.failure is None:
             self._watch()
@@ -362,9 +317,9 @@ class Connection:
             raise CorruptData(f"unexpected correlation id from {self.name}")
         _, since, request = self._pending.popleft()
         if request.wait_seconds is not None:
-            self.promptness.answered(since, self._loop.now(), len(frame))
+            self.promptness.answered(since, self.loop.now(), len(frame))
         elif request.replication_seconds is not None and self.promptness.patience > PATIENCE_SECONDS:
-            self.promptness.replicated(self._loop.now() - since - request.replication_seconds)
+            self.promptness.replicated(self.loop.now() - since - request.replication_seconds)
         try:
             request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
         except CorruptData as error:

@@ -6,6 +6,7 @@ import logging
 from math import inf
 from typing import Final
 
+from mirror.client.calls import make_call
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
@@ -88,7 +89,7 @@ class BrokerConnections:
         try:
             if self.pinned:
                 timeout = self._configs.aside.timeout_seconds
-                self.check_cluster((await connection.call(metadata([]), timeout)).cluster_id)
+                self.check_cluster((await make_call(connection, metadata([]), timeout)).cluster_id)
         except HeadraceError:
             connection.close()
             raise
