@@ -46,7 +46,7 @@ PER_RECORD: Final = (
 """Modules with loops over single records, which run only for batches that are merged or decompressed."""
 PER_BATCH: Final = (
     "mirror/adapters/system_clock",
-    "mirror/client/concurrency",
+    "mirror/replication/concurrency",
     "mirror/client/connection",
     "mirror/client/event_loop",
     "mirror/client/frame_reader",

@@ -6,12 +6,12 @@ import logging
 from math import inf
 from typing import Final
 
+from mirror.client.brokers.reachability import Reachability
 from mirror.client.calls import make_call
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.promptness import PATIENCE_SECONDS
-from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.protocol.control.cluster import Endpoint, metadata
 
