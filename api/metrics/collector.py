@@ -25,7 +25,7 @@ from mirror.instance.workers.worker_health import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.latency import LATENCY_BOUNDS_MS, add_counts
 from mirror.model.load import LoadSource
-from mirror.model.metrics import LATENCY_SERIES, SUMMED, Drops
+from mirror.model.metrics import LATENCY_STAGES, SUMMED, Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.sizing.advice import Advice, PastNeed
 from mirror.ports import Clock
@@ -33,7 +33,6 @@ from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums
 
 _FEW: Final = MetricSettings()
-_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)
 
 
 class InstanceCollector(Collector):
@@ -333,7 +332,7 @@ def _latency(sums: tuple[TaskSums, ...]) -> Metric:
         counts = add_counts(task.latency_counts for task in mine)
         bounds = [*(str(bound / 1000) for bound in LATENCY_BOUNDS_MS), "+Inf"]
         named = [task.by_name() for task in mine]
-        total = sum(counters[name] / SUMMED[name].divisor for counters in named for name in _STAGES)
+        total = sum(counters[name] / SUMMED[name].divisor for counters in named for name in LATENCY_STAGES)
         family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total)
     return family
 

@@ -13,8 +13,8 @@ from typing import Final
 from mirror.audit.account import LedgerAccount
 from mirror.audit.matcher import Matcher, MatchRules, Surplus
 from mirror.audit.reader import LogCursor, LogRange, equal_contents
+from mirror.audit.record_tally import Uncopied
 from mirror.audit.sums import RangeSum
-from mirror.audit.uncopied import Uncopied
 from mirror.audit.verdicts import PartitionFindings
 
 _PATIENCE_SECONDS: Final = 5.0

@@ -132,6 +132,9 @@ SUMMED: Final[Mapping[str, Series]] = {
 }
 """Fields of `MirrorMetric` that can be added over partitions and time, except `latency_counts`."""
 
+LATENCY_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)
+"""Fields whose sum is the total latency of all batches."""
+
 SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
 """Fields whose rates /v1/lanes shows."""
 

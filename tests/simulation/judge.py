@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirror.audit.uncopied import LeftOut
+from mirror.audit.record_tally import LeftOut
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.model.datastreams.policy import Guarantee, OnRejection
 from tests.fakes.broker import batches
