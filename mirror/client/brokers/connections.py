@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from math import inf
 from typing import Final
 
@@ -86,13 +87,12 @@ class BrokerConnections:
 
     async def _checked(self, config: ConnectionConfig, endpoint: Endpoint) -> Connection:
         connection = await open_connection(config, endpoint)
-        try:
+        with ExitStack() as undo:
+            undo.callback(connection.close)
             if self.pinned:
                 timeout = self._configs.aside.timeout_seconds
                 self.check_cluster((await make_call(connection, metadata([]), timeout)).cluster_id)
-        except HeadraceError:
-            connection.close()
-            raise
+            undo.pop_all()
         return connection
 
     def check_cluster(self, cluster_id: str) -> None:

@@ -214,11 +214,14 @@ class Network:
         most a window per round trip; otherwise it always has data to send, and sends without a limit."""
         self.room = ROOM
         """Maximum number of bytes in transit to one side of a connection."""
+        self.open_clients: set[MemorySocket] = set()
         self._ports = count(_FIRST_PORT)
 
     def socket(self, family: int, kind: int) -> Any:
         """Return an unconnected socket, typed like `socket.socket`."""
-        return MemorySocket(self)
+        made = MemorySocket(self)
+        self.open_clients.add(made)
+        return made
 
     def listen(self) -> tuple[Any, int]:
         """Return a listener and its port."""
@@ -227,7 +230,8 @@ class Network:
         return listener, port
 
     def forget(self, gone: MemorySocket) -> None:
-        """Stop listening on the socket."""
+        """Stop listening on the socket, or carrying its data."""
+        self.open_clients.discard(gone)
         for port in [port for port, one in self.listeners.items() if one is gone]:
             del self.listeners[port]
 

@@ -220,8 +220,10 @@ class MirroredFakes:
         )
 
     def close(self) -> None:
-        """Close everything."""
+        """Close everything. Fails if an engine leaves a connection open."""
         for context in self._contexts.values():
             context.close()
+        left = len(self.network.open_clients)
         for cluster in (self.source, self.target, *self.others.values()):
             cluster.close()
+        assert left == 0, f"{left} connections are still open"

@@ -10,9 +10,10 @@ from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from mirror.protocol.produce import API as PRODUCE
-from tests.fakes.broker.faults import Run
+from tests.fakes.broker.faults import Gate, Hold, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
+METADATA, API_VERSIONS = 3, 18
 GUARANTEES = pytest.mark.parametrize("guarantee", Guarantee)
 
 
@@ -54,6 +55,25 @@ def test_a_running_lane_writes_nothing_to_another_cluster(fakes: MirroredFakes, 
         fakes.target.bring_up(broker)
     fakes.run_to("t", 25)
     fakes.check("t")
+
+
+@pytest.mark.parametrize("unanswered", [API_VERSIONS, METADATA])
+def test_an_engine_that_ends_while_it_connects_leaves_no_connection_open(
+    fakes: MirroredFakes, unanswered: int
+) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t")
+    fakes.run_to("t", 20)
+    for cluster in (fakes.source, fakes.target):
+        cluster.faults.plant(unanswered, Hold(Gate()), times=None)
+        for broker in cluster.brokers:
+            cluster.take_down(broker)
+            cluster.bring_up(broker)
+    fakes.run(1.0)
+    assert fakes.network.open_clients
+    fakes.crash()
+    assert not fakes.network.open_clients
 
 
 def test_an_engine_that_expects_a_cluster_creates_nothing_at_another(fakes: MirroredFakes) -> None:
