@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives import Mode, Objective
-from mirror.model.metrics import percentile_ms
+from mirror.model.latency import percentile_ms
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from mirror.wording import counted, duration_text, exact_duration_text
 from monitor.burn.rates import Budget

@@ -14,7 +14,8 @@ from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from mirror.errors import CorruptData
-from mirror.model.metrics import LATENCY_BOUNDS_MS, WAIT_SLOT_MS, MirrorMetric, latency_bucket
+from mirror.model.latency import LATENCY_BOUNDS_MS, latency_bucket
+from mirror.model.metrics import WAIT_SLOT_MS, MirrorMetric
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records

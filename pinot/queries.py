@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, LaneInterval, PlacementEvent, percentile_ms
+from mirror.model.latency import LATENCY_BUCKETS, percentile_ms
+from mirror.model.metrics import ChangeKind, LaneInterval, PlacementEvent
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
 from pinot.rows import checked_rows

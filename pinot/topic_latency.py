@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from operator import add
 from typing import Final, NamedTuple, TypeAlias
 
-from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_BUCKETS, WAIT_SLOT_MS, latency_bucket
+from mirror.model.latency import LATENCY_BOUNDS_MS, LATENCY_BUCKETS, latency_bucket
+from mirror.model.metrics import WAIT_SLOT_MS
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import EVERY_TOPIC
 from pinot.client import PinotClient, Row, Value

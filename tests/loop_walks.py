@@ -27,7 +27,8 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import InstanceName
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
+from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.control_service import ControlService, Instances

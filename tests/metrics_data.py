@@ -16,7 +16,8 @@ import fastavro
 
 from mirror.errors import AnalyticsError
 from mirror.model.audit_window import AuditWindow
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
+from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient

@@ -32,14 +32,14 @@ from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.status import Statuses
 from mirror.model.capacity.advice import Advice, PastNeed
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.latency import LATENCY_BOUNDS_MS, add_counts
 from mirror.model.load import LoadSource
-from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, add_counts
+from mirror.model.metrics import LATENCY_STAGES, SUMMED
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums
 
 _FEW: Final = MetricSettings()
-_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)
 
 
 class InstanceCollector(Collector):
@@ -250,7 +250,7 @@ def _latency(sums: tuple[TaskSums, ...]) -> Metric:
         counts = add_counts(task.latency_counts for task in mine)
         bounds = [*(str(bound / 1000) for bound in LATENCY_BOUNDS_MS), "+Inf"]
         named = [task.by_name() for task in mine]
-        total = sum(counters[name] / SUMMED[name].divisor for counters in named for name in _STAGES)
+        total = sum(counters[name] / SUMMED[name].divisor for counters in named for name in LATENCY_STAGES)
         family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total)
     return family
 

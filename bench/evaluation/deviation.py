@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import correlation, fmean, linear_regression, pstdev
 
 from bench.evaluation.records import WINDOW_SECONDS, HostLoad, PlanInForce, Recording, TaskLoad
-from mirror.model.metrics import percentile_ms
+from mirror.model.latency import percentile_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.evaluation.course import Course, HostLook
 from bench.evaluation.records import WINDOW_SECONDS, HostLoad, Recording, TaskLoad, WindowLatency
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from pinot.client import PinotClient, Row
 

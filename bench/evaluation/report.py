@@ -18,7 +18,7 @@ from bench.evaluation.deviation import (
     task_seconds,
 )
 from bench.evaluation.records import PlanInForce, Recording
-from mirror.model.metrics import percentile_ms
+from mirror.model.latency import percentile_ms
 
 UNKNOWN: Final = "unknown"
 _VALUES: Final = ("bytes", "records")

@@ -28,7 +28,8 @@ from bench.monitor.rig.states import REPORT_SECONDS, Spent, seconds_of, states_o
 from headrace.process.interpreter import collect_seldom
 from headrace.process.machine_code import data_plane, worker_command
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
+from mirror.model.latency import LATENCY_BUCKETS
+from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema, row_of
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService

@@ -14,7 +14,8 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import seal
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.replication.context import EngineContext
 
 _WORDS: Final = ("order", "payment", "created", "customer", "amount", "currency", "pending", "shipment")

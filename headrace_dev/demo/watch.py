@@ -12,7 +12,7 @@ from headrace_dev.demo.claims import LatencyPhase, TaskLoads
 from headrace_dev.demo.scenario import DATASTREAM, USABLE
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
-from mirror.model.metrics import percentile_ms
+from mirror.model.latency import percentile_ms
 from pinot.client import PinotClient
 from pinot.partitions.load_queries import partition_rates
 from pinot.partitions.offending_partitions import offending_partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.lane.ledger import LeftOut, Uncopied, UncopiedTally
+from mirror.audit.record_tally import LeftOut, Uncopied, UncopiedTally
 from mirror.lane.offset_map import OffsetMap, Precision
 from mirror.lane.progress import LaneProgress
 

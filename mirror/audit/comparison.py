@@ -13,9 +13,9 @@ from typing import Final
 from mirror.audit.account import LedgerAccount
 from mirror.audit.matcher import Matcher, MatchRules, Surplus
 from mirror.audit.reader import LogCursor, LogRange, equal_contents
+from mirror.audit.record_tally import Uncopied
 from mirror.audit.sums import RangeSum
 from mirror.audit.verdicts import PartitionFindings
-from mirror.lane.ledger import Uncopied
 
 _PATIENCE_SECONDS: Final = 5.0
 """Seconds without growth after which the remaining records of a copy count as missing."""

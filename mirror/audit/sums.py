@@ -7,19 +7,19 @@ from itertools import chain
 from typing import Any, Final
 
 from mirror.protocol.batches.records import Record
-from mirror.protocol.varint import encode
+from mirror.protocol.frame import encode_signed
 
 _MASK: Final = 2**64 - 1
 _DIGEST_BYTES: Final = 12
 _HASH_BYTES: Final = 8
-_NULL: Final = encode(-1)
+_NULL: Final = encode_signed(-1)
 
 
 def content_digest(record: Record) -> bytes:
     """Return a digest of key, value and headers; null and empty values differ."""
-    found = hashlib.blake2b(encode(len(record.headers)), digest_size=_DIGEST_BYTES)
+    found = hashlib.blake2b(encode_signed(len(record.headers)), digest_size=_DIGEST_BYTES)
     for value in chain((record.key, record.value), *record.headers):
-        found.update(_NULL if value is None else encode(len(value)) + value)
+        found.update(_NULL if value is None else encode_signed(len(value)) + value)
     return found.digest()
 
 

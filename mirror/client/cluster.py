@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 from mirror.client.brokers.connections import BrokerConnections
 from mirror.client.brokers.directory import BrokerDirectory
 from mirror.client.brokers.watch import BrokerWatch
+from mirror.client.calls import make_call
 from mirror.client.connection import Connection
-from mirror.client.event_loop import Loop, Promise
+from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfigs
 from mirror.client.lookup.coordinators import Coordinators
 from mirror.client.lookup.leader_offsets import ask_leaders, by_time
@@ -43,13 +44,18 @@ _LONGEST_BACKOFF: Final = 0.5
 
 
 class Cluster:
-    """State of one cluster, shared by all lanes. `topics`: metadata of the topics that were requested so
-    far."""
+    """State of one cluster, shared by all lanes.
+
+    `timeout_seconds`: timeout of one request to one broker; `largest_batch_bytes`: maximum size of a batch
+    that is read; `topics`: metadata of the topics that were requested so far.
+    """
 
     def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
         self._configs = configs
-        self._loop = configs.aside.loop
+        self.loop = configs.aside.loop
+        self.timeout_seconds = configs.aside.timeout_seconds
+        self.largest_batch_bytes = configs.aside.largest_batch_bytes
         self.directory = BrokerDirectory(configs.aside.access.bootstrap)
         self.connections = BrokerConnections(configs, name)
         self.controller = -1
@@ -61,12 +67,7 @@ class Cluster:
         self._refreshed: Promise[None] | None = None
         self.coordinators = Coordinators(self)
         self._newest: dict[int, int] = {}
-        self.watch = BrokerWatch(self._loop, name, self.directory, self.connections, self._list_brokers)
-
-    @property
-    def loop(self) -> Loop:
-        """Event loop of this cluster."""
-        return self._loop
+        self.watch = BrokerWatch(self.loop, name, self.directory, self.connections, self._list_brokers)
 
     def pin(self, cluster_id: str) -> None:
         """Use only brokers of the cluster with this id from now on; an empty id changes nothing."""
@@ -83,11 +84,6 @@ class Cluster:
         return self.directory.brokers
 
     @property
-    def timeout_seconds(self) -> float:
-        """Timeout of one request to one broker."""
-        return self._configs.aside.timeout_seconds
-
-    @property
     def principal(self) -> str:
         """Principal under which the brokers know this client."""
         return self._configs.aside.access.principal
@@ -95,11 +91,6 @@ class Cluster:
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
         """Return the error for an error code from this cluster. `right`: see `error_of`."""
         return error_of(code, doing, message, right=right, principal=self.principal)
-
-    @property
-    def largest_batch_bytes(self) -> int:
-        """Maximum size of a batch that is read from the cluster."""
-        return self._configs.aside.largest_batch_bytes
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
         """Return the broker id of the leader and the leader epoch, or None if there is no known leader."""
@@ -164,7 +155,7 @@ class Cluster:
         """Send a request to a broker, or to any broker if `broker` is None. Raises the errors of
         `Connection.call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
-        return await connection.call(call, self.timeout_seconds)
+        return await make_call(connection, call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
         """Send a request to the controller. With KRaft, a broker forwards it."""
@@ -177,11 +168,11 @@ class Cluster:
         combined."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
-            self._refreshed = self._loop.spawn(self._refresh())
+            self._refreshed = self.loop.spawn(self._refresh())
         await self._refreshed
 
     async def _refresh(self) -> None:
-        await self._loop.sleep(0.0)
+        await self.loop.sleep(0.0)
         names, self._wanted_topics = sorted(self._wanted_topics), set()
         self._refreshed = None
         for start in range(0, max(len(names), 1), _TOPICS_AT_ONCE):
@@ -211,16 +202,16 @@ class Cluster:
         """Retry `attempt` until it succeeds, fails permanently, or times out. `seconds`: timeout (default:
         the timeout of one request). The metadata of `topic` is refreshed between attempts, because its
         leader may have moved."""
-        until = self._loop.now() + (self.timeout_seconds if seconds is None else seconds)
+        until = self.loop.now() + (self.timeout_seconds if seconds is None else seconds)
         backoff = _FIRST_BACKOFF / 2
         while True:
             try:
                 return await attempt()
             except HeadraceError as error:
-                if not error.retriable or self._loop.now() + backoff > until:
+                if not error.retriable or self.loop.now() + backoff > until:
                     raise
                 _log.debug("retrying: %s", error)
-            await self._loop.sleep(backoff)
+            await self.loop.sleep(backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
             if topic is not None:
                 await self.try_refresh([topic])

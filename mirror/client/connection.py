@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
-from typing import Final, TypeVar
+from typing import Final
 
-from mirror.client.event_loop import READ, WRITE, Loop, Promise
+from mirror.client.event_loop import READ, WRITE, Loop
+from mirror.client.frame_reader import FrameReader
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import Request, unusable_response
 from mirror.client.sockets import is_resending
@@ -24,23 +25,18 @@ from mirror.errors import (
     CorruptData,
     HeadraceError,
     ResponseStalled,
-    ResponseTooLarge,
     TimedOut,
     Unreachable,
 )
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import BufferPool, ReceiveBuffer
-from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import BrokerFeatures
-from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, request_head, response_body
-
-T = TypeVar("T")
+from mirror.protocol.frame import correlation_of, request_head, response_body
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
 """Round trip in seconds above which distance limits the rate of a connection (within a data centre: about 0.2
 ms)."""
-_SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Maximum number of reads from one socket before the event loop serves other sockets."""
 _STALLED_SECONDS: Final = 10.0
@@ -69,20 +65,14 @@ class Connection:
         self.promptness = Promptness()
         self.failure: HeadraceError | None = None
         self.on_close: Callable[[HeadraceError], None] | None = None
-        self._loop = loop
+        self.loop = loop
         self.transport = transport
-        self._pool = pool
+        self.reader = FrameReader(transport, pool, loop, name)
         self._client_id = client_id.encode()
         self._pending: deque[tuple[int, float, Request]] = deque()
         self._unsent: deque[Buffer] = deque()
         self._correlation = 0
-        self._scratch = bytearray(_SCRATCH_BYTES)
-        self._filled = 0
-        self._slab: ReceiveBuffer | None = None
-        self._frame = memoryview(b"")
-        self.answered_at = 0.0
         self._memory_since: float | None = None
-        self._expected = 1
         self._held: list[Request] | None = None
         loop.watch(transport.socket, READ, self._on_ready)
 
@@ -97,16 +87,14 @@ class Connection:
         version = min(ours[1], highest)
         return version if version >= max(ours[0], lowest) else -1
 
-    def send(self, request: Request) -> None:
-        """Send a request. The body of a request must not change until the response arrives."""
-        if self._held is None or self.failure is not None:
-            self._enqueue(request)
-        else:
-            self._held.append(request)
-
-    def _enqueue(self, request: Request) -> None:
+    def send(self, request: Request, *, urgent: bool = False) -> None:
+        """Send a request. The body of a request must not change until the response arrives. `urgent`: send
+        it even while other requests are held."""
         if self.failure is not None:
             request.on_failure(self.failure)
+            return
+        if self._held is not None and not urgent:
+            self._held.append(request)
             return
         assert not self.is_incomplete, "a request inside another one"
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
@@ -118,7 +106,7 @@ class Connection:
             request.size,
             flexible=request.flexible,
         )
-        read_at = max(self._loop.now(), self.throttled_until)
+        read_at = max(self.loop.now(), self.throttled_until)
         since = inf if request.is_incomplete else read_at + (request.wait_seconds or 0.0)
         self._pending.append((correlation, since, request))
         was_idle = not self._unsent
@@ -135,7 +123,7 @@ class Connection:
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication
             return
-        read_at = max(self._loop.now(), self.throttled_until)
+        read_at = max(self.loop.now(), self.throttled_until)
         self._pending[-1] = (self._pending[-1][0], read_at, request)
         self._unsent.extend(end)
         self._write()
@@ -147,52 +135,11 @@ class Connection:
         """True while the end of a request is missing, so that nothing else may be sent."""
         return bool(self._pending) and self._pending[-1][1] == inf
 
-    async def call(
-        self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
-    ) -> T:
-        """Send a request, and wait for the response.
-
-        `urgent`: send the request even while other requests are held. Raises Unreachable, TimedOut,
-        CorruptData; Refused for an unsupported request.
-        """
-        if version is None:
-            version = call.choose(self.features.versions.get(call.api))
-        wait = self.throttled_until - self._loop.now()
-        if wait > 0:
-            await self._loop.sleep(wait)
-        promise = Promise[T]()
-        body = call.encode(version)
-
-        def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
-            try:
-                value, throttle_ms = call.decode(version, frame)
-            except CorruptData as error:
-                promise.fail(error)
-                raise
-            self.throttle(throttle_ms)
-            promise.resolve(value)
-
-        flexible, flexible_answer = call.is_flexible(version), call.has_flexible_answer(version)
-        request = Request(
-            call.api,
-            version,
-            flexible,
-            flexible_answer,
-            [body],
-            len(body),
-            timeout_seconds,
-            on_answer,
-            promise.fail,
-            most_bytes=call.most_bytes,
-        )
-        (self._enqueue if urgent else self.send)(request)
-        return await promise
-
     def throttle(self, milliseconds: int) -> None:
         """Stop sending for the throttle time of a response (KIP-219), during which the broker reads no
         requests."""
         if milliseconds > 0:
-            now = self._loop.now()
+            now = self.loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
             for held in (self.throttling, self._cluster_throttling):
                 held.hold(now, self.throttled_until)
@@ -211,14 +158,14 @@ class Connection:
         """Send the queued requests."""
         held, self._held = self._held or [], None
         for request in held:
-            self._enqueue(request)
+            self.send(request)
 
     @property
     def unanswered_since(self) -> float:
         """Due time of the oldest outstanding response, including its transfer time (monotonic seconds).
         Infinity if no response is outstanding, or if this client lacks memory to receive it."""
         if self._pending and self._memory_since is None:
-            return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
+            return self._pending[0][1] + self.reader.partial_bytes / SLOWEST_LINK
         return inf
 
     @property
@@ -243,19 +190,20 @@ class Connection:
         request, since = self._pending[0][2], self.unanswered_since
         if request.wait_seconds is None and request.replication_seconds is None:
             return now - since >= PATIENCE_SECONDS and is_resending(self.transport)
-        return self.promptness.is_overdue(request, since, self.answered_at, now)
+        return self.promptness.is_overdue(request, since, self.reader.received_at, now)
 
     def check_deadline(self, now: float) -> None:
         """Close the connection if the oldest request has timed out or a response has stalled."""
-        if self._slab is not None and self._memory_since is None:
+        reader = self.reader
+        if reader.is_partial and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
         if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
             if request.replication_seconds is not None:
                 self.promptness.accepted(self.transport.acknowledged_bytes(), now)
             is_late = now > since + request.timeout_seconds
-            if self._slab is not None and (is_late or now > self.answered_at + _STALLED_SECONDS):
-                got, size = self._filled, len(self._frame)
+            if reader.is_partial and (is_late or now > reader.received_at + _STALLED_SECONDS):
+                got, size = reader.filled, reader.partial_bytes
                 self.close(ResponseStalled(f"{self.name} stalled after {got} of {size} bytes of a response"))
             elif is_late:
                 self.close(TimedOut(f"{self.name} did not respond in time"))
@@ -265,13 +213,10 @@ class Connection:
         if self.failure is not None:
             return
         self.failure = error or Unreachable(f"the connection to {self.name} was closed")
-        self._loop.unwatch(self.transport.socket)
+        self.loop.unwatch(self.transport.socket)
         self.transport.close()
         self._unsent.clear()
-        if self._slab is not None:
-            self._frame = memoryview(b"")
-            self._slab.release()
-            self._slab = None
+        self.reader.close()
         pending, self._pending = self._pending, deque()
         for _, _, request in pending:
             request.on_failure(self.failure)
@@ -282,7 +227,7 @@ class Connection:
     def _on_ready(self, events: int) -> None:
         try:
             if events & WRITE:
-                now = self._loop.now()
+                now = self.loop.now()
                 self._put_off(lambda since: max(since, now))  # a slow line: the broker takes what is sent
                 self._write()
                 if not self._unsent:
@@ -303,7 +248,7 @@ class Connection:
             try:
                 sent = self.transport.send(list(islice(unsent, MOST_BUFFERS)))
             except OSError as error:
-                self._loop.call_soon(partial(self.close, self.transport.broken(self.name, error)))
+                self.loop.call_soon(partial(self.close, self.transport.broken(self.name, error)))
                 return
             if not sent:
                 break
@@ -319,103 +264,51 @@ class Connection:
     def _watch(self) -> None:
         events = (0 if self._memory_since is not None else READ) | (WRITE if self._unsent else 0)
         if events:
-            self._loop.watch(self.transport.socket, events, self._on_ready)
+            self.loop.watch(self.transport.socket, events, self._on_ready)
         else:
-            self._loop.unwatch(self.transport.socket)
+            self.loop.unwatch(self.transport.socket)
 
     def _read(self) -> None:
+        reader = self.reader
         if not self._take_frames():
             return
         for _ in range(_MOST_READS):
-            window = (memoryview(self._scratch) if self._slab is None else self._frame)[self._filled :]
-            received = self.transport.receive_into(window)
+            received = reader.receive()
             if received is None:
                 break
             if received == 0:
                 self.close(Unreachable(f"{self.name} closed the connection"))
                 return
-            self._filled += received
-            self.answered_at = self._loop.now()
             if not self._take_frames():
                 return
-            if received < len(window):
+            if reader.is_drained:
                 break
         else:
             if self.transport.has_received:
-                self._loop.call_soon(partial(self._on_ready, READ))
-        self._expect()
-
-    def _expect(self) -> None:
-        """Set the low-water mark of the socket to the remaining size of the response. The kernel then wakes
-        the event loop only for the complete response or a full receive buffer, which saves iterations of the
-        loop."""
-        expected = 1 if self._slab is None else len(self._frame) - self._filled
-        if expected != self._expected:
-            self._expected = expected
-            self.transport.expect(expected)
+                self.loop.call_soon(partial(self._on_ready, READ))
+        reader.expect()
 
     def _take_frames(self) -> bool:
-        """Process complete frames. Return False if reading must pause or has ended."""
-        if self._slab is not None:
-            if self._filled < len(self._frame):
-                return True
-            frame, whole = self._frame, self._slab
-            self._frame, self._slab, self._filled = memoryview(b""), None, 0
-            self._dispatch(frame, whole)
-            return self.failure is None
-        position = 0
-        while self._filled - position >= SIZE_BYTES:
-            size = self._announced(position)
-            start = position + SIZE_BYTES
-            slab = self._pool.slab(size)
-            if slab is None:
-                self._keep_from(position)
-                self._wait_for_memory(size)
-                return False
-            slab.began_at = self._loop.now()
-            frame = memoryview(slab.buffer)[:size]
-            here = min(self._filled - start, size)
-            frame[:here] = memoryview(self._scratch)[start : start + here]
-            if here < size:
-                self._slab, self._frame, self._filled = slab, frame, here
-                return True
-            position = start + size
-            self._dispatch(frame, slab)
+        """Process complete responses. Return False if reading must pause or has ended."""
+        while True:
+            found = self.reader.next(self._pending[0][2].most_bytes if self._pending else -1)
+            if found is None:
+                break
+            self._dispatch(found[0], found[1])
             if self.failure is not None:
                 return False
-        self._keep_from(position)
-        return True
-
-    def _announced(self, position: int) -> int:
-        """Return the size of the frame at a position. Raises CorruptData if it exceeds the limit of its
-        request."""
-        size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES], self.name)
-        if not self._pending:
-            raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")
-        most = self._pending[0][2].most_bytes
-        if size > most:
-            raise ResponseTooLarge(
-                f"{self.name} announced a response larger than the {most} bytes that the request allows",
-                advice="check that broker; mirror.copying.largest_batch_bytes limits the response size",
-            )
-        return size
-
-    def _keep_from(self, position: int) -> None:
-        rest = self._filled - position
-        if position and rest:
-            self._scratch[:rest] = self._scratch[position : self._filled]
-        self._filled = rest
-
-    def _wait_for_memory(self, size: int) -> None:
+        if not self.reader.wanted:
+            return True
         if self._memory_since is None:
-            self._memory_since = self._loop.now()
+            self._memory_since = self.loop.now()
         self._watch()
-        self._pool.when_free(size, lambda: self._loop.call_soon(self._memory_is_free))
+        self.reader.when_free(lambda: self.loop.call_soon(self._memory_is_free))
+        return False
 
     def _memory_is_free(self) -> None:
         began, self._memory_since = self._memory_since, None
         if began is not None:
-            waited = self._loop.now() - began
+            waited = self.loop.now() - began
             self._put_off(lambda since: since + waited)
         if self.failure is None:
             self._watch()
@@ -427,9 +320,9 @@ class Connection:
             raise CorruptData(f"unexpected correlation id from {self.name}")
         _, since, request = self._pending.popleft()
         if request.wait_seconds is not None:
-            self.promptness.answered(since, self._loop.now(), len(frame))
+            self.promptness.answered(since, self.loop.now(), len(frame))
         elif request.replication_seconds is not None and self.promptness.patience > PATIENCE_SECONDS:
-            self.promptness.replicated(self._loop.now() - since - request.replication_seconds)
+            self.promptness.replicated(self.loop.now() - since - request.replication_seconds)
         try:
             request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
         except CorruptData as error:

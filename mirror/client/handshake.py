@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from mirror.client.access import ClusterAccess
+from mirror.client.calls import make_call
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
 from mirror.client.sockets import beside, connect
@@ -124,9 +125,9 @@ async def _first_answer(connection: Connection, config: ConnectionConfig) -> Bro
 
 async def _ask_versions(connection: Connection, config: ConnectionConfig) -> BrokerFeatures:
     call = api_versions()
-    features = await connection.call(call, config.timeout_seconds, call.versions[1])
+    features = await make_call(connection, call, config.timeout_seconds, call.versions[1])
     if features.error == Code.UNSUPPORTED_VERSION:
-        features = await connection.call(call, config.timeout_seconds, 0)
+        features = await make_call(connection, call, config.timeout_seconds, 0)
     if features.error:
         raise error_of(features.error, f"ApiVersions request to {connection.name}")
     return features
@@ -137,7 +138,7 @@ async def _authenticate(
 ) -> None:
     """Authenticate, and schedule the reauthentication before the session expires."""
     timeout = config.timeout_seconds
-    chosen = await connection.call(sasl.handshake(access.mechanism), timeout, urgent=True)
+    chosen = await make_call(connection, sasl.handshake(access.mechanism), timeout, urgent=True)
     if chosen.error:
         raise NotAuthorized(
             f"{connection.name} does not support SASL mechanism {access.mechanism}",
@@ -148,7 +149,7 @@ async def _authenticate(
     exchange = await _begin(config, access, host)
     lifetime_ms = 0
     while not exchange.done:
-        step = await connection.call(sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
+        step = await make_call(connection, sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
         if step.error:
             raise error_of(step.error, f"authentication as {access.username or 'this client'}", step.message)
         lifetime_ms = step.lifetime_ms

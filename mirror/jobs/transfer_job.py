@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirror.client.event_loop import ConcurrencyLimit, Loop
+from mirror.client.event_loop import Loop
 from mirror.errors import (
     DataLossDetected,
     Fenced,
@@ -31,6 +31,7 @@ from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.batches.holes import OffsetHole, Span
 from mirror.protocol.batches.records import Record
+from mirror.replication.concurrency import ConcurrencyLimit
 from mirror.replication.connector import (
     Bounds,
     LedgerKeeper,

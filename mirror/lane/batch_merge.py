@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.errors import CorruptData
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import SkippedOffsets
-from mirror.lane.memory import ByteBudget
-from mirror.lane.out_batch import OutBatch, Path
+from mirror.lane.out_batch import BatchOrigin, OutBatch, Path
 from mirror.model.movement.append_times import AppendSpan
 from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
@@ -106,24 +106,28 @@ def merge(batches: Sequence[OutBatch]) -> OutBatch:
         reframer.add(bytes(batch.batch[HEADER_SIZE:]), header, header.base_offset, 2**62)
         for offset, count in batch.runs:
             extend(runs, offset, count)
-        passed += batch.passed or ()
-        for newest, count in batch.by_source or ((batch.max_timestamp, batch.count),):
+    origins = [batch.origin for batch in batches]
+    for origin in origins:
+        passed += origin.passed
+        for newest, count in origin.by_source:
             note_time(by_source, newest, count)
     made = reframer.finish()
     first, last = batches[0], batches[-1]
     merged = OutBatch(
         memoryview(made.batch), tuple(runs), made.record_count, first.first_offset, last.next_offset
     )
-    merged.passed = passed or None
-    merged.path = max(Path.REFRAMED, *(batch.path for batch in batches))
+    merged.made_from = BatchOrigin(
+        max(Path.REFRAMED, *(origin.path for origin in origins)),
+        passed,
+        tuple(by_source),
+        sum(origin.source_batches for origin in origins),
+        sum(origin.source_bytes for origin in origins),
+        made.payload_bytes,
+    )
     merged.first_timestamp = first.first_timestamp
     merged.max_timestamp = max(batch.max_timestamp for batch in batches)
-    merged.by_source = tuple(by_source)
-    merged.payload_bytes = made.payload_bytes
-    merged.source_batches = sum(batch.source_batches for batch in batches)
-    merged.source_bytes = sum(batch.source_bytes for batch in batches)
     merged.appended = AppendSpan(
         min(batch.appended.since_ms for batch in batches), max(batch.appended.until_ms for batch in batches)
     )
-    merged.began_at, merged.fetched_at = first.began_at, first.fetched_at
+    merged.received = first.received
     return merged

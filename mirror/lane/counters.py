@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mirror.lane.out_batch import OutBatch, Path
-from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, age_ms, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, age_ms, latency_bucket
+from mirror.model.metrics import SUMMED
 from mirror.model.movement.append_times import AppendTimes
 from mirror.model.movement.excuses import ExcusedLane
+from mirror.protocol.batches.batch import HEADER_SIZE
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
 """Fields shared by `MirrorMetric` and `LaneCounters`, except CPU time, which is measured per worker."""
@@ -77,18 +79,14 @@ class LaneCounters:
         `times` corrects timestamps of wrong clocks, and learns from these timestamps.
         """
         self.records_copied += outgoing.count
-        self.bytes_copied += outgoing.source_bytes
-        self.uncompressed_bytes += outgoing.payload_bytes
         self.batches += 1
-        self.passthrough_batches += outgoing.path is Path.PASSTHROUGH
-        self.source_batches += outgoing.source_batches
-        self.batches_by_path[outgoing.path] += 1
         self._count_work(outgoing)
+        began_at, fetched_at = outgoing.received
         produce_ms = (now - outgoing.sent_at) * 1000
-        queue_ms = (outgoing.sent_at - outgoing.fetched_at) * 1000
+        queue_ms = (outgoing.sent_at - fetched_at) * 1000
         self.produce_ms += produce_ms
         self.queue_ms += queue_ms
-        fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
+        fetch_ms = (fetched_at - began_at) * 1000
         self.fetch_ms += fetch_ms
         total_ms = self._count_latency(outgoing, now_ms, now, times, excused)
         if total_ms is not None:
@@ -100,7 +98,9 @@ class LaneCounters:
         """Count latencies, and return the mean over the counted records; None if no record counts."""
         summed = known = 0
         since_ms, until_ms = appended = outgoing.appended
-        for stamp_ms, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
+        origin = outgoing.made_from
+        stamps = ((outgoing.max_timestamp, outgoing.count),) if origin is None else origin.by_source
+        for stamp_ms, count in stamps:
             timestamp = stamp_ms
             if not since_ms <= stamp_ms <= until_ms or times.is_off:
                 times.learn(stamp_ms, appended, now)
@@ -115,15 +115,27 @@ class LaneCounters:
         return summed / known if known else None
 
     def _count_work(self, outgoing: OutBatch) -> None:
+        origin, path, size = outgoing.made_from, Path.PASSTHROUGH, len(outgoing.batch)
+        if origin is None:
+            self.passthrough_batches += 1
+            self.source_batches += 1
+            if not outgoing.is_compressed:
+                self.uncompressed_bytes += size - HEADER_SIZE
+        else:
+            path, size = origin.path, origin.source_bytes
+            self.source_batches += origin.source_batches
+            self.uncompressed_bytes += origin.payload_bytes
+            if path is Path.RECORDS:
+                self.encoded_records += outgoing.count
+            else:
+                self.merged_bytes += size
+                if outgoing.is_compressed:
+                    self.recompressed_bytes += origin.payload_bytes
+        self.bytes_copied += size
+        self.batches_by_path[path] += 1
         if outgoing.is_small:
             self.small_batches += 1
-            self.small_bytes += outgoing.source_bytes
-        if outgoing.path is Path.REFRAMED:
-            self.merged_bytes += outgoing.source_bytes
-            if outgoing.is_compressed:
-                self.recompressed_bytes += outgoing.payload_bytes
-        elif outgoing.path is Path.RECORDS:
-            self.encoded_records += outgoing.count
+            self.small_bytes += size
 
     def measured(self) -> dict[str, Any]:
         """Return the values of `MEASURED` by name."""

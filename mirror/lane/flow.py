@@ -5,9 +5,12 @@ Pure; the clock is passed in.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from mirror.model.datastreams.lanes import LaneSpec
+from mirror.model.identifiers import GroupName
 
 
 class TokenBucket:
@@ -58,6 +61,58 @@ class TokenBucket:
     def _refill(self, now: float) -> None:
         self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate)
         self._at = now
+
+
+class QuotaBuckets:
+    """Quotas that several lanes of this worker share. `now`: monotonic seconds."""
+
+    def __init__(self, now: Callable[[], float], task_bytes_per_second: int) -> None:
+        self._now = now
+        self._task_bytes_per_second = task_bytes_per_second
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._shares: Mapping[GroupName, float] = {}
+
+    def first(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
+        """Return the quotas of the task and the datastream of a new lane.
+
+        Until this worker has a share of the datastream's quota, the whole quota in the specification applies.
+        """
+        return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
+
+    def shared(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
+        """Return the quotas of a running lane, for which only this worker's shares of quotas apply."""
+        return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
+
+    def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
+        rates = (
+            ("task", spec.task, self._task_bytes_per_second),
+            ("datastream", spec.key.group, quota),
+        )
+        found = []
+        for kind, name, rate in rates:
+            if rate:
+                bucket = self._buckets.get((kind, name))
+                if bucket is None:
+                    bucket = self._buckets[kind, name] = TokenBucket(rate, self._now(), kind)
+                found.append(bucket)
+        return tuple(found)
+
+    def share(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
+        """Set the rate at which the lanes of each group may copy in this worker (bytes/s). Groups without a
+        rate have no quota. Return the groups whose quota changed."""
+        changed = {
+            group
+            for group in shares.keys() | self._shares.keys()
+            if shares.get(group) != self._shares.get(group)
+        }
+        self._shares = dict(shares)
+        for group in changed:
+            bucket = self._buckets.get(("datastream", group))
+            if bucket is not None and group in shares:
+                bucket.set_rate(shares[group], self._now())
+            elif bucket is not None:
+                del self._buckets["datastream", group]
+        return changed
 
 
 class HeldTime:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from mirror.lane.ledger import SkippedOffsets
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.ledger import SkippedOffsets, Unaccounted, compacted
+from mirror.lane.memory import ReceiveBuffer
 from mirror.model.movement.append_times import UNKNOWN_SPAN, AppendSpan
-from mirror.protocol.batches.batch import CODEC_MASK
+from mirror.protocol.batches.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
+from mirror.protocol.batches.holes import OffsetHole, Span
 from mirror.protocol.batches.reframe import Run
 
 _ATTRIBUTES_AT: Final = 22
@@ -28,13 +30,41 @@ class Path(IntEnum):
     """Decoded and encoded, record by record."""
 
 
+class BatchOrigin:
+    """Source batches of a batch to send.
+
+    `passed`: skipped offsets between its records. `by_source`: newest timestamp and record count of each
+    source batch. `source_bytes`: size of the source batches; `payload_bytes`: size of the records of the
+    batch before compression, 0 if unknown.
+    """
+
+    __slots__ = ("by_source", "passed", "path", "payload_bytes", "source_batches", "source_bytes")
+
+    def __init__(
+        self,
+        path: Path,
+        passed: Sequence[SkippedOffsets],
+        by_source: tuple[tuple[int, int], ...],
+        source_batches: int,
+        source_bytes: int,
+        payload_bytes: int,
+    ) -> None:
+        self.path = path
+        self.passed = passed
+        self.by_source = by_source
+        self.source_batches = source_batches
+        self.source_bytes = source_bytes
+        self.payload_bytes = payload_bytes
+
+
 class OutBatch:
     """One batch to send.
 
     The batch accounts for the source offsets [`first_offset`, `next_offset`): `runs` are the offsets of its
-    records, in order; `passed` has the class of all other offsets. `target`: destination offset, once
-    acknowledged. The batch was received between `began_at` and `fetched_at` (monotonic seconds). `appended`:
-    bounds of the time at which the records were appended to the source log.
+    records, in order; `made_from` has the class of all other offsets, and is None if the batch is unchanged.
+    `target`: destination offset, once acknowledged. `received`: start and end of the time in which the batch
+    was received (monotonic seconds). `appended`: bounds of the time at which the records were appended to the
+    source log. `sequence`: -1 until the batch is stamped.
     """
 
     __slots__ = (
@@ -42,28 +72,21 @@ class OutBatch:
         "appended",
         "attributes",
         "batch",
-        "began_at",
         "budget",
-        "by_source",
         "count",
-        "fetched_at",
         "first_offset",
         "first_timestamp",
         "is_small",
-        "is_stamped",
+        "made_from",
         "max_timestamp",
         "maybe_stored",
         "next_offset",
         "outstanding",
-        "passed",
-        "path",
-        "payload_bytes",
+        "received",
         "runs",
         "sent_at",
         "sequence",
         "slab",
-        "source_batches",
-        "source_bytes",
         "target",
     )
 
@@ -76,23 +99,15 @@ class OutBatch:
         self.count = count
         self.first_offset = first_offset
         self.next_offset = next_offset
-        self.passed: list[SkippedOffsets] | None = None
-        self.path = Path.PASSTHROUGH
+        self.made_from: BatchOrigin | None = None
         self.first_timestamp = -1
         self.max_timestamp = -1
-        self.by_source: tuple[tuple[int, int], ...] = ()
-        """Newest timestamp and record count of each source batch; empty if there is only one source batch."""
-        self.payload_bytes = 0
-        self.source_batches = 1
-        self.source_bytes = len(batch)
         self.appended: AppendSpan = UNKNOWN_SPAN
-        self.began_at = 0.0
-        self.fetched_at = 0.0
+        self.received = (0.0, 0.0)
         self.sent_at = 0.0
         self.sequence = -1
         self.is_small = False
         """True if the source batches are small enough to be merged with the next ones of the response."""
-        self.is_stamped = False
         self.outstanding = False
         self.acknowledged = False
         self.maybe_stored = False
@@ -105,6 +120,18 @@ class OutBatch:
     def is_compressed(self) -> bool:
         """True if the records are compressed."""
         return bool(self.attributes & CODEC_MASK)
+
+    @property
+    def is_stamped(self) -> bool:
+        """True if the batch has the lane's producer identity and a sequence."""
+        return self.sequence >= 0
+
+    @property
+    def origin(self) -> BatchOrigin:
+        """Source batches of the batch, also if it is unchanged."""
+        size, times = len(self.batch), ((self.max_timestamp, self.count),)
+        payload = 0 if self.is_compressed else size - HEADER_SIZE
+        return self.made_from or BatchOrigin(Path.PASSTHROUGH, (), times, 1, size, payload)
 
     def hold(self, slab: ReceiveBuffer) -> None:
         """Add a reference to the buffer that contains the batch."""
@@ -145,6 +172,96 @@ class OutBatch:
 _NOTHING = memoryview(b"")
 
 Item = OutBatch | SkippedOffsets
+
+
+class RoutedItems:
+    """Items made of one fetch response, in source order.
+
+    `items` account for every offset below `cursor`. The offsets from there to `position` belong to batches
+    that are not routed yet, and to `skipped`. The memory of rebuilt batches is charged to `budget`.
+    """
+
+    __slots__ = ("_budget", "cursor", "items", "position", "skipped", "slab")
+
+    def __init__(self, position: int, budget: ByteBudget) -> None:
+        self.cursor = self.position = position
+        self.items: list[Item] = []
+        self.skipped: list[SkippedOffsets] = []
+        self.slab: ReceiveBuffer | None = None
+        self._budget = budget
+
+    def skip(self, skipped: SkippedOffsets) -> None:
+        """Skip the next offsets."""
+        if self.cursor < self.position:
+            self.skipped.append(skipped)
+        else:
+            self.items.append(skipped)
+            self.cursor = skipped.next
+        self.position = skipped.next
+
+    def skip_hole(self, following: int, evidence: Span) -> None:
+        """Skip the offsets before `following`, which have no record. The batch `evidence` shows that."""
+        if self.position < following:
+            self.skip(compacted(OffsetHole(self.position, following, evidence)))
+
+    def note_hole(self, following: int, evidence: Span) -> None:
+        """Skip the offsets before `following` inside a batch that is not routed yet."""
+        if self.position < following:
+            self.skipped.append(compacted(OffsetHole(self.position, following, evidence)))
+            self.position = following
+
+    def send_skipped(self) -> None:
+        """Add the skipped offsets that directly follow the last item."""
+        sent = 0
+        for skipped in self.skipped:
+            if skipped.first != self.cursor:
+                break
+            self.items.append(skipped)
+            self.cursor = skipped.next
+            sent += 1
+        del self.skipped[:sent]
+
+    def add_unopened(self, batch: memoryview, header: BatchHeader, *, is_small: bool = False) -> None:
+        """Add an unchanged batch."""
+        assert self.slab is not None, "batches taken have a slab"
+        base, count = header.base_offset, header.record_count
+        outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
+        outgoing.first_timestamp, outgoing.max_timestamp = header.first_timestamp, header.max_timestamp
+        outgoing.is_small = is_small
+        outgoing.hold(self.slab)
+        self.items.append(outgoing)
+        self.cursor = base + count
+
+    def add_made(self, outgoing: OutBatch) -> None:
+        """Add a rebuilt batch, for which `pass_to` was called."""
+        assert self.slab is not None, "batches taken have a slab"
+        outgoing.charge(self._budget)
+        self.slab.made_bytes += len(outgoing.batch)
+        self.items.append(outgoing)
+
+    def pass_to(self, after: int, count: int) -> Sequence[SkippedOffsets]:
+        """Move the cursor to `after` and return the skipped offsets before it.
+
+        Raises Unaccounted unless the skipped offsets and `count` records cover the range.
+        """
+        passed = [skipped for skipped in self.skipped if skipped.first < after]
+        unknown = after - self.cursor - count - sum(skipped.count for skipped in passed)
+        if unknown:
+            raise Unaccounted(f"cannot account for {unknown} offsets from {self.cursor} to {after - 1}")
+        del self.skipped[: len(passed)]
+        self.cursor = after
+        return passed
+
+    def abandon(self) -> None:
+        """Drop everything behind an error."""
+        self.send_skipped()
+        self.skipped = []
+        self.position = self.cursor
+
+    def check(self) -> None:
+        """Raise Unaccounted unless the items account for every offset."""
+        if self.skipped or self.cursor != self.position:
+            raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
 
 
 class FoundRecords(NamedTuple):

@@ -1,4 +1,4 @@
-"""Stored state of a lane: the records of the progress topic. Pure codec.
+"""Progress of a lane, and its records in the progress topic. Pure.
 
 A lane has one main record with the key `group/topic/partition`. A long offset map is stored in further
 records ("chunks") of 256 runs, with the keys `group/topic/partition/map/<number>`. All values are JSON;
@@ -14,19 +14,16 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
-from mirror.errors import CorruptData, NewerFormat, UnexpectedCluster
+from mirror.errors import UnexpectedCluster
 from mirror.lane.ledger import Ledger, SkippedOffsets
-from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
+from mirror.lane.offset_map import CHUNK, OffsetMap
 from mirror.lane.out_batch import FoundRecords, OutBatch
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.topics import TopicPartition
 
-_OWNER: Final = b'"owner":['
 FORMAT: Final = 1
 MAIN_PARTS: Final = 3
 """Number of key parts of a main record: group, topic, partition."""
-_GREATEST: Final = 2**63 - 1
-_TOPIC_ID_BYTES: Final = 16
 
 Owner = tuple[int, int]
 """Producer id and epoch of an owner."""
@@ -155,8 +152,8 @@ class LaneProgress:
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
         """Record an acknowledged batch in the ledger and the offset map. `place`: source partition. Return
         the number of preceding offsets that other producers have written."""
-        target, foreign = outgoing.target, 0
-        self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
+        target, foreign, origin = outgoing.target, 0, outgoing.made_from
+        self.ledger.enter_batch(outgoing.runs, () if origin is None else origin.passed)
         if target < self.target_end:
             self.lose_target(target, place)
         elif self.target_next is not None and target > self.target_next:
@@ -277,127 +274,6 @@ def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
     """Return tombstones for the chunks that pruning has emptied. `before`: first run that may be stored.
     `after`: first run that remains."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
-
-
-def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether a former owner of the lane wrote `newer`, although it was written after `stored`.
-
-    A former owner that was frozen writes its old state when it resumes. Epochs of a producer id only
-    increase.
-    """
-    if _has_same_owner(stored, newer):
-        return False
-    before, after = _owner(stored), _owner(newer)
-    if not before or after is None:
-        return False
-    return not after or (after[0] == before[0] and after[1] < before[1])
-
-
-def _has_same_owner(one: bytes, two: bytes) -> bool:
-    """Return whether both records have the same owner, without decoding them; False if unclear. Strings of
-    JSON do not contain the text, because their quotes are escaped."""
-    start, other = one.find(_OWNER), two.find(_OWNER)
-    if start < 0 or other < 0 or one.rfind(_OWNER) != start or two.rfind(_OWNER) != other:
-        return False
-    end, other_end = one.find(b"]", start), two.find(b"]", other)
-    return end > 0 and one[start:end] == two[other:other_end]
-
-
-def written_at(value: bytes) -> tuple[int, int]:
-    """Return the time (epoch ms) and the checkpoint of a main record; (-1, -1) if it is unreadable."""
-    try:
-        document = json.loads(value)
-        return int(document.get("written_ms", -1)), int(document["next_offset"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return -1, -1
-
-
-def _owner(value: bytes) -> list[int] | None:
-    """Return producer id and epoch in a record: empty if the lane never wrote, None if unknown."""
-    try:
-        owner = json.loads(value).get("owner")
-    except (ValueError, AttributeError, RecursionError):
-        return None
-    is_known = isinstance(owner, list) and len(owner) in (0, 2) and all(type(n) is int for n in owner)
-    return owner if is_known else None
-
-
-def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
-    """Return a lane's progress from the latest value of every key; None if there is none. Raises CorruptData
-    for invalid values, NewerFormat for values that a later version has written."""
-    value = stored.get(main_key(key))
-    if value is None:
-        return None
-    try:
-        document = json.loads(value)
-        if document.get("format", FORMAT) > FORMAT:
-            raise NewerFormat(
-                f"progress of {key.partition} has format {document['format']}, newer than {FORMAT}",
-                advice="run the newer version again",
-            )
-        return _progress(key, document, stored)
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise CorruptData(
-            f"cannot read the stored progress of {key.partition}: {error!r}",
-            advice=f"write a valid record under key {main_key(key).decode()} to the progress topic, or"
-            ' {"next_offset": N} to continue at source offset N',
-        ) from error
-
-
-def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, bytes]) -> LaneProgress:
-    next_offset = _number(document, "next_offset")
-    version = (str(document.get("engine", "")), _number(document, "written_ms", 0), next_offset)
-    if "ledger" not in document:
-        return LaneProgress(Ledger(next_offset), OffsetMap(), version=version)
-    return LaneProgress(
-        ledger=Ledger.from_json(document["ledger"], next_offset),
-        offset_map=_offset_map(key, document["map"], stored),
-        source=SourceIdentity(
-            _topic_id(document, "source_id"),
-            _number(document, "epoch", least=-1),
-            str(document.get("source_cluster", "")),
-        ),
-        target_id=_topic_id(document, "target_id"),
-        target_next=_number(document, "target_next") if "target_next" in document else None,
-        clean=bool(document["clean"]),
-        life=_number(document, "life", 0),
-        pause=document.get("pause"),
-        gaps=[str(gap) for gap in document.get("gaps", ())],
-        target_loss=str(document.get("target_loss", "")),
-        target_topic=str(document.get("target", key.partition.topic)),
-        target_cluster=str(document.get("target_cluster", "")),
-        restart_ms=_number(document, "restart", 0),
-        owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
-        version=version,
-        caught_up=_number(document, "caught_up", 0),
-        owned_from=_number(document, "owned_from") if "owned_from" in document else None,
-        source_end=_number(document, "source_end", -1, least=-1),
-    )
-
-
-def _number(document: Mapping[str, Any], name: str, default: int | None = None, *, least: int = 0) -> int:
-    value = document[name] if default is None else document.get(name, default)
-    if type(value) is not int or not least <= value <= _GREATEST:
-        raise ValueError(f"{name} cannot be {value!r:.100}")
-    return value
-
-
-def _topic_id(document: Mapping[str, Any], name: str) -> bytes:
-    found = bytes.fromhex(document[name])
-    if len(found) not in (0, _TOPIC_ID_BYTES):
-        raise ValueError(f"invalid length of {name}: {len(found)} bytes")
-    return found
-
-
-def _offset_map(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, bytes]) -> OffsetMap:
-    first, sealed = _number(document, "first"), _number(document, "sealed")
-    offset_map = OffsetMap(first)
-    for number in range(first // CHUNK, sealed // CHUNK):
-        runs = json.loads(stored[chunk_key(key, number)])
-        offset_map.extend(MapRun(*run) for run in runs)
-    offset_map.extend(MapRun(*run) for run in document["runs"])
-    offset_map.sealed = sealed
-    return offset_map
 
 
 def _compact(document: object) -> bytes:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from mirror.errors import TransformFailed, legible, named
 from mirror.lane.ledger import OffsetClass
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
-from mirror.protocol.batches.compression import LARGEST_PAYLOAD
+from mirror.protocol.batches.decompression import LARGEST_PAYLOAD
 from mirror.protocol.batches.records import MOST_PARTS, Record, read_batch
 
 LARGEST_BATCH: Final = 1_048_588
@@ -45,6 +45,10 @@ class MergeRule:
     payload_bytes: int = 1024 * 1024
 
 
+NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
+"""Rule under which no batch is small."""
+
+
 class Refusal(NamedTuple):
     """Reason to skip a record or batch of the source.
 
@@ -60,6 +64,13 @@ class Refusal(NamedTuple):
     def concerns(self, leader_epoch: int) -> bool:
         """Return whether the refusal applies to a batch with this leader epoch."""
         return leader_epoch <= self.leader_epoch
+
+
+def refused(refusals: Mapping[int, Refusal], offset: int, leader_epoch: int) -> OffsetClass | None:
+    """Return the class of an offset that is skipped because of a refusal, or None. `leader_epoch`: leader
+    epoch of its batch, -1 for messages of formats 0 and 1."""
+    refusal = refusals.get(offset)
+    return None if refusal is None or not refusal.concerns(leader_epoch) else refusal.offset_class
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Measurements of lanes, and placement events.
 
 Headrace writes these records to topics, Pinot stores them, and the monitor evaluates them. `rows.py` derives
-the columns and the Avro schema from these classes. Field names are not SQL keywords. Histograms contain
-counts per bucket, so they can be added over partitions, tasks and time.
+the columns and the Avro schema from these classes. Field names are not SQL keywords. Histograms
+(`latency.py`) contain counts per bucket, so they can be added over partitions, tasks and time.
 
 `MirrorMetric` is the single definition of the measurements of a lane: its fields and their `Series` define
 the columns in Pinot, the task sums that workers report, the counters of /metrics and the rates of /v1/lanes.
@@ -10,24 +10,16 @@ the columns in Pinot, the task sums that workers report, the counters of /metric
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
-"""Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144. One more bucket counts higher values."""
-
-LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
 WAIT_SLOT_MS: Final = 10_000
 """Length of the time slots in which Headrace records whether records waited, in ms. Lanes are measured at
 least once per slot."""
-_NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
 """Counter whose stages add up to the total latency of all batches."""
-_CLOCK_SKEW_MS: Final = 1_000
 _LATENCY_TEXT: Final = "latency of all batches by stage; divide by headrace_batches"
 _SERIES: Final = "series"
 
@@ -140,6 +132,9 @@ SUMMED: Final[Mapping[str, Series]] = {
 }
 """Fields of `MirrorMetric` that can be added over partitions and time, except `latency_counts`."""
 
+LATENCY_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)
+"""Fields whose sum is the total latency of all batches."""
+
 SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
 """Fields whose rates /v1/lanes shows."""
 
@@ -215,37 +210,3 @@ def total_of(drops: Iterable[Drops]) -> Drops:
     """Add several `Drops`. The reason is the first that is not empty."""
     every = tuple(drops)
     return Drops(sum(one.count for one in every), next((one.reason for one in every if one.reason), ""))
-
-
-def age_ms(now_ms: int, timestamp: int) -> int | None:
-    """Return the age of a record in ms. Returns None without a timestamp, or if the timestamp is further in
-    the future than clocks may differ."""
-    age = now_ms - timestamp
-    return max(age, 0) if timestamp >= 0 and age > -_CLOCK_SKEW_MS else None
-
-
-def latency_bucket(milliseconds: float) -> int:
-    """Return the bucket index of a latency. Latencies up to the first bound are in bucket 0."""
-    return 0 if milliseconds <= 1 else min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)
-
-
-def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the bucket-wise sum of histograms."""
-    return tuple(map(sum, zip_longest(_NO_COUNTS, *rows, fillvalue=0)))
-
-
-def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
-    """Return a percentile of the latency in ms, or None without records. Interpolates geometrically within a
-    bucket, so the error is at most a factor of 2. Latencies above the last bound are returned as the last
-    bound."""
-    total = sum(counts)
-    if total == 0:
-        return None
-    wanted = total * percentile / 100
-    seen = 0
-    for count, upper in zip(counts, LATENCY_BOUNDS_MS, strict=False):
-        if count and seen + count >= wanted:
-            share = (wanted - seen) / count
-            return share if upper == LATENCY_BOUNDS_MS[0] else upper / 2 * 2**share
-        seen += count
-    return LATENCY_BOUNDS_MS[-1]

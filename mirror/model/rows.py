@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 
 HISTOGRAM_FIELD: Final = "latency_counts"
 HISTOGRAM_COLUMNS: Final = tuple(f"latency_{index:02}" for index in range(LATENCY_BUCKETS))

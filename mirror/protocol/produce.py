@@ -20,6 +20,7 @@ from mirror.protocol.frame import (
     Nodes,
     TopicKey,
     View,
+    encode_unsigned,
     read_bytes,
     read_count,
     read_nodes,
@@ -30,7 +31,6 @@ from mirror.protocol.frame import (
     write_string,
     write_topic,
 )
-from mirror.protocol.varint import encode_unsigned
 
 API: Final = 0
 VERSIONS: Final = (3, 13)

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mirror.errors import CorruptData
-from mirror.protocol.frame import View, read_bytes, read_count, skip_tags
-from mirror.protocol.varint import decode_unsigned
+from mirror.protocol.frame import View, decode_unsigned, read_bytes, read_count, skip_tags
 
 FROM: Final = 9
 _WITH_ID_FROM: Final = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from math import inf
 from selectors import BaseSelector
@@ -14,10 +14,11 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import TimedOut, UnsafeProgressTopic
-from mirror.lane.flow import TokenBucket
-from mirror.lane.memory import BufferPool, BufferStock, ByteBudget
-from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.flow import QuotaBuckets, TokenBucket
+from mirror.lane.memory import BufferPool, BufferStock
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import ClusterRef
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.ports import Clock
 from mirror.replication.options import CopyingOptions
@@ -79,8 +80,7 @@ class EngineContext:
         self._access = access
         self._clusters: dict[ClusterRef, Cluster] = {}
         self._progress: dict[ClusterRef, ProgressLog] = {}
-        self._buckets: dict[tuple[str, str], TokenBucket] = {}
-        self._shares: Mapping[GroupName, float] = {}
+        self.quotas = QuotaBuckets(self.loop.now, identity.task_bytes_per_second)
 
     def cluster(self, reference: ClusterRef) -> Cluster:
         """Return the cluster of that name. Raises ConfigError for an unknown name."""
@@ -157,48 +157,6 @@ class EngineContext:
     def rack(self, reference: ClusterRef) -> str:
         """Return the rack that this client has in the cluster."""
         return self._access(reference).rack
-
-    def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas of the task and the datastream of a new lane.
-
-        Until this worker has a share of the datastream's quota, the whole quota in the specification applies.
-        """
-        return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
-
-    def shared_buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas of a running lane, for which only this worker's shares of quotas apply."""
-        return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
-
-    def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
-        rates = (
-            ("task", spec.task, self.identity.task_bytes_per_second),
-            ("datastream", spec.key.group, quota),
-        )
-        found = []
-        for kind, name, rate in rates:
-            if rate:
-                bucket = self._buckets.get((kind, name))
-                if bucket is None:
-                    bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now(), kind)
-                found.append(bucket)
-        return tuple(found)
-
-    def share_quotas(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
-        """Set the rate at which the lanes of each group may copy in this worker (bytes/s). Groups without a
-        rate have no quota. Return the groups whose quota changed."""
-        changed = {
-            group
-            for group in shares.keys() | self._shares.keys()
-            if shares.get(group) != self._shares.get(group)
-        }
-        self._shares = dict(shares)
-        for group in changed:
-            bucket = self._buckets.get(("datastream", group))
-            if bucket is not None and group in shares:
-                bucket.set_rate(shares[group], self.loop.now())
-            elif bucket is not None:
-                del self._buckets["datastream", group]
-        return changed
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
         """Return the bytes that a lane requests at a time. A quota reduces them, so that lanes share it."""

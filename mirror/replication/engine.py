@@ -125,7 +125,7 @@ class BatchEngine:
                 self.runner.guard(lane, self.runner.stop)
 
     def _start(self, spec: LaneSpec) -> None:
-        buckets = self._context.buckets(spec)
+        buckets = self._context.quotas.first(spec)
         patience_ms = int(self._context.settings.catch_up_seconds * 1000)
         excused = ExcusedLane.of(spec.excuse, patience_ms, self._context.clock.now_ms())
         lane = Lane(spec, self._context.fetch_bytes(buckets), buckets, excused)
@@ -136,9 +136,9 @@ class BatchEngine:
 
         Groups without an entry have no quota.
         """
-        changed = self._context.share_quotas(shares)
+        changed = self._context.quotas.share(shares)
         for lane in [member for key, member in self.lanes.by_key.items() if key.group in changed]:
-            buckets = self._context.shared_buckets(lane.spec)
+            buckets = self._context.quotas.shared(lane.spec)
             self._deadlines.limit(lane, buckets)
             self.runner.guard(lane, self._pacer.resume)
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from itertools import count
 from typing import Any, Final, Protocol
 
-from mirror.client.event_loop import RunWhile
 from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import (
@@ -29,6 +28,7 @@ from mirror.lane.lifecycle import (
 )
 from mirror.model.datastreams.lanes import LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef
+from mirror.replication.concurrency import RunWhile
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.reports.causes import cause_of

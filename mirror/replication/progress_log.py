@@ -19,27 +19,16 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
-from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
-from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
-from mirror.lane.progress import MAIN_PARTS, Entry, LaneProgress, main_key
+from mirror.errors import HeadraceError, UnsafeProgressTopic
+from mirror.lane.progress import MAIN_PARTS, Entry, LaneProgress, main_key, main_of
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.records import Record, write_batch
-from mirror.protocol.codes import TRANSIENT, Code
-from mirror.protocol.control.offsets import EARLIEST, LATEST
-from mirror.protocol.control.topics import create_topic, describe_settings
-from mirror.replication.stored_progress import StoredProgress
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
+from mirror.replication.progress_topic import ProgressTopic
 
-PARTITIONS: Final = 8
-SETTINGS: Final = {
-    "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0.1",
-    "segment.ms": "600000",
-    "compression.type": "producer",
-    "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
-}
 _log = logging.getLogger(__name__)
 _BATCH_BYTES: Final = 512 * 1024
 _CHECK_SECONDS: Final = 60.0
@@ -51,11 +40,10 @@ class ProgressLog:
     def __init__(self, cluster: Cluster, topic: str, replication: int = -1) -> None:
         self.topic = topic
         self._cluster = cluster
-        self._replication = replication
-        self._stored = StoredProgress()
+        self._topic = ProgressTopic(cluster, topic, replication)
+        self._stored = self._topic.stored
         self._reading: Promise[None] | None = None
         self._places: dict[bytes, int] = {}
-        self._reported_count = 0
         self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
@@ -158,61 +146,28 @@ class ProgressLog:
     def partition_of(self, key: bytes) -> int:
         """Return the partition for records of a lane: the partition that contains its main record, or for a
         new lane a partition chosen by the hash of its main key."""
-        main = b"/".join(key.split(b"/")[:MAIN_PARTS])
+        main = main_of(key)
         if main not in self._places:
             holders = self._stored.holders(main)
-            self._places[main] = holders[0] if holders else zlib.crc32(main) % self._count
+            self._places[main] = holders[0] if holders else zlib.crc32(main) % self._topic.count
         return self._places[main]
-
-    @property
-    def _count(self) -> int:
-        return len(self._cluster.topics[self.topic].leaders)
 
     async def ensure(self) -> None:
         """Create the topic if it is missing. Raises Unreachable, NotAuthorized, Refused."""
         known = self._cluster.topics.get(self.topic)
         if known is not None and not known.error and known.leaders:
             return
-        await self._cluster.patiently(self._create)
-
-    async def _create(self) -> None:
-        await self._cluster.refresh([self.topic])
-        topic = self._cluster.topics[self.topic]
-        if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            call = create_topic(self.topic, PARTITIONS, self._replication, SETTINGS)
-            outcome = await self._cluster.ask_controller(call)
-            if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                raise self._with_rights(outcome.error, "creating", outcome.message)
-            raise Unreachable(f"topic {self.topic} was just created and is not ready yet")
-        if topic.error and topic.error not in TRANSIENT:
-            raise self._with_rights(topic.error, "describing")
-        if topic.error or any(leader < 0 for leader, _ in topic.leaders):
-            raise Unreachable(f"topic {self.topic} has partitions without a leader")
-
-    def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:
-        right = f"Create, Read and Write on topic {self.topic}"
-        return self._cluster.error(
-            code, f"{doing} topic {self.topic} on {self._cluster.name}", right, message
-        )
+        await self._topic.create()
 
     async def _check_settings(self) -> None:
-        """Check the topic's settings, at most once a minute. Without permission to describe the topic, the
-        settings stay unknown."""
+        """Check the topic's settings, at most once a minute."""
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:
             return
-        found = await self._cluster.ask(describe_settings([self.topic]))
+        before, self.problem = self.problem, await self._topic.problem()
         self._checked_at = now
-        policy = found.get(self.topic, {}).get("cleanup.policy")
-        before, self.problem = self.problem, None
-        if policy is not None and "delete" in policy.value:
-            self.problem = UnsafeProgressTopic(
-                f"topic {self.topic} on {self._cluster.name} has cleanup.policy={policy.value}: it deletes"
-                " checkpoints over time",
-                advice="set cleanup.policy=compact",
-            )
-            if before is None:
-                _log.error("%s", self.problem)
+        if self.problem is not None and before is None:
+            _log.error("%s", self.problem)
 
     async def _catch_up(self) -> None:
         await self.ensure()
@@ -222,32 +177,7 @@ class ProgressLog:
         if self.problem is not None:
             raise self.problem
         self._forget_other_cluster()
-        numbers = range(self._count)
-        ends = await self._cluster.offsets({TopicPartition(self.topic, number): LATEST for number in numbers})
-        for place, answer in ends.items():
-            if answer.error:
-                right = f"Read on topic {place.topic}"
-                raise self._cluster.error(answer.error, f"reading the end offset of {place}", right)
-        unseen, again = self._stored.begin_read(self._count)
-        try:
-            await self._cluster.loop.together(
-                self._read(place, end.offset, again=place.partition in again) for place, end in ends.items()
-            )
-        except HeadraceError:
-            self._stored.abandon_read(unseen)
-            raise
-        self._report_growth()
-
-    def _report_growth(self) -> None:
-        if self._stored.is_grown and self._reported_count != self._count:
-            self._reported_count = self._count
-            _log.warning(
-                "topic %s on %s has %d partitions, more than when progress was stored: lanes keep their"
-                " partitions, and each starting lane reads all partitions",
-                self.topic,
-                self._cluster.name,
-                self._count,
-            )
+        await self._topic.read()
 
     def _forget_other_cluster(self) -> None:
         """Drop the records of the former cluster after another cluster was accepted."""
@@ -255,19 +185,6 @@ class ProgressLog:
             self._stored.clear()
             self._places.clear()
         self._cluster_id = self._cluster.cluster_id
-
-    async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:
-        part = None if again else self._stored.part(place.partition, end)
-        if part is None:
-            first = (await self._cluster.offsets({place: EARLIEST}))[place].offset
-            part = self._stored.new_part(place.partition, self._count, max(first, 0))
-        span = PartitionRange(self._cluster, place, part.read_up_to, end, on_damage=part.note_damage)
-        async for batch, header in span.batches():
-            if header is not None:
-                part.take(batch, header)
-            part.read_up_to = span.position
-        part.read_up_to = max(span.position, end)
-        self._stored.put(place.partition, part)
 
     async def _save(self, number: int, entries: Sequence[Entry], now_ms: int) -> None:
         for batch in batches_of(entries, now_ms):

@@ -23,7 +23,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, Answers, OffsetAnswer
-from mirror.replication.channels.fetch_rules import ChannelKey
+from mirror.replication.channels.channel_rules import ChannelKey
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.context import EngineContext
@@ -67,6 +67,7 @@ class LaneStartup:
         self._reading = reading
         self._source_logs = reading.source_logs
         self._writing = writing
+        self._produce_failures = writing.trouble
         self._limits: dict[ClusterRef, LimitBook] = {}
         self._start_positions = StartPositionFinder(context, lanes, runner)
         self._rules = RuleBook(self._context.settings)
@@ -260,7 +261,7 @@ class LaneStartup:
             problem = None
         if problem is not None:
             return problem
-        problem = self._writing.target_problem(lane)
+        problem = self._produce_failures.target_problem(lane)
         if isinstance(problem, DataLossDetected) and goes_on:
             _log.warning("%s; continuing with the new topic", problem.message)
             self._begin_target(lane, problem.message)
@@ -335,7 +336,7 @@ class LaneStartup:
         up.
         """
         self._unsaved.note_source_id(lane, seen)
-        problem = self._source_logs.problem(lane) or self._writing.target_problem(lane)
+        problem = self._source_logs.problem(lane) or self._produce_failures.target_problem(lane)
         if problem is not None:
             self._runner.restart(lane, str(problem))
             return

@@ -9,16 +9,8 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from mirror.errors import CorruptData
-from mirror.lane.progress import (
-    MAIN_PARTS,
-    Entry,
-    LaneProgress,
-    is_outdated,
-    main_key,
-    main_of,
-    read_progress,
-    written_at,
-)
+from mirror.lane.progress import MAIN_PARTS, Entry, LaneProgress, main_key, main_of
+from mirror.lane.progress_decoder import is_outdated, read_progress, written_at
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.records import Record, read_batch

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, get_args
 from mirror.errors import CorruptData, HeadraceError
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
-from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
+from mirror.model.latency import add_counts
+from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.topics import TopicPartition

@@ -31,7 +31,8 @@ from mirror.errors import HeadraceError, TopicMissing, Unreachable, reason_of
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import scan, verify
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import TRANSIENT, Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition

@@ -18,7 +18,8 @@ from mirror.errors import Fenced, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 
 _TRANSACTION_SECONDS: Final = 30.0
 

@@ -24,7 +24,7 @@ from mirror.errors import DamagedState, HeadraceError, Refused, legible
 from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import write_batch
+from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from monitor.adapters.fenced_writer import FencedWriter, record_batches
 from monitor.records.record import NOTES, IncidentRecord, StoredMonitorState, record_from_json, record_to_json

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mirror.model.metrics import LATENCY_BOUNDS_MS, latency_bucket
+from mirror.model.latency import LATENCY_BOUNDS_MS, latency_bucket
 
 
 class LatencyTally(NamedTuple):
@@ -31,7 +31,7 @@ NOTHING = LatencyTally()
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
     """Return the number of records in a histogram with a latency above `milliseconds`.
 
-    Interpolates within a bucket like `mirror.model.metrics.percentile_ms`. Records beyond the last bound
+    Interpolates within a bucket like `mirror.model.latency.percentile_ms`. Records beyond the last bound
     count as late."""
     index = latency_bucket(milliseconds)
     return sum(counts[index + 1 :]) + counts[index] * late_share(milliseconds)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from mirror.model.identifiers import GroupName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
 from pinot.history.points import LatencyHistory, LatencyStep, step_for

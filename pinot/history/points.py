@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mirror.model.metrics import percentile_ms
+from mirror.model.latency import percentile_ms
 from mirror.model.topics import TopicPartition
 from pinot.time_range import TimeRange
 

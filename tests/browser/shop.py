@@ -10,7 +10,7 @@ from mirror.coordination.stores.measured_load import InstanceMeasurements, Measu
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicDescription, TopicPartition
 from pinot.history.points import HOUR_MS, LatencyHistory, LatencyStep, LoadHour, begun, step_for
 from tests.builders import SOURCE

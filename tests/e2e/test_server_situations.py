@@ -24,7 +24,7 @@ from headrace.console.client import RestClient
 from mirror.adapters.system_clock import SystemClock
 from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
 from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.rest_service import RestService

@@ -16,9 +16,11 @@ from kafka.protocol.producer import ProduceResponse as TheirProduced
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch, produce
 from mirror.protocol.batches.batch import HEADER_SIZE, ProducerStamp, scan, stamp, verify
-from mirror.protocol.batches.compression import Codec, decompress
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.decompression import decompress
+from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.legacy import read_message
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.batches.reframe import Reframer
 from mirror.protocol.control import cluster, groups, offsets, share_groups, topics, transactions
 from mirror.protocol.control.call import Call

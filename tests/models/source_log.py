@@ -13,9 +13,10 @@ from mirror.lane.ledger import OffsetClass
 from mirror.protocol.batches import batch as batches
 from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader, ProducerStamp, stamp
 from mirror.protocol.batches.compression import Codec, compress
+from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.legacy import last_offset
-from mirror.protocol.batches.records import Record, write_batch
-from mirror.protocol.varint import decode, encode
+from mirror.protocol.batches.records import Record
+from mirror.protocol.frame import decode_signed, encode_signed
 
 
 def header_of(batch: bytes | bytearray | memoryview) -> BatchHeader:
@@ -63,11 +64,11 @@ def holed_batch(records: Sequence[Record], codec: int, *, base: int, span: int) 
 
 def _placed(record: Record, delta: int, place: int) -> bytes:
     payload = bytes(write_batch([record])[HEADER_SIZE:])
-    _, position = decode(payload, 0)
-    _, position = decode(payload, position + 1)
-    _, position = decode(payload, position)
-    body = b"\x00" + encode(delta) + encode(place) + payload[position:]
-    return encode(len(body)) + body
+    _, position = decode_signed(payload, 0)
+    _, position = decode_signed(payload, position + 1)
+    _, position = decode_signed(payload, position)
+    body = b"\x00" + encode_signed(delta) + encode_signed(place) + payload[position:]
+    return encode_signed(len(body)) + body
 
 
 def sealed(batch: bytearray, base: int, attributes: int, producer_id: int = 1, epoch: int = 4) -> bytearray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirror.audit.record_tally import LeftOut
 from mirror.jobs.partition_verdict import PartitionVerdict
-from mirror.lane.ledger import LeftOut
 from mirror.model.datastreams.policy import Guarantee, OnRejection
 from tests.fakes.broker import batches
 from tests.fakes.broker.accounts import check_accounts

@@ -71,9 +71,9 @@ COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
 
 LATE_CALLBACKS: Final = {
     "mirror/lane/memory.py": {"on_room"},
-    "mirror/replication/channels/fetcher.py": {"on_close"},
+    "mirror/replication/channels/fetch_channel.py": {"on_close"},
     "mirror/replication/channels/ahead_connections.py": {"on_close"},
-    "mirror/replication/channels/sender.py": {"on_close"},
+    "mirror/replication/channels/produce_channel.py": {"on_close"},
 }
 """Callbacks that another object sets after construction: none may be added.
 

@@ -24,7 +24,8 @@ from mirror.model.identifiers import ClusterRef
 from mirror.protocol import produce
 from mirror.protocol.batches.batch import seal
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster

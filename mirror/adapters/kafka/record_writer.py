@@ -23,7 +23,8 @@ from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, TopicMissing, Unexpected, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -15,7 +15,8 @@ from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise, Timer
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool
 
 _HEAD_START_SECONDS: Final = 0.25
 """Seconds before the next address is tried concurrently."""

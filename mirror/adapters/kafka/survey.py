@@ -11,6 +11,7 @@ from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
+from mirror.client.calls import make_call
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.model.clusters import address_of
@@ -153,7 +154,7 @@ async def _broker(cluster: Cluster, broker: int) -> BrokerFacts:
     except HeadraceError as error:
         return BrokerFacts(broker, address, str(error))
     try:
-        folders = await connection.call(log_folders(), cluster.timeout_seconds)
+        folders = await make_call(connection, log_folders(), cluster.timeout_seconds)
     except HeadraceError:  # too old to report them
         folders = ()
     readable = tuple(folder for folder in folders if not folder.error)

@@ -21,8 +21,9 @@ from mirror.client.log_writer import sized_batches, write_patiently
 from mirror.errors import CorruptData, TopicMissing, Unreachable
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.legacy import read_message
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import LATEST
 

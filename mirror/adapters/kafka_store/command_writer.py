@@ -35,7 +35,8 @@ from mirror.errors import (
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.protocol.control.transactions import init_producer_id
 
 _log = logging.getLogger(__name__)

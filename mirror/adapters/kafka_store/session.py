@@ -22,7 +22,8 @@ from mirror.coordination.store.commands import Command, Result
 from mirror.coordination.store.replica import StateReplica
 from mirror.coordination.store.session import SessionIdentity, StoreSession
 from mirror.errors import HeadraceError, SessionLost, Unreachable
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool
 from mirror.model.nodes import SessionState
 
 _log = logging.getLogger(__name__)

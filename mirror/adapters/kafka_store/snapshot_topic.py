@@ -20,7 +20,8 @@ from mirror.coordination.store.log_state import LogState
 from mirror.coordination.store.snapshots import KEPT, SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.errors import DamagedStore, HeadraceError, Unreachable
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import delete_records
 

@@ -7,11 +7,12 @@ from contextlib import ExitStack
 from math import inf
 from typing import Final
 
+from mirror.client.brokers.reachability import Reachability
+from mirror.client.calls import make_call
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.promptness import PATIENCE_SECONDS
-from mirror.client.reachability import Reachability
 from mirror.client.sockets import reset_on_close
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.protocol.control.cluster import Endpoint, metadata
@@ -91,7 +92,7 @@ class BrokerConnections:
             undo.callback(connection.close)
             if self.pinned:
                 timeout = self._configs.aside.timeout_seconds
-                self.check_cluster((await connection.call(metadata([]), timeout)).cluster_id)
+                self.check_cluster((await make_call(connection, metadata([]), timeout)).cluster_id)
             undo.pop_all()
         return connection
 

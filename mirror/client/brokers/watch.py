@@ -61,7 +61,7 @@ class BrokerWatch:
                 connections.probe(place, connection, self._directory.endpoint(place[0]))
             found = connection.silence(now)
             waiting[connection.name] = min(found, waiting.get(connection.name, found))
-            heard[connection.name] = max(connection.answered_at, heard.get(connection.name, -inf))
+            heard[connection.name] = max(connection.reader.received_at, heard.get(connection.name, -inf))
         connections.reachability.swept(waiting, now, heard)
         self.silent_since, silence = connections.reachability.silence(waiting, now)
         self.silence = f"cluster {self._cluster}: {silence}"

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
 from mirror.client.brokers.directory import BrokerDirectory
+from mirror.client.calls import make_call
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, Unreachable
@@ -115,7 +116,7 @@ class Coordinators:
             call = find_coordinators(kind, missing[:_AT_ONCE])
             if call.choose(connection.features.versions.get(call.api)) < MANY_COORDINATORS_FROM:
                 call = find_coordinators(kind, missing[:1])
-            found = await connection.call(call, cluster.timeout_seconds)
+            found = await make_call(connection, call, cluster.timeout_seconds)
             for key, coordinator in found.items():
                 if coordinator.error:
                     right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"

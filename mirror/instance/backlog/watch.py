@@ -18,7 +18,7 @@ from mirror.instance.problem_board import ProblemBoard
 from mirror.model.datastreams.datastream import Datastream, Halt, PartitionPause
 from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
-from mirror.model.metrics import age_ms
+from mirror.model.latency import age_ms
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock

@@ -22,7 +22,8 @@ from mirror.model.audit_window import AuditWindow
 from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.control.offsets import LATEST
 
 MIRROR_TIER: Final = "mirror"

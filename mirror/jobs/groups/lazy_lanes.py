@@ -8,7 +8,8 @@ from json import loads
 
 from mirror.jobs.groups.log import GroupLog
 from mirror.lane.offset_map import CHUNK, MapRun
-from mirror.lane.progress import LaneProgress, chunk_key, main_key, read_progress
+from mirror.lane.progress import LaneProgress, chunk_key, main_key
+from mirror.lane.progress_decoder import read_progress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicSelection

@@ -14,7 +14,7 @@ from typing import Final
 
 from mirror.errors import CorruptData
 from mirror.protocol.batches.batch import CODEC_MASK, LEGACY_SMALLEST, LOG_APPEND_TIME, OVERHEAD
-from mirror.protocol.batches.compression import LARGEST_PAYLOAD, decompress
+from mirror.protocol.batches.decompression import LARGEST_PAYLOAD, decompress
 from mirror.protocol.batches.records import Record
 
 _HEAD: Final = struct.Struct(">qiIbb")

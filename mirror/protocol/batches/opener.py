@@ -6,7 +6,7 @@ from typing import Final
 
 from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, UndecodableBatch
 from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader
-from mirror.protocol.batches.compression import decompress
+from mirror.protocol.batches.decompression import decompress
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message, verify_message
 from mirror.protocol.batches.records import SMALLEST_RECORD, Record, check_order, parts_of, read_records

@@ -1,4 +1,4 @@
-"""Records as values: decode and encode the payload of a batch of format 2.
+"""Records as values: decode the payload of a batch of format 2.
 
 Decoding is slow, and used only where the contents of records matter: transforms, comparison with the end of
 the destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mirror.errors import CorruptData, PayloadTooLarge
-from mirror.protocol.batches.batch import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, assemble
-from mirror.protocol.batches.compression import LARGEST_PAYLOAD, Codec, compress, decompress
+from mirror.protocol.batches.batch import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
+from mirror.protocol.batches.decompression import LARGEST_PAYLOAD, decompress
 from mirror.protocol.batches.holes import Span
-from mirror.protocol.varint import decode, encode
+from mirror.protocol.frame import decode_signed
 
 Header = tuple[bytes, bytes | None]
 
@@ -83,12 +83,12 @@ def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) ->
     records: list[Record] = []
     position = 0
     for _ in range(header.record_count):
-        length, position = decode(payload, position)
+        length, position = decode_signed(payload, position)
         end = position + length
         if length < 0 or end > len(payload):
             raise CorruptData(f"invalid record length {length} in batch at offset {header.base_offset}")
-        delta, position = decode(payload, position + 1)
-        place, position = decode(payload, position)
+        delta, position = decode_signed(payload, position + 1)
+        place, position = decode_signed(payload, position)
         key, position = _field(payload, position, end)
         value, position = _field(payload, position, end)
         headers, position = _headers(payload, position, end, room)
@@ -114,7 +114,7 @@ def check_order(records: Sequence[Record], span: Span) -> None:
 
 
 def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = decode(payload, position)
+    length, position = decode_signed(payload, position)
     if length == -1:
         return None, position
     if length < 0 or position + length > end:
@@ -123,7 +123,7 @@ def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(payload: bytes, position: int, end: int, room: int) -> tuple[tuple[Header, ...], int]:
-    count, position = decode(payload, position)
+    count, position = decode_signed(payload, position)
     if count == 0:
         return (), position
     if not 0 <= count <= end - position:
@@ -138,36 +138,3 @@ def _headers(payload: bytes, position: int, end: int, room: int) -> tuple[tuple[
         value, position = _field(payload, position, end)
         headers.append((key, value))
     return tuple(headers), position
-
-
-def write_batch(records: Sequence[Record], codec: int = Codec.NONE) -> bytearray:
-    """Encode the records as a batch with consecutive offsets from 0 and without a producer identity."""
-    base = records[0].timestamp
-    payload = b"".join(_written(record, index, base) for index, record in enumerate(records))
-    return assemble(
-        compress(codec, payload),
-        codec=codec,
-        base_timestamp=base,
-        max_timestamp=max(record.timestamp for record in records),
-        count=len(records),
-    )
-
-
-def _written(record: Record, place: int, base_timestamp: int) -> bytes:
-    parts = [
-        b"\x00",
-        encode(record.timestamp - base_timestamp),
-        encode(place),
-        _sized(record.key),
-        _sized(record.value),
-        encode(len(record.headers)),
-    ]
-    for key, value in record.headers:
-        parts.append(_sized(key))
-        parts.append(_sized(value))
-    body = b"".join(parts)
-    return encode(len(body)) + body
-
-
-def _sized(field: bytes | None) -> bytes:
-    return b"\x01" if field is None else encode(len(field)) + field

@@ -15,7 +15,7 @@ from mirror.protocol.batches.batch import LOG_APPEND_TIME, BatchHeader, assemble
 from mirror.protocol.batches.compression import compress
 from mirror.protocol.batches.holes import OffsetHole
 from mirror.protocol.batches.records import Record
-from mirror.protocol.varint import SMALL, SMALL_LIMIT, decode, encode
+from mirror.protocol.frame import SMALL, SMALL_LIMIT, decode_signed, encode_signed
 
 Run = tuple[int, int]
 """(first source offset, number of consecutive offsets)."""
@@ -181,12 +181,14 @@ class Reframer:
             elif payload[position + 1] < _TWO_BYTES:
                 length, at = (byte & 0x7F | payload[position + 1] << 7) >> 1, position + 2
             else:
-                length, at = decode(payload, position)
+                length, at = decode_signed(payload, position)
             end = at + length
             byte = payload[at + 1]
-            delta, at = ((byte >> 1) ^ -(byte & 1), at + 2) if byte < _TWO_BYTES else decode(payload, at + 1)
+            delta, at = (
+                ((byte >> 1) ^ -(byte & 1), at + 2) if byte < _TWO_BYTES else decode_signed(payload, at + 1)
+            )
             byte = payload[at]
-            place, at = (byte >> 1, at + 1) if byte < _TWO_BYTES else decode(payload, at)
+            place, at = (byte >> 1, at + 1) if byte < _TWO_BYTES else decode_signed(payload, at)
             if not at < end <= total:
                 raise IndexError
             if place >= first:
@@ -195,10 +197,10 @@ class Reframer:
                 delta = header.max_timestamp - self._base_timestamp if append_time else delta + shift
                 if delta > greatest:
                     greatest = delta
-                stamped = SMALL[delta] if 0 <= delta < SMALL_LIMIT else encode(delta)
-                placed = SMALL[number] if number < SMALL_LIMIT else encode(number)
+                stamped = SMALL[delta] if 0 <= delta < SMALL_LIMIT else encode_signed(delta)
+                placed = SMALL[number] if number < SMALL_LIMIT else encode_signed(number)
                 length = 1 + len(stamped) + len(placed) + end - at
-                prefix = SMALL[length] if length < SMALL_LIMIT else encode(length)
+                prefix = SMALL[length] if length < SMALL_LIMIT else encode_signed(length)
                 append(prefix + b"\x00" + stamped + placed)
                 append(payload[at:end])
                 append_place(place)

@@ -15,7 +15,8 @@ import zstandard
 from mirror.errors import RecordTooLarge
 from mirror.protocol.batches.batch import HEADER_SIZE, assemble
 from mirror.protocol.batches.compression import Codec, compress
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 
 _LARGEST_BATCH: Final = 4 * 2**20
 """Size in bytes above which no higher compression level is tried.

@@ -17,8 +17,8 @@ from mirror.client.connection import Connection
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import WindowLimit
+from mirror.replication.channels.channel_rules import ChannelKey
 from mirror.replication.channels.connection_count import ConnectionCount
-from mirror.replication.channels.fetch_rules import ChannelKey
 from mirror.replication.channels.read_plan import OffsetRange
 
 _log = logging.getLogger(__name__)

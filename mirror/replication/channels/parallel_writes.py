@@ -23,12 +23,13 @@ from mirror.client.log_writer import produce_version, replication_ms
 from mirror.client.request import Request, split_end
 from mirror.errors import CorruptData, HeadraceError, TimedOut
 from mirror.lane.batch_merge import BatchMerger, move, next_size
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
-from mirror.replication.channels.produce_rules import ProduceListener
+from mirror.replication.channels.channel_rules import ProduceListener
 from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
 from mirror.replication.channels.window_reports import WindowReports
 from mirror.replication.channels.write_connections import Write, WriteConnection, free_connection

@@ -25,7 +25,7 @@ from mirror.model.datastreams.policy import Isolation
 from mirror.protocol import fetch
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 from mirror.replication.channels.ahead_connections import AheadConnection, AheadConnections
-from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
+from mirror.replication.channels.channel_rules import ChannelKey, FetchListener, ReadingRules
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 
 _LARGE: Final = 128 * 1024

@@ -37,9 +37,10 @@ from mirror.protocol.batches.batch import (
     verify,
 )
 from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import last_offset, read_message
-from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch, write_batch
+from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic

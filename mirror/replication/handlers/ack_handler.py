@@ -1,39 +1,29 @@
-"""Handling of produce responses: acknowledgements, retries and errors."""
+"""Handling of produce responses: acknowledgements go to lanes, everything else to `ProduceFailures`."""
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
-from mirror.client.log_writer import replication_ms
-from mirror.errors import ONE_OWNER_ADVICE, DataLossDetected, DestinationMissing, Fenced, HeadraceError
 from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
-from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, RejectedBatch
-from mirror.model.datastreams.lanes import PauseCause
-from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.produce import ProducedPartition
 from mirror.replication.context import EngineContext
-from mirror.replication.handlers.rejections import REFUSED, Rejections
+from mirror.replication.handlers.produce_failures import ProduceFailures
+from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.read_pacer import ReadPacer
-from mirror.wording import counted
 
-_log = logging.getLogger(__name__)
-_FIRST_RETRY_SECONDS: Final = 0.01
-_LONGEST_RETRY_SECONDS: Final = 0.5
-_DAMAGED_TRIES: Final = 3
-_ANSWER_SECONDS: Final = 3.0
-"""Time allowed for waiting until a request is sent and for the round trip (seconds)."""
-_HOLD_SECONDS: Final = 5.0
-"""Time to keep batches in memory after their responses were lost (seconds). During this time, the
-destination has no connection."""
+_MAYBE_STORED: Final = frozenset(
+    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
+)
+"""Errors after which the log may nevertheless contain the batch."""
 
 
 class AckHandler:
-    """Handler of produce responses. Satisfies `produce_rules.ProduceListener`."""
+    """Handler of produce responses. Satisfies `channel_rules.ProduceListener`."""
 
     def __init__(
         self,
@@ -47,10 +37,8 @@ class AckHandler:
         self._lanes = lanes
         self._runner = runner
         self._delivery = lanes.delivery
-        self._failures = lanes.failures
-        self._transactions = runner.transactions
         self._pacer = pacer
-        self._rejections = rejections
+        self.trouble = ProduceFailures(context, lanes, runner, rejections)
 
     def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         if not outgoing.outstanding:
@@ -71,15 +59,14 @@ class AckHandler:
             now_ms, now = self._context.clock.now_ms(), self._context.loop.now()
             self._delivery.acknowledge(lane, outgoing, answer.base_offset, now_ms, now)
             is_gap = self._delivery.settle(lane)
-            queue.send_tries = 0
-            if queue.damaged_sends and outgoing.next_offset >= queue.damaged_up_to:
-                queue.damaged_sends = 0
+            if queue.send_tries or queue.damaged_sends:
+                self.trouble.end(lane, outgoing)
             if lane.pause is not None:
                 self._runner.note_headway(lane)
             if queue.is_slow and not queue.in_flight:
-                self._share_requests(lane)
+                self.trouble.share_requests(lane)
             if is_gap or (transaction is not None and answer.base_offset < transaction.floor):
-                self._destination_lost(lane, is_gap=is_gap)
+                self.trouble.destination_lost(lane, is_gap=is_gap)
         self._go_on(lane)
 
     def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
@@ -107,20 +94,7 @@ class AckHandler:
             self._go_on(lane)
 
     def on_unwritable(self, lane: Lane) -> None:
-        self._runner.guard(lane, self._unwritable)
-
-    def _unwritable(self, lane: Lane) -> None:
-        self._hold_less(lane)
-        if lane.queue.bytes_in_hand and not lane.queue.in_flight:
-            self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
-
-    def _give_up_memory(self, lane: Lane) -> None:
-        """Release the lane's memory for other lanes.
-
-        The lane later determines whether the destination has stored the batches in flight.
-        """
-        if not lane.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
-            self._runner.restart(lane, "the destination is unreachable")
+        self._runner.guard(lane, self.trouble.unwritable)
 
     def on_writable(self, lane: Lane) -> None:
         if lane.read.waits:
@@ -128,7 +102,7 @@ class AckHandler:
 
     def _go_on(self, lane: Lane) -> None:
         if lane.queue.in_flight == 0 and lane.queue.trouble is not None:
-            self._resolve(lane, lane.queue.trouble)
+            self.trouble.resolve(lane, lane.queue.trouble)
         if lane.intent is not None:
             self._runner.settle(lane)
         if lane.writer is not None and lane.queue.unsent and lane.may_send():
@@ -136,140 +110,5 @@ class AckHandler:
         if lane.read.waits:
             self._pacer.resume(lane)
 
-    def _resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first error of a lane after all its batches in flight have a response."""
-        code = trouble.code
-        if code in TRANSIENT:
-            self._delivery.requeue(lane)
-            self._try_again(lane, trouble)
-        elif code in FENCED:
-            refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._transactions.fenced(lane, Fenced(refusal.message, advice=ONE_OWNER_ADVICE))
-        elif code in SEQUENCE_LOST:
-            trouble.outgoing.maybe_stored = True
-            self._runner.restart(lane, str(error_of(code, "the destination lost the producer state")))
-        elif code == Code.CORRUPT_MESSAGE and lane.queue.damaged_sends < _DAMAGED_TRIES:
-            lane.queue.damaged_sends += 1
-            lane.queue.damaged_up_to = max(lane.queue.damaged_up_to, trouble.outgoing.next_offset)
-            self._runner.restart(lane, "a batch arrived corrupted at the destination")
-        elif code in REFUSED:
-            self._rejections.refused(lane, trouble)
-        else:
-            doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
-            right, cluster = f"Write on topic {lane.target.topic}", self._lanes.sink(lane).cluster
-            self._runner.pause(lane, cluster.error(code, doing, right, trouble.message))
-
-    def _try_again(self, lane: Lane, trouble: RejectedBatch) -> None:
-        sink, code = self._lanes.sink(lane), trouble.code
-        self._failures.note(
-            lane,
-            PauseCause.DESTINATION_AWAY,
-            f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
-            replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
-            since=trouble.outgoing.sent_at,
-        )
-        if code in MOVED:
-            if not sink.follow_leader(lane):
-                sink.relocate([lane])
-            return
-        if code in _UNREPLICATED:
-            self._send_alone(lane)
-        lane.queue.send_tries += 1
-        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.queue.send_tries, 10), _LONGEST_RETRY_SECONDS)
-        sink.detach(lane)
-        self._runner.later(lane, wait, self._attach)
-
-    def _send_alone(self, lane: Lane) -> None:
-        """Send one batch at a time on the connection for slow partitions.
-
-        The mode ends when the destination accepts a batch. Release the memory of all batches except those
-        that the destination may have stored already.
-        """
-        lane.queue.is_slow = True
-        self._hold_less(lane)
-
-    def _share_requests(self, lane: Lane) -> None:
-        """Return a slow lane to shared requests after the destination has accepted a batch."""
-        lane.queue.is_slow = False
-        sink = self._lanes.sink(lane)
-        sink.detach(lane)
-        sink.attach(lane)
-
-    def _hold_less(self, lane: Lane) -> None:
-        self._runner.give_way(lane)
-        for item in lane.queue.unsent:
-            if isinstance(item, OutBatch):
-                item.detach(self._context.budget_of(lane.spec.source, live=lane.read.is_live))
-
-    def _attach(self, lane: Lane) -> None:
-        if lane.writer is None:
-            self._lanes.sink(lane).attach(lane)
-
-    def _destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
-        """Pause or restart the lane after the destination lost records.
-
-        After such a loss, an open transaction must not be committed: if the log has lost the abort marker of
-        an earlier transaction with the same producer id, the commit would include the records of that
-        transaction.
-        """
-        error = lane.halting_loss if is_gap else None
-        self._transactions.invalidate(lane)
-        if error is not None:
-            self._runner.pause(lane, error)
-        elif lane.ownership.transaction is not None:
-            self._runner.restart(lane, "the destination lost the end of its log")
-
     def on_target_relocated(self, lane: Lane) -> None:
-        self._runner.guard(lane, self._target_relocated)
-
-    def _target_relocated(self, lane: Lane) -> None:
-        """Verify with new metadata that the topic is still the same before producing again."""
-        if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
-            return
-        problem = self.target_problem(lane)
-        if problem is None:
-            sink = self._lanes.sink(lane)
-            sink.attach(lane)
-            if lane.writer is None:
-                sentence = f"{lane.target} at {sink.cluster.name} has no leader"
-                self._failures.note(lane, PauseCause.DESTINATION_AWAY, sentence)
-        else:
-            self._runner.pause(lane, problem)
-
-    def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the lane cannot write according to new metadata, or None."""
-        cluster = self._lanes.sink(lane).cluster
-        name, number = lane.target
-        topic = cluster.topics.get(name)
-        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            return DestinationMissing(
-                f"topic {name} does not exist on {cluster.name}",
-                advice="the leader instance creates it, or headrace copy does",
-            )
-        if topic.error and topic.error not in TRANSIENT:
-            return cluster.error(
-                topic.error, f"describing topic {name} on {cluster.name}", f"Write on topic {name}"
-            )
-        if not topic.error and number >= len(topic.leaders):
-            return DestinationMissing(
-                f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}",
-                advice="it needs as many as the source topic",
-            )
-        identity = cluster.topic_id(name)
-        if lane.progress.target_id and identity and identity != lane.progress.target_id:
-            return DataLossDetected(
-                f"topic {name} on {cluster.name} was deleted and recreated: mirrored records are lost",
-                advice="headrace datastream restart-from NAME earliest copies everything again; on_loss ="
-                " continue continues at the checkpoint without the history",
-            )
-        return None
-
-
-_UNREPLICATED: Final = frozenset(
-    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
-)
-"""Errors that a broker may return only after it has waited for replicas."""
-_MAYBE_STORED: Final = frozenset(
-    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
-)
-"""Errors after which the log may nevertheless contain the batch."""
+        self._runner.guard(lane, self.trouble.target_relocated)

@@ -13,7 +13,8 @@ from mirror.client.cluster import Cluster
 from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, RecordRejected, Refused
 from mirror.model.topics import DEAD_LETTER_SUFFIX, TopicPartition
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import TopicSetting, create_topic, describe_settings
 

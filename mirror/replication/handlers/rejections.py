@@ -24,7 +24,7 @@ from mirror.errors import (
 )
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
-from mirror.lane.out_batch import OutBatch, Path, RejectedBatch
+from mirror.lane.out_batch import OutBatch, RejectedBatch
 from mirror.lane.progress import SourceIdentity
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
@@ -85,7 +85,7 @@ class Rejections:
         culprits = _culprits(outgoing, trouble)
         if culprits:
             self._apply_policy(lane, culprits, error)
-        elif outgoing.path is Path.PASSTHROUGH:
+        elif outgoing.made_from is None:
             self._open(lane, outgoing, singly=False)
         else:
             self._open(lane, outgoing, singly=True)
@@ -227,7 +227,7 @@ def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
     Empty if the broker named no record, or if it may have been unable to read a batch that was passed
     through.
     """
-    is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
+    is_read = bool(trouble.record_errors) or outgoing.made_from is not None
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]
     indexes = sorted({index for index, _ in trouble.record_errors if 0 <= index < outgoing.count})

@@ -19,11 +19,11 @@ from typing import Final
 
 from mirror.lane.batch_merge import BatchMerger, merged_run
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.counters import LaneCounters
 from mirror.lane.lane import MOST_IN_FLIGHT, Lane
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.lifecycle import LaneState
-from mirror.lane.memory import ByteBudget
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.out_batch import FoundRecords, OutBatch, RejectedBatch
 from mirror.lane.progress import (
@@ -220,10 +220,10 @@ class LaneDelivery:
         read.position = router.position
         if 0 <= router.leader_epoch != source.leader_epoch:
             lane.progress.source = replace(source, leader_epoch=router.leader_epoch)
+        received = (now if began_at is None else began_at, now)
         for item in router.items:
             if isinstance(item, OutBatch):
-                item.fetched_at = now
-                item.began_at = now if began_at is None else began_at
+                item.received = received
                 item.appended = read.times.span(item.first_offset, item.next_offset - 1)
                 queue.bytes_in_hand += len(item.batch)
             queue.unsent.append(item)
@@ -262,11 +262,10 @@ class LaneDelivery:
 
     def _send(self, lane: Lane, outgoing: OutBatch, identity: ProducerStamp) -> None:
         ownership = lane.ownership
-        if not outgoing.is_stamped:
+        if outgoing.sequence < 0:
             outgoing.sequence = ownership.sequence
             ownership.sequence = next_sequence(ownership.sequence, outgoing.count)
             stamp(outgoing.batch, outgoing.attributes, identity, outgoing.sequence)
-            outgoing.is_stamped = True
         outgoing.outstanding = True
         lane.queue.in_flight += 1
 
@@ -358,7 +357,7 @@ class LaneDelivery:
         lane.ownership.sequence = 0
         for item in lane.queue.unsent:
             if isinstance(item, OutBatch):
-                item.is_stamped = False
+                item.sequence = -1
 
     def drop(self, lane: Lane) -> None:
         """Drop all items and return to the checkpoint. Requires that no batch is outstanding.

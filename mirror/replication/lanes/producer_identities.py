@@ -7,7 +7,8 @@ No other module changes the identity of a lane. The steps that acquire an identi
 from __future__ import annotations
 
 from mirror.lane.lane import Lane
-from mirror.lane.parts.ownership import DisputedIdentity, TransactionState
+from mirror.lane.parts.ownership import DisputedIdentity
+from mirror.lane.parts.transaction import TransactionState
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.former_identity import FormerIdentity
 from mirror.replication.lanes.delivery import LaneDelivery

@@ -21,7 +21,6 @@ from math import inf
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.event_loop import ConcurrencyLimit, RecheckCondition
 from mirror.client.producer_identity import abort_empty, fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
@@ -34,6 +33,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
+from mirror.replication.concurrency import ConcurrencyLimit, RecheckCondition
 from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry

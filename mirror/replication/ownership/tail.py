@@ -34,9 +34,10 @@ from mirror.errors import (
     Unreachable,
 )
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import FoundRecords, Item
 from mirror.lane.rules import Refusal
 from mirror.model.datastreams.policy import Guarantee, OnRejection
@@ -380,7 +381,7 @@ def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
     header = next(scan(item.batch))[2]
     assert header is not None, "a router makes batches of format 2"
     offsets = [first + step for first, count in item.runs for step in range(count)]
-    passed = list(item.passed or ())[::-1]
+    passed = list(item.origin.passed)[::-1]
     opened: list[_Piece | SkippedOffsets] = []
     pieces = _opened_batch(item.batch, header, most)
     for piece, offset in zip(pieces, offsets, strict=False):  # a batch that cannot be opened is one piece

@@ -21,7 +21,8 @@ from mirror.client.producer_identity import add_to_transaction, end
 from mirror.errors import Fenced, HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, Intent, LifecycleEvent
-from mirror.lane.parts.ownership import TransactionPhase, TransactionState, identity_name
+from mirror.lane.parts.ownership import identity_name
+from mirror.lane.parts.transaction import TransactionPhase, TransactionState
 from mirror.lane.progress import Entry, Version, main_key
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp

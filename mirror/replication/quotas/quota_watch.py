@@ -15,9 +15,9 @@ from mirror.lane.flow import HeldTime, TokenBucket
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LaneHeldBack, QuotaHold, QuotaOwner
-from mirror.replication.channels.fetcher import FetchChannel
+from mirror.replication.channels.fetch_channel import FetchChannel
 from mirror.replication.channels.parallel_writes import ParallelWrites
-from mirror.replication.channels.sender import ProduceChannel
+from mirror.replication.channels.produce_channel import ProduceChannel
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.wording import rate_text

@@ -13,7 +13,8 @@ from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import ANSWERED, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
+from mirror.model.latency import LATENCY_BUCKETS, age_ms
+from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.excuses import ExcusedLane
 from mirror.replication.reports.copy_costs import cost_of
 

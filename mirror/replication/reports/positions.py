@@ -7,7 +7,7 @@ from math import inf
 
 from mirror.lane.lane import Lane
 from mirror.model.identifiers import ClusterRef
-from mirror.model.metrics import age_ms
+from mirror.model.latency import age_ms
 from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition, Retention
 
 

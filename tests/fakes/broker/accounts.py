@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from mirror.audit.record_tally import LeftOut
 from mirror.lane.lane import Lane
-from mirror.lane.ledger import LeftOut, OffsetClass
+from mirror.lane.ledger import OffsetClass
 from mirror.model.topics import DEAD_LETTER_SUFFIX
 from tests.fakes.broker import batches
 from tests.fakes.broker.batches import StoredBatch

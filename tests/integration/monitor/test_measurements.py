@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements

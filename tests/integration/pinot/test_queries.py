@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.model.metrics import ChangeKind, PlacementEvent, latency_bucket
+from mirror.model.latency import latency_bucket
+from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirror.errors import Unreachable
 from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS, percentile_ms
+from mirror.model.latency import LATENCY_BUCKETS, percentile_ms
 from mirror.model.topics import TopicSelection
 from monitor.burn.pieces import TimeRangePiece, looked_at_seconds, pieces_of
 from monitor.burn.rates import DAY_SECONDS, Budget, judge_budget, read_rule

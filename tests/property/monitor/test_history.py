@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import Unreachable
-from mirror.model.metrics import LATENCY_BUCKETS, add_counts, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, add_counts, latency_bucket
 from mirror.model.topics import TopicSelection
 from monitor.burn.pieces import TimeRangePiece, pieces_of
 from monitor.burn.tally import LatencyTally, late_records

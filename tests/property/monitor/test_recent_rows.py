@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import CorruptData
-from mirror.model.metrics import MirrorMetric, add_counts
+from mirror.model.latency import add_counts
+from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema, row_of
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records

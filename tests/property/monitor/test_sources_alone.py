@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS, add_counts, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, add_counts, latency_bucket
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from monitor.adapters.subjects import groups_of_one
 from monitor.burn.pieces import TimeRangePiece

@@ -9,7 +9,7 @@ from httpx import Client
 
 from api.services import LatencyHistoryQuery, LoadHistoryQuery
 from mirror.errors import Unreachable
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicPartition
 from pinot.history.points import HOUR_MS, LatencyHistory, LatencyStep, LoadHour
 from tests.fakes.site import LoadHours, Site, a_body

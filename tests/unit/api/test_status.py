@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import GroupName, TaskName
-from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
+from mirror.model.latency import LATENCY_BUCKETS
+from mirror.model.metrics import SUMMED, Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import ClusterClock, LaneRate, LaneRates, TaskSums, ThrottledTime
 from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase, RebalanceGain

@@ -32,7 +32,7 @@ from bench.evaluation.pictures import draw
 from bench.evaluation.rates import LOWEST_SHARE, PEAK, TOPICS, USABLE, Load
 from bench.evaluation.records import HostLoad, PlanInForce, Recording, TaskLoad, WindowLatency, read, write
 from bench.evaluation.report import UNKNOWN, audit_lines, lines
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 
 BYTES = attrgetter("bytes")
 

@@ -15,7 +15,7 @@ from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives import Mode, Objective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
 from monitor.actions import ActingPolicy, ActionRecord
 from monitor.burn.pieces import TimeRangePiece

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, TopicMissing, Unreachable
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from monitor.burn.pieces import TimeRangePiece
 from monitor.fallback import FallbackMeasurements, FallbackPast
 from monitor.latency import LatencyObservation, Observations, Source

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicSelection
 from monitor import latency
 from monitor.latency import (

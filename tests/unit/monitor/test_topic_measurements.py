@@ -12,7 +12,8 @@ import pytest
 
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import NotAuthorized, TopicMissing
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
+from mirror.model.latency import LATENCY_BUCKETS
+from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema, row_of
 from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.latency import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives import Objective
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicSelection
 from monitor.latency import (
     LatencyObservation,

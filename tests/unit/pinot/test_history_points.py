@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicPartition
 from pinot.history.points import HOUR_MS, HighLoad, LatencyStep, LoadHour, begun, high_since, merged, step_for
 from pinot.time_range import TimeRange

@@ -24,7 +24,8 @@ from mirror.client.event_loop import Loop
 from mirror.client.request import Request
 from mirror.client.transport import Transport
 from mirror.errors import HeadraceError
-from mirror.lane.memory import BufferPool, ByteBudget, ReceiveBuffer
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool, ReceiveBuffer
 from mirror.protocol.frame import LARGEST_FRAME
 
 _IN_FLIGHT: Final = 5

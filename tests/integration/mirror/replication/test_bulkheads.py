@@ -18,7 +18,7 @@ from mirror.model.datastreams.policy import CopyPath, CopyPolicy, OnRejection
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import BatchHeader
 from mirror.protocol.batches.records import read_batch
-from mirror.replication.progress_log import PARTITIONS, SETTINGS
+from mirror.replication.progress_topic import PARTITIONS, SETTINGS
 from tests.engines import EngineUnderTest, look, specs, write
 from tests.kafka_data import Record, delete_topic, make_topic
 

@@ -13,7 +13,7 @@ from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
-from mirror.replication.channels.fetch_rules import ChannelKey
+from mirror.replication.channels.channel_rules import ChannelKey
 from mirror.replication.channels.sender import ROLES
 from mirror.replication.ownership import producer_ids as identifying
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write

@@ -16,8 +16,8 @@ from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
-from mirror.replication.channels.fetch_rules import FetchListener
-from mirror.replication.channels.fetcher import FetchChannel
+from mirror.replication.channels.channel_rules import FetchListener
+from mirror.replication.channels.fetch_channel import FetchChannel
 from stack.kafka import KafkaCluster
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, admin_client

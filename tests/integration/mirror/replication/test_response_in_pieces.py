@@ -15,7 +15,8 @@ from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
 from mirror.client.request import Request
 from mirror.client.transport import Transport
-from mirror.lane.memory import BufferPool, ByteBudget, ReceiveBuffer
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool, ReceiveBuffer
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.deep

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from mirror.lane.batch_merge import next_size
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import SkippedOffsets
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp, scan, seal, verify
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
 from tests.builders import a_spec
 from tests.examples import examples
@@ -66,7 +68,7 @@ def contents_of(lane: Lane) -> list[tuple[int, Record]]:
 def skipped_of(lane: Lane) -> int:
     """Return the number of offsets in the queue that have no record."""
     items = lane.queue.unsent
-    inside = [one for item in items if isinstance(item, OutBatch) for one in item.passed or ()]
+    inside = [one for item in items if isinstance(item, OutBatch) for one in item.origin.passed]
     return sum(one.count for one in [*inside, *(one for one in items if isinstance(one, SkippedOffsets))])
 
 
@@ -87,7 +89,7 @@ def test_batch_merge_changes_no_record_and_no_offset(
     if len(lane.queue.unsent) < count:
         assert len(first.batch) <= max(most, single)
         assert budget.used == len(first.batch) <= expected + 20 * len(drawn) * 6
-        assert first.source_batches > 1
+        assert first.origin.source_batches > 1
     else:
         assert budget.used == 0
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from mirror.errors import CorruptData
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.memory import BufferPool
 from mirror.lane.out_batch import Item, OutBatch, Path
 from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.records import Record, read_batch
@@ -73,7 +74,7 @@ def ledger_of(items: list[Item], start: int) -> Ledger:
     for item in items:
         if isinstance(item, OutBatch):
             assert item.first_offset == ledger.next
-            ledger.enter_batch(item.runs, item.passed or ())
+            ledger.enter_batch(item.runs, item.origin.passed)
             assert item.next_offset == ledger.next
         else:
             ledger.pass_over(item)
@@ -109,7 +110,9 @@ def test_no_batch_is_larger_than_the_destination_takes(log: SourceLog, rules: Ro
 def test_a_batch_passes_unopened_when_nothing_has_to_change(log: SourceLog) -> None:
     items, _ = walk(log, RoutingRules(), log.start, [10**6])
     passed = [
-        bytes(item.batch) for item in items if isinstance(item, OutBatch) and item.path is Path.PASSTHROUGH
+        bytes(item.batch)
+        for item in items
+        if isinstance(item, OutBatch) and item.origin.path is Path.PASSTHROUGH
     ]
     intact = [
         bytes(batch)

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import MOST_IN_FLIGHT, Lane
 from mirror.lane.ledger import OffsetClass
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.memory import BufferPool
 from mirror.lane.out_batch import OutBatch
-from mirror.lane.progress import entries_of, read_progress
+from mirror.lane.progress import entries_of
+from mirror.lane.progress_decoder import read_progress
 from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName

@@ -8,16 +8,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from mirror.lane.ledger import (
-    Ledger,
-    LeftOut,
-    OffsetClass,
-    SkippedOffsets,
-    Unaccounted,
-    Uncopied,
-    UncopiedTally,
-    compacted,
-)
+from mirror.audit.record_tally import LeftOut, Uncopied, UncopiedTally
+from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets, Unaccounted, compacted
 from mirror.lane.offset_map import OffsetMap
 from mirror.protocol.batches.holes import OffsetHole, Span
 from tests.builders import enter

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap, Precision
-from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, forgotten_chunks, read_progress
+from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, forgotten_chunks
+from mirror.lane.progress_decoder import read_progress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition

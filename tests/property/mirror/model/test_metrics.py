@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.metrics import (
-    LATENCY_BOUNDS_MS,
-    LATENCY_BUCKETS,
-    ChangeKind,
-    MirrorMetric,
-    PlacementEvent,
-    add_counts,
-    latency_bucket,
-    percentile_ms,
-)
+from mirror.model.latency import LATENCY_BOUNDS_MS, LATENCY_BUCKETS, add_counts, latency_bucket, percentile_ms
+from mirror.model.metrics import ChangeKind, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, columns_of, row_of
 
 latencies = st.floats(-1e6, 1e9, allow_nan=False)

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from mirror.errors import CorruptData
 from mirror.protocol.batches import batch as batches
 from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader, ProducerStamp, scan, stamp, verify
-from mirror.protocol.batches.compression import Codec, compress, decompress
-from mirror.protocol.batches.records import Record, check_order, read_batch, read_records, write_batch
+from mirror.protocol.batches.compression import Codec, compress
+from mirror.protocol.batches.decompression import decompress
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, check_order, read_batch, read_records
 from mirror.protocol.batches.reframe import START, Reframed, Reframer, StopPoint
-from mirror.protocol.varint import decode, encode
+from mirror.protocol.frame import decode_signed, encode_signed
 
 TIMESTAMPS = st.integers(-1, 2**43)
 FIELDS = st.none() | st.binary(max_size=200)
@@ -65,11 +67,11 @@ def with_holes(records: Sequence[Record], codec: int, *, base: int, span: int) -
 
 def moved(payload: bytes, delta: int, place: int) -> bytes:
     """Return a single record with another timestamp and offset delta."""
-    _, position = decode(payload, 0)
-    _, position = decode(payload, position + 1)
-    _, position = decode(payload, position)
-    body = b"\x00" + encode(delta) + encode(place) + payload[position:]
-    return encode(len(body)) + body
+    _, position = decode_signed(payload, 0)
+    _, position = decode_signed(payload, position + 1)
+    _, position = decode_signed(payload, position)
+    body = b"\x00" + encode_signed(delta) + encode_signed(place) + payload[position:]
+    return encode_signed(len(body)) + body
 
 
 @st.composite

@@ -18,7 +18,8 @@ from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
 from mirror.client.request import Request
 from mirror.client.tls_transport import TlsTransport
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool
 from mirror.tls import client_context
 from tests.examples import examples
 from tests.fakes.clock import ManualClock

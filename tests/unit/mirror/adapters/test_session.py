@@ -24,7 +24,8 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise
 from mirror.errors import ConfigError, CorruptData, HeadraceError, NotAuthorized, TimedOut, Unreachable
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool
 from mirror.protocol.control.cluster import metadata
 from mirror.protocol.control.sasl import SaslAccess
 from tests.fakes.broker.cluster import FakeCluster, running

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirror.model.metrics import MirrorMetric, latency_bucket
+from mirror.model.latency import latency_bucket
+from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.excuses import Excuse
 from tests.fakes.broker.faults import Delay
 from tests.fakes.broker.mirrored import MirroredFakes

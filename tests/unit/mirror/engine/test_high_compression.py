@@ -12,7 +12,8 @@ import pytest
 import zstandard
 
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from tests.fakes.broker import batches
 from tests.fakes.broker.mirrored import MirroredFakes
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from mirror.model.datastreams.lanes import LanePaused, LaneStopped, PauseCause
-from mirror.model.metrics import MirrorMetric, latency_bucket
+from mirror.model.latency import latency_bucket
+from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, LanePosition, Retention
 from mirror.replication.reports.measurements import has_response, lag_ms
 from tests.fakes.broker import batches

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BOUNDS_MS, LATENCY_BUCKETS
 from mirror.replication.reports.measurements import has_response, lag_ms
 from tests.fakes.broker import batches
 from tests.fakes.broker.mirrored import MirroredFakes

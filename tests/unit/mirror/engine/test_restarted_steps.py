@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mirror.client.event_loop import RunWhile
 from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication import lane_runner
+from mirror.replication.concurrency import RunWhile
 from mirror.replication.ownership import producer_ids
 from tests.fakes.broker.faults import Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes

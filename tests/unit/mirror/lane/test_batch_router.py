@@ -9,13 +9,15 @@ import pytest
 
 from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, TransformFailed
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, scan, seal
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, read_batch
 from tests.models.source_log import holed_batch, sealed
 
 MERGING = MergeRule()
@@ -42,7 +44,7 @@ def taken(
         if isinstance(item, OutBatch):
             sent += [first + step for first, count in item.runs for step in range(count)]
             offset_classes[OffsetClass.MIRRORED] += item.count
-        for passed in (item.passed or ()) if isinstance(item, OutBatch) else (item,):
+        for passed in (item.origin.passed) if isinstance(item, OutBatch) else (item,):
             offset_classes[passed.offset_class] = offset_classes.get(passed.offset_class, 0) + passed.count
     assert sum(offset_classes.values()) == router.position - position, "every offset has a class"
     return sent, offset_classes

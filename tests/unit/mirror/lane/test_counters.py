@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.counters import LaneCounters
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.movement.append_times import AppendTimes
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 
 NOW_MS = 1_700_000_000_000
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.offset_map import CHUNK
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import chunk_key
 from mirror.lane.rules import RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
 from mirror.replication.lanes.producer_identities import ProducerIdentities
 from tests.builders import a_spec

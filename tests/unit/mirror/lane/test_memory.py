@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.lane.memory import BufferPool, BufferStock, ByteBudget, ReceiveBuffer
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool, BufferStock, ReceiveBuffer
 
 _SIZE = 1 << 20
 

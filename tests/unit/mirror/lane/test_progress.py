@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
-from mirror.lane.progress import is_outdated, main_key, read_progress
+from mirror.lane.progress import main_key
+from mirror.lane.progress_decoder import is_outdated, read_progress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition

@@ -19,8 +19,9 @@ from mirror.errors import (
     UndecodableBatch,
 )
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch, Path
 from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import HEADER_SIZE, NO_PRODUCER, OVERHEAD
@@ -76,9 +77,9 @@ class Taken:
         self.paths: list[Path] = []
         for item in self.router.items:
             if isinstance(item, OutBatch):
-                self.ledger.enter_batch(item.runs, item.passed or ())
+                self.ledger.enter_batch(item.runs, item.origin.passed)
                 self.sent += [first + step for first, count in item.runs for step in range(count)]
-                self.paths.append(item.path)
+                self.paths.append(item.origin.path)
             else:
                 self.ledger.pass_over(item)
         assert self.ledger.next == self.router.position
@@ -146,10 +147,10 @@ def test_a_small_batch_that_need_not_be_opened_passes_as_it_is(codec: Codec, bad
     unopened = [
         item.batch
         for item in taken.router.items
-        if isinstance(item, OutBatch) and item.path is Path.PASSTHROUGH
+        if isinstance(item, OutBatch) and item.origin.path is Path.PASSTHROUGH
     ]
     assert bytes(data[1]) in [bytes(one) for one in unopened]
-    assert sum(item.source_batches for item in taken.router.items if isinstance(item, OutBatch)) == 4
+    assert sum(item.origin.source_batches for item in taken.router.items if isinstance(item, OutBatch)) == 4
 
 
 def test_the_first_trouble_is_named_though_a_later_one_is_found_before() -> None:

@@ -11,7 +11,8 @@ from mirror.errors import CorruptData
 from mirror.protocol.batches import batch as batches
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, scan, seal, stamp, verify
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record, read_batch
 
 SHARED_CODECS = [codec for codec in Codec if codec != Codec.SNAPPY]
 """Codecs that kafka-python supports with the installed packages; snappy is tested with real brokers."""

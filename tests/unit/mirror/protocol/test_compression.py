@@ -14,7 +14,8 @@ import zstandard
 
 from mirror.errors import CorruptData, PayloadTooLarge
 from mirror.protocol.batches.batch import scan
-from mirror.protocol.batches.compression import Codec, compress, decompress
+from mirror.protocol.batches.compression import Codec, compress
+from mirror.protocol.batches.decompression import decompress
 from mirror.protocol.batches.legacy import read_message
 from mirror.protocol.batches.records import Record
 

@@ -26,7 +26,7 @@ class Answering(Cluster):
 
     def __init__(self, loop: Loop, *answers: OffsetAnswer) -> None:
         access = SimpleNamespace(bootstrap=[])
-        aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=5.0)
+        aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=5.0, largest_batch_bytes=2**20)
         super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "target")
         self.answers = list(answers)
         self.directory.brokers = {1: cast(Any, None)}

@@ -9,11 +9,12 @@ from functools import partial
 import pytest
 
 from mirror.client.access import ClusterAccess
-from mirror.client.event_loop import ConcurrencyLimit, Promise, RecheckCondition
+from mirror.client.event_loop import Promise
 from mirror.errors import Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState, Lifecycle
 from mirror.lane.progress import Contents
+from mirror.replication.concurrency import ConcurrencyLimit, RecheckCondition
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry

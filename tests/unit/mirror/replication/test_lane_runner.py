@@ -23,7 +23,8 @@ from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.protocol.codes import Code
 from mirror.protocol.produce import ProducedPartition
 from mirror.replication.channels.sender import Sender

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
-from mirror.lane.memory import ByteBudget
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.rows import UNKNOWN, row_of
 from mirror.protocol.batches.batch import ProducerStamp
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.records import Record
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
 from mirror.replication.lanes.producer_identities import ProducerIdentities
@@ -81,8 +82,7 @@ def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, d
     records = [Record(offset, NOW_MS - 100, None, b"x") for offset in range(count)]
     outgoing = OutBatch(memoryview(write_batch(records)), ((0, count),), count, 0, count)
     outgoing.max_timestamp = NOW_MS - 100
-    outgoing.payload_bytes = 7
-    outgoing.began_at, outgoing.fetched_at = began, fetched
+    outgoing.received = began, fetched
     outgoing.charge(ByteBudget(10_000))
     lane.queue.unsent.append(outgoing)
     ProducerIdentities(DELIVERY).begin(lane, ProducerStamp(1, 0), 0)
@@ -99,7 +99,7 @@ def test_the_latency_is_split_by_where_it_was_spent() -> None:
     metric = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert metric is not None
     assert (metric.records_copied, metric.batches, metric.passthrough_batches) == (10, 1, 1)
-    assert (metric.lag_records, metric.lag_ms, metric.uncompressed_bytes) == (0, 0, 7)
+    assert (metric.lag_records, metric.lag_ms, metric.uncompressed_bytes) == (0, 0, 10 * 8)
     spent = (metric.wait_ms, metric.fetch_ms, metric.queue_ms, metric.produce_ms)
     assert spent == pytest.approx((40, 10, 20, 30))
     assert sum(metric.latency_counts) == 10

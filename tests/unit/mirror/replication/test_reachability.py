@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
+from mirror.client.brokers.reachability import Reachability
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
-from mirror.client.reachability import Reachability
 from mirror.errors import NotAuthorized, TimedOut, Unreachable
 from mirror.protocol.control.cluster import Endpoint
 

@@ -15,7 +15,8 @@ from mirror.client.event_loop import Loop
 from mirror.client.request import Request, split_end
 from mirror.client.transport import Transport
 from mirror.errors import HeadraceError
-from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.lane.byte_budget import ByteBudget
+from mirror.lane.memory import BufferPool
 from tests.fakes.clock import ManualClock
 
 BODY = b"a" * 90 + b"b" * 40

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.model.topics import TopicPartition
-from mirror.replication.channels.sender import ProduceChannel
+from mirror.replication.channels.produce_channel import ProduceChannel
 from mirror.replication.options import CopyingOptions
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.client.event_loop import ConcurrencyLimit, Loop, Promise
+from mirror.client.event_loop import Loop, Promise
 from mirror.errors import Unreachable
+from mirror.replication.concurrency import ConcurrencyLimit
 
 
 def test_as_many_as_there_are_slots_go_in_and_the_others_follow_in_order(loop: Loop) -> None:

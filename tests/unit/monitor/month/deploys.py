@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.latency import LATENCY_BUCKETS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import TopicSelection
 from monitor.actions import ActionRecord

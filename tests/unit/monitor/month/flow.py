@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mirror.model.metrics import LATENCY_BOUNDS_MS, WAIT_SLOT_MS
+from mirror.model.latency import LATENCY_BOUNDS_MS
+from mirror.model.metrics import WAIT_SLOT_MS
 from mirror.model.movement.excuses import Excuse, ExcusedLane
 
 STEP_SECONDS: Final = 30

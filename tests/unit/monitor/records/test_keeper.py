@@ -13,7 +13,7 @@ from mirror.errors import Fenced, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
 from monitor.actions import ActionRecord
 from monitor.alerts.alert import AlertNotice, Style

@@ -1,16 +1,20 @@
-"""Keys of fetch channels, sizes of requests, and the receiver of responses."""
+"""Keys of channels, sizes of requests, and the receivers of responses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from mirror.client.cluster import Cluster
 from mirror.client.handshake import AHEAD, BULK, LIVE
 from mirror.errors import HeadraceError
+from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
+from mirror.lane.out_batch import OutBatch
 from mirror.protocol.fetch import FetchedPartition
+from mirror.protocol.produce import ProducedPartition
 
 
 class ChannelKey(NamedTuple):
@@ -68,6 +72,53 @@ class FetchListener(Protocol):
 
         The lane is attached again, paused, or restarted.
         """
+        ...
+
+
+class FetchSource(Protocol):
+    """All fetch channels of one cluster, as one of them uses them."""
+
+    cluster: Cluster
+    listener: FetchListener
+    rack: bytes
+
+    def move(self, lane: Lane) -> None:
+        """Fetch from the new leader, which is already known."""
+        ...
+
+    def relocate(self, lanes: Iterable[Lane]) -> None:
+        """Look up the leaders of these lanes again, and continue to fetch from them."""
+        ...
+
+
+class ProduceListener(Protocol):
+    """Receiver of produce results. Called on the loop."""
+
+    def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
+        """Handle the broker's response for one batch, success or error."""
+        ...
+
+    def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
+        """Handle a lost connection. `maybe_stored`: the broker may have stored the batch."""
+        ...
+
+    def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
+        """Return the lane's next batch; None if no batch waits or the lane has failed.
+
+        The batch may be merged from several.
+        """
+        ...
+
+    def on_writable(self, lane: Lane) -> None:
+        """Handle a connection that became available."""
+        ...
+
+    def on_unwritable(self, lane: Lane) -> None:
+        """Handle a lost connection while no batch of the lane is in flight."""
+        ...
+
+    def on_target_relocated(self, lane: Lane) -> None:
+        """Handle new metadata of the destination topic: attach or pause the lane."""
         ...
 
 

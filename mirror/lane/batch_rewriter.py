@@ -1,0 +1,253 @@
+"""Decodes, frames again and encodes batches that cannot pass through.
+
+Batches are framed again (`reframe`) if they have holes, start before the lane's position, have append times
+or are too large, or if small batches have accumulated. Records are decoded and encoded one by one if
+transforms or rejections concern them, and if they come from messages of formats 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformFailed, UndecodableBatch
+from mirror.lane.ledger import OffsetClass, SkippedOffsets, compacted
+from mirror.lane.out_batch import BatchOrigin, OutBatch, Path, RoutedItems
+from mirror.lane.rules import NO_MERGE, RoutingRules, refused
+from mirror.protocol.batches.batch import BatchHeader, scan
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.holes import Span
+from mirror.protocol.batches.legacy import last_offset
+from mirror.protocol.batches.opener import BatchOpener
+from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, Run, StopPoint, runs_of, times_of
+from mirror.protocol.batches.smallest import write_smallest
+
+_SPLIT_MARGIN: Final = 0.8
+"""Fraction of the batch limit at which a batch is split, because records compress unevenly."""
+
+
+class BatchRewriter:
+    """Processes the batches of one fetch response that must change, and adds the results to `routed`.
+
+    `first`: offset of the first record to copy.
+    """
+
+    def __init__(self, rules: RoutingRules, first: int, routed: RoutedItems) -> None:
+        self._rules = rules
+        self._merge = rules.merge or NO_MERGE
+        self._first = first
+        self._routed = routed
+        self._opener = BatchOpener(rules.opened_bytes, rules.opened_records, first)
+        self._records: list[Record] = []
+        """Decoded records that are not in `routed` yet."""
+        self._codec = 0
+        self._is_small = False
+        self._bytes = 0
+        self._source_batches = 0
+        """Size and number of the source batches that are not in `routed` yet."""
+
+    @property
+    def work(self) -> int:
+        """Cost of decompressing and decoding batches so far; see `BatchOpener.work`."""
+        return self._opener.work
+
+    @property
+    def is_pending(self) -> bool:
+        """True if joined source batches are not in `routed` yet."""
+        return bool(self._records) or self._source_batches > 0
+
+    def records(self, batch: memoryview, header: BatchHeader) -> list[Record]:
+        """Decode a batch. Raises BatchTooLarge, UndecodableBatch."""
+        return self._opener.records(batch, header)
+
+    def take_message(self, message: memoryview, end: int) -> bool:
+        """Process a message of format 0 or 1; return False if it is at or after the offset `end`."""
+        last, routed = last_offset(message), self._routed
+        if last < routed.position:
+            return True
+        offset_class = refused(self._rules.unopened, last, -1)
+        if offset_class is not None:
+            routed.skip(SkippedOffsets(offset_class, routed.position, last + 1))
+            return True
+        records = self._opener.message_records(message)
+        span = Span(records[0].offset, last + 1)
+        is_behind = span.first >= end
+        if is_behind or span.first > routed.position:
+            routed.skip_hole(min(span.first, end), span)
+        if not is_behind:
+            self.join(records, Codec.NONE, len(message), span, -1)
+        return not is_behind
+
+    def join(self, records: Sequence[Record], codec: int, size: int, span: Span, leader_epoch: int) -> None:
+        """Add the records of a source batch of `size` bytes, which covers the offsets of `span`."""
+        routed = self._routed
+        if codec != self._codec or self._bytes + size > self._merge.merged_bytes:
+            self.flush()
+        self._codec = codec
+        self._bytes += size
+        self._source_batches += 1
+        for record in records:
+            offset = record.offset
+            if offset >= routed.position:
+                routed.note_hole(offset, span)
+                self._take(record, leader_epoch)
+                routed.position = offset + 1
+                if self._rules.opens_singly and offset < self._rules.opened_below:
+                    self.flush()
+        routed.note_hole(span.next, span)
+
+    def _take(self, record: Record, leader_epoch: int) -> None:
+        offset, skipped = record.offset, self._routed.skipped
+        offset_class = refused(self._rules.omitted, offset, leader_epoch)
+        if offset_class is None:
+            changed = self._rules.transform(record)
+            if changed is not None:
+                self._records.append(changed)
+                return
+            offset_class = OffsetClass.FILTERED
+        if skipped and skipped[-1].next == offset and skipped[-1].offset_class is offset_class:
+            skipped[-1].next = offset + 1
+        else:
+            skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
+
+    def flush(self) -> None:
+        """Encode the joined records. After an error, `routed` contains all records before the error."""
+        records, self._records = self._records, []
+        try:
+            self._routed.send_skipped()
+            if records:
+                self._send_records(records)
+            self._routed.send_skipped()
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
+            self._routed.abandon()
+            raise
+        finally:
+            self._bytes = self._source_batches = 0
+        self._routed.check()
+
+    def reframe(
+        self, batches: Sequence[tuple[memoryview, BatchHeader, bool]], codec: int, *, is_small: bool
+    ) -> None:
+        """Merge or split batches without decoding their records. Each batch comes with True if it must be
+        changed; an undecodable batch that need not be changed passes through. Raises BatchTooLarge,
+        UndecodableBatch, RecordTooLarge."""
+        self._codec, self._is_small = codec, is_small
+        reframer = Reframer(self._codec_to_write)
+        try:
+            for batch, header, must in batches:
+                try:
+                    reframer = self._add(reframer, batch, header)
+                except (BatchTooLarge, UndecodableBatch):
+                    self._send_reframed(reframer)
+                    if must:
+                        raise
+                    reframer = Reframer(self._codec_to_write)
+                    self._routed.send_skipped()
+                    self._routed.add_unopened(batch, header, is_small=True)
+            self._send_reframed(reframer)
+        finally:
+            self._is_small = False
+            self._bytes = self._source_batches = 0
+
+    @property
+    def _codec_to_write(self) -> int:
+        """Codec of the source, or LZ4 if the destination does not support zstd."""
+        return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
+
+    def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
+        """Add a whole batch and return the reframer to continue with. Raises BatchTooLarge,
+        UndecodableBatch, without adding the batch."""
+        former, made, codec = reframer, list[Reframer](), self._codec_to_write
+        payload = self._opener.payload(batch, header)
+        limit = self._merge.payload_bytes
+        if len(batch) > self._rules.batch_limit:
+            limit = int(self._rules.batch_limit * _SPLIT_MARGIN * len(payload) / len(batch))
+        try:
+            if not former.count or former.add(payload, header, self._first, limit) is not None:
+                resume: StopPoint | None = START
+                while resume is not None:
+                    made.append(Reframer(codec))
+                    resume = made[-1].add(payload, header, self._first, limit, resume)
+        except CorruptData as error:
+            raise self._opener.undecodable(header.span, error) from error
+        if made:
+            self._send_reframed(former)
+        self._bytes += len(batch)
+        self._source_batches += 1
+        for reframer in made[:-1]:
+            self._send_reframed(reframer)
+        return made[-1] if made else former
+
+    def _send_reframed(self, reframer: Reframer) -> None:
+        routed = self._routed
+        if reframer.holes:
+            skipped = [*routed.skipped, *map(compacted, reframer.holes)]
+            routed.skipped = sorted(skipped, key=attrgetter("first"))
+        if not reframer.count:
+            routed.send_skipped()
+            return
+        made = reframer.finish()
+        if len(made.batch) > self._rules.batch_limit:
+            self._halve(made.batch, made.runs)
+        else:
+            self._send_made(made)
+
+    def _halve(self, batch: bytearray, runs: Sequence[Run]) -> None:
+        header = next(scan(memoryview(batch)))[2]
+        assert header is not None, "Headrace writes format 2"
+        offsets = [first + step for first, count in runs for step in range(count)]
+        most = self._rules.opened_records + header.record_count
+        records = read_batch(memoryview(batch), header, most=most)
+        self._send_records(
+            [record._replace(offset=offset) for record, offset in zip(records, offsets, strict=True)]
+        )
+
+    def _written(self, records: Sequence[Record]) -> bytearray:
+        try:
+            return write_batch(records, self._codec_to_write)
+        except Exception:
+            if self._rules.transforms:
+                self._find_unwritable(records)
+            raise
+
+    def _find_unwritable(self, records: Sequence[Record]) -> None:
+        """Raise TransformFailed for the record that cannot be encoded; send the records before it."""
+        for number, record in enumerate(records):
+            try:
+                write_batch([record])
+            except Exception as error:
+                if number:
+                    self._send_records(records[:number])
+                raise self._rules.transform_failed(record.offset, error) from error
+
+    def _send_records(self, records: Sequence[Record]) -> None:
+        batch, limit = self._written(records), self._rules.batch_limit
+        if len(batch) > limit and len(records) > 1:
+            middle = len(records) // 2
+            self._send_records(records[:middle])
+            self._send_records(records[middle:])
+            return
+        if len(batch) > limit:
+            batch = write_smallest(records[0], self._codec_to_write, limit)
+        made = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
+        self._send_made(made, Path.RECORDS)
+
+    def _send_made(self, made: Reframed, path: Path = Path.REFRAMED) -> None:
+        batch, runs, count, routed = made.batch, made.runs, made.record_count, self._routed
+        first, after = routed.cursor, runs[-1][0] + runs[-1][1]
+        outgoing = OutBatch(memoryview(batch), runs, count, first, after)
+        outgoing.first_timestamp, outgoing.max_timestamp, by_source = made.times
+        outgoing.made_from = BatchOrigin(
+            path,
+            routed.pass_to(after, count),
+            by_source,
+            self._source_batches,
+            self._bytes,
+            made.payload_bytes,
+        )
+        self._source_batches = self._bytes = 0
+        outgoing.is_small = self._is_small and path is Path.REFRAMED
+        routed.add_made(outgoing)

@@ -1,0 +1,73 @@
+"""Byte budgets: limits on the memory of a worker, shared fairly by its source clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class ByteBudget:
+    """A limit on bytes in use. `take` never fails, so callers check `has_room` or `free` first.
+
+    `whole`: the budget of which this budget is a part.
+    """
+
+    __slots__ = ("_next", "_parts", "is_wanted", "limit", "on_room", "used", "whole")
+
+    def __init__(self, limit: int, whole: ByteBudget | None = None) -> None:
+        self.limit = limit
+        self.whole = whole
+        self.used = 0
+        self.is_wanted = False
+        """True if a response is waiting for room in this budget."""
+        self.on_room: Callable[[], None] | None = None
+        """Callback, called after bytes are returned."""
+        self._parts: list[ByteBudget] = []
+        self._next = 0
+
+    def part(self) -> ByteBudget:
+        """Add and return the budget of another cluster that shares this budget."""
+        part = ByteBudget(self.limit, self)
+        self._parts.append(part)
+        return part
+
+    @property
+    def free(self) -> int:
+        """Number of free bytes; negative while `used` exceeds the limit."""
+        return self.limit - self.used
+
+    def has_room(self, size: int) -> bool:
+        """Return whether `size` more bytes fit into the whole budget or into the share of this part."""
+        if self.used == 0:
+            return True
+        if self.whole is None:
+            return self.free >= size
+        return self.whole.free >= size or self.used + size <= self.whole.share()
+
+    def share(self) -> int:
+        """Return the share in bytes of each part that uses or waits for memory."""
+        active = sum([1 for part in self._parts if part.used or part.is_wanted])
+        return self.limit // max(active, 1)
+
+    def take(self, size: int) -> None:
+        """Count `size` more bytes as used."""
+        self.used += size
+        if self.whole is not None:
+            self.whole.used += size
+
+    def give(self, size: int) -> None:
+        """Count `size` bytes as returned."""
+        self.used -= size
+        if self.whole is None:
+            self.notify()
+        else:
+            self.whole.used -= size
+            self.whole.notify()
+
+    def notify(self) -> None:
+        """Offer free memory to waiting parts, starting with a different part each time."""
+        if self.on_room is not None:
+            self.on_room()
+        count = len(self._parts)
+        self._next = first = (self._next + 1) % max(count, 1)
+        for number in range(count):
+            self._parts[(first + number) % count].notify()

@@ -1,0 +1,121 @@
+"""Creates, checks and reads the progress topic of one destination cluster."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.log_reader import PartitionRange
+from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
+from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import TRANSIENT, Code
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.topics import create_topic, describe_settings
+from mirror.replication.stored_progress import StoredProgress
+
+PARTITIONS: Final = 8
+SETTINGS: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.ms": "600000",
+    "compression.type": "producer",
+    "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
+}
+_log = logging.getLogger(__name__)
+
+
+class ProgressTopic:
+    """The progress topic of one cluster. `stored`: records that were read so far."""
+
+    def __init__(self, cluster: Cluster, name: str, replication: int) -> None:
+        self.stored = StoredProgress()
+        self._cluster = cluster
+        self._name = name
+        self._replication = replication
+        self._reported_count = 0
+
+    @property
+    def count(self) -> int:
+        """Number of partitions."""
+        return len(self._cluster.topics[self._name].leaders)
+
+    async def create(self) -> None:
+        """Create the topic if it is missing, and wait for its leaders. Raises Unreachable, NotAuthorized,
+        Refused."""
+        await self._cluster.patiently(self._create)
+
+    async def _create(self) -> None:
+        await self._cluster.refresh([self._name])
+        topic = self._cluster.topics[self._name]
+        if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            call = create_topic(self._name, PARTITIONS, self._replication, SETTINGS)
+            outcome = await self._cluster.ask_controller(call)
+            if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                raise self._with_rights(outcome.error, "creating", outcome.message)
+            raise Unreachable(f"topic {self._name} was just created and is not ready yet")
+        if topic.error and topic.error not in TRANSIENT:
+            raise self._with_rights(topic.error, "describing")
+        if topic.error or any(leader < 0 for leader, _ in topic.leaders):
+            raise Unreachable(f"topic {self._name} has partitions without a leader")
+
+    def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:
+        right = f"Create, Read and Write on topic {self._name}"
+        return self._cluster.error(
+            code, f"{doing} topic {self._name} on {self._cluster.name}", right, message
+        )
+
+    async def problem(self) -> UnsafeProgressTopic | None:
+        """Return the reason in the topic's settings why the topic may lose progress. Without permission to
+        describe the topic, the settings are unknown, and the result is None."""
+        found = await self._cluster.ask(describe_settings([self._name]))
+        policy = found.get(self._name, {}).get("cleanup.policy")
+        if policy is None or "delete" not in policy.value:
+            return None
+        return UnsafeProgressTopic(
+            f"topic {self._name} on {self._cluster.name} has cleanup.policy={policy.value}: it deletes"
+            " checkpoints over time",
+            advice="set cleanup.policy=compact",
+        )
+
+    async def read(self) -> None:
+        """Read the records since the last read, and those of lanes that are wanted since then."""
+        numbers = range(self.count)
+        ends = await self._cluster.offsets({TopicPartition(self._name, number): LATEST for number in numbers})
+        for place, answer in ends.items():
+            if answer.error:
+                right = f"Read on topic {place.topic}"
+                raise self._cluster.error(answer.error, f"reading the end offset of {place}", right)
+        unseen, again = self.stored.begin_read(self.count)
+        try:
+            await self._cluster.loop.together(
+                self._read(place, end.offset, again=place.partition in again) for place, end in ends.items()
+            )
+        except HeadraceError:
+            self.stored.abandon_read(unseen)
+            raise
+        self._report_growth()
+
+    def _report_growth(self) -> None:
+        if self.stored.is_grown and self._reported_count != self.count:
+            self._reported_count = self.count
+            _log.warning(
+                "topic %s on %s has %d partitions, more than when progress was stored: lanes keep their"
+                " partitions, and each starting lane reads all partitions",
+                self._name,
+                self._cluster.name,
+                self.count,
+            )
+
+    async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:
+        part = None if again else self.stored.part(place.partition, end)
+        if part is None:
+            first = (await self._cluster.offsets({place: EARLIEST}))[place].offset
+            part = self.stored.new_part(place.partition, self.count, max(first, 0))
+        span = PartitionRange(self._cluster, place, part.read_up_to, end, on_damage=part.note_damage)
+        async for batch, header in span.batches():
+            if header is not None:
+                part.take(batch, header)
+            part.read_up_to = span.position
+        part.read_up_to = max(span.position, end)
+        self.stored.put(place.partition, part)
