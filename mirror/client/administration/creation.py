@@ -12,8 +12,7 @@ from mirror.model.datastreams.policy import FORCED_SETTINGS
 from mirror.model.topics import TOPICS_AT_ONCE, TopicCreation, TopicDescription, first_request
 from mirror.protocol.codes import Code
 from mirror.protocol.control.call import Call
-from mirror.protocol.control.refused_settings import adjusted_setting
-from mirror.protocol.control.topics import TopicOutcome, create_topics
+from mirror.protocol.control.topics import TopicOutcome, adjusted_setting, create_topics
 
 _OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})
 """Errors that a controller returns for all topics of a request because of one topic, or because of its
