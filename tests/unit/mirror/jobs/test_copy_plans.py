@@ -102,7 +102,7 @@ def test_a_topic_that_cannot_grow_stops_no_other(fakes: MirroredFakes) -> None:
     for name in ("a", "z"):
         fakes.source.create_topic(name, 3, 1)
         fakes.target.create_topic(name, 1, 1)
-    fakes.target.faults.plant(CREATE_PARTITIONS, Code(44))
+    fakes.target.faults.plant(CREATE_PARTITIONS, Code(44, "a"), times=None)
     plan = planned(fakes, a_job())
     assert (topics_of(plan), set(plan.failures)) == ({"z"}, {"a"})
 
