@@ -45,8 +45,9 @@ from pinot.time_range import TimeRange
 class ProcessUsage(NamedTuple):
     """Resource usage of an instance.
 
-    `memory_bytes`: resident memory of all processes of the instance. `cpu_cores`: average since the previous
-    measurement, None for the first. Fields are None if the system does not report them.
+    `memory_bytes`: resident memory of all processes of the instance. `cpu_cores`: average number of cores in
+    use since the previous measurement, None for the first. Fields are None if the system does not report
+    them.
     """
 
     processes: int | None = None
@@ -237,8 +238,8 @@ class Services:
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
-        """Return the conditions under which this process can serve requests. The texts of these conditions
-        contain no file names, because the texts may be public."""
+        """Return the conditions under which this process can serve requests. Texts contain no file names,
+        because the conditions may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {

@@ -45,24 +45,18 @@ class ApiSettings(Settings):
 
     @property
     def requires_authentication(self) -> bool:
-        """True if callers have to authenticate."""
+        """Return whether callers have to authenticate."""
         access = self.access
         return bool(access.token_file or access.oidc.issuer or access.certificates)
 
     @property
     def knows_callers(self) -> bool:
-        """True if requests have a principal.
-
-        Rights then depend on the principal instead of the owner.
-        """
+        """Return whether requests have a principal, on which rights depend instead of the owner."""
         return self.requires_authentication or bool(self.brooklin.port)
 
     @property
     def _missing(self) -> dict[str, str]:
-        """Missing protections, and the settings that add them.
-
-        Empty if `host` is not reachable from other machines.
-        """
+        """Missing protections, and the settings that add them; empty for a `host` within this machine."""
         if is_loopback(self.host):
             return {}
         found = {}
@@ -73,10 +67,8 @@ class ApiSettings(Settings):
         return found
 
     def check_exposure(self) -> None:
-        """Raise ConfigError if unauthenticated callers from other machines have access.
-
-        The settings may allow it explicitly.
-        """
+        """Raise ConfigError if unauthenticated callers from other machines have access. `api.insecure`
+        permits such access."""
         missing = self._missing
         if missing and not self.insecure:
             keys = " and ".join(f"{label} ({named})" for label, named in missing.items())
@@ -94,10 +86,7 @@ class ApiSettings(Settings):
             )
 
     def exposure(self) -> str:
-        """Return the warning of health about listeners without authentication or TLS.
-
-        The warning is empty if there are no such listeners.
-        """
+        """Return the warning of health about listeners without authentication or TLS, or an empty text."""
         found = []
         if missing := self._missing:
             found.append(f"INSECURE: {self.host} is bound without {' and '.join(missing)} (api.insecure)")

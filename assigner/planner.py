@@ -65,8 +65,8 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 def _placeable(problem: PlacementProblem) -> Ranks:
     """Return the ranks of the partitions that get a task.
 
-    All partitions get a task unless the limits on tasks and on partitions per task are too low. If the limits
-    are too low, partitions that already have a task come first, then the heaviest.
+    All partitions get a task, unless the limits on tasks and partitions per task are too low. Then,
+    partitions that already have a task come first, and the heaviest next.
     """
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
@@ -154,7 +154,8 @@ class LoadPlanner:
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
     ) -> tuple[Policy, TaskLimits]:
-        """Return the policy and the limits for a request. Both are more cautious if few loads are known.
+        """Return the policy and the limits for a request. Removals and moves are more cautious if few loads
+        are known.
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
         request, no task is removed because of a single observation. If no load is known, partitions keep
@@ -193,11 +194,8 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """Return the load to assume for partitions without measurements.
-
-    With this load, every current task is within its capacity. Partitions therefore do not move because of an
-    assumption.
-    """
+    """Return the load to assume for partitions without measurements. With the returned load, every current
+    task is within its capacity. Partitions therefore do not move because of an assumption."""
     wanted = set(request.partitions)
     sizes = Counter(task for partition, task in request.current.items() if partition in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity

@@ -134,10 +134,8 @@ def _command(first: str) -> Any:
 
 
 def first_argument() -> str:
-    """Return the first argument, which normally is the name of the command.
-
-    Empty without arguments and during shell completion.
-    """
+    """Return the first argument, which normally is the name of the command. The result is empty without
+    arguments and during shell completion."""
     completes = "_HEADRACE_COMPLETE" in os.environ
     return "" if completes or len(sys.argv) < 2 else sys.argv[1]
 

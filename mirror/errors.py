@@ -1,7 +1,7 @@
 """Hierarchy of all errors that Headrace raises on purpose.
 
     HeadraceError
-    ├── ConfigError                 a setting is wrong; names the key            fatal
+    ├── ConfigError                 unknown, invalid or contradictory setting            fatal
     ├── InvalidRequest              invalid request or definition
     │   ├── NotFound                no such object
     │   ├── AlreadyExists           name already in use
@@ -22,7 +22,7 @@
     │   ├── UnsafeProgressTopic     the progress topic deletes checkpoints
     │   ├── TopicMissing            missing topic or partition
     │   │   └── DestinationMissing  missing destination topic, which the leader creates
-    │   ├── RecordTooLarge          larger than the destination accepts
+    │   ├── RecordTooLarge          record or batch larger than the destination accepts
     │   ├── RecordRejected          invalid for the destination topic
     │   ├── TransformFailed         a transform cannot process the record
     │   └── BatchTooLarge           a batch exceeds the limit for decompression
@@ -34,7 +34,7 @@
     │   ├── NewerFormat             state written by a newer version             fatal
     │   └── StoreInUse              another process uses the embedded store      fatal
     ├── DataLossDetected            records were deleted at the source before they were copied
-    │   ├── SourceTruncated         the log start moved past our position
+    │   ├── SourceTruncated         the log start moved past the lane's position
     │   ├── TopicRecreated          same name, different topic id
     │   └── EpochDiverged           the leader's history differs from the copied one
     ├── CorruptData                 wrong checksum or structure
@@ -66,7 +66,7 @@ from typing import ClassVar, Final, NamedTuple
 
 
 class HeadraceError(Exception):
-    """Root of the hierarchy; catch it only at the top of a loop, a command or a request."""
+    """Base class of all errors. Catch it only at the top of a loop, a command or a request."""
 
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class HeadraceError(Exception):
 
 
 class ConfigError(HeadraceError):
-    """A setting is unknown, malformed or contradicts another; the message names the key."""
+    """A setting is unknown, malformed or contradicts another setting. The message names the key."""
 
     fatal = True
 
@@ -148,8 +148,8 @@ class Unreachable(HeadraceError):
 
 
 class UnexpectedCluster(Unreachable):
-    """Another cluster responds at the address of a source or destination. The service does not read from that
-    cluster or write to it."""
+    """Another cluster responds at the address of a source or destination. Headrace does not use that
+    cluster."""
 
     @classmethod
     def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
@@ -279,7 +279,7 @@ class StoreInUse(CoordinationError):
 
 
 class DataLossDetected(HeadraceError):
-    """Records that should have been copied no longer exist at the source."""
+    """Records were deleted at the source before they were copied."""
 
 
 class SourceTruncated(DataLossDetected):
@@ -287,7 +287,7 @@ class SourceTruncated(DataLossDetected):
 
 
 class TopicRecreated(DataLossDetected):
-    """The source topic was recreated: its topic id differs from that of the copied topic."""
+    """The source topic was recreated: its topic id has changed."""
 
 
 class EpochDiverged(DataLossDetected):
@@ -386,10 +386,8 @@ class AnswerTooLarge(AnalyticsError):
 
 
 def kind_named(name: str) -> type[HeadraceError] | None:
-    """Return the error class with this name, or None if unknown.
-
-    Another process has reported the name. Every such class accepts a message and advice.
-    """
+    """Return the error class with this name, or None if unknown. The name comes from another process. Every
+    such class accepts a message and advice."""
     found = getattr(sys.modules[__name__], name, None)
     return found if isinstance(found, type) and issubclass(found, HeadraceError) else None
 

@@ -261,7 +261,7 @@ class NodeStore(Protocol):
         ...
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
-        """Return the names of the child nodes, sorted. Empty if the node does not exist."""
+        """Return the names of the child nodes, sorted. The result is empty if the node does not exist."""
         ...
 
 

@@ -108,15 +108,13 @@ class PredictedSaving:
 
     @property
     def is_worth_it(self) -> bool:
-        """True unless the rebalance is known to cost more than it saves."""
+        """Return whether the rebalance may save more than it costs; True if unknown."""
         return self.saved_seconds is None or self.saved_seconds >= PAUSE_SECONDS
 
 
 def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamName, now_ms: int) -> str:
-    """Return why a rebalance of this datastream is forbidden now, or an empty string.
-
-    The text contains no times and no measured values, so that equal reasons have equal texts.
-    """
+    """Return why a rebalance of this datastream is forbidden now, or an empty string. Equal reasons have
+    equal texts, without times and measured values."""
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:
@@ -182,10 +180,8 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
 
 
 def _relief(effect: PlacementEffect) -> float | None:
-    """Return the share of the overload that the rebalance removes, or None if unknown.
-
-    The share is unknown, for example, if the rebalance only moves tasks to other instances.
-    """
+    """Return the share of the overload that the rebalance removes, or None if unknown. Unknown, for example,
+    if the rebalance only moves tasks to other instances."""
     before, after = effect.fullest_before, effect.fullest_after
     if before is None or after is None or after >= before:
         return None

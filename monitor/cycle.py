@@ -1,4 +1,4 @@
-"""Turns of the monitor: observe, evaluate, act, and report on each datastream."""
+"""Evaluations of the monitor: observe, evaluate, act, and report on each datastream."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 
 class MonitorCycle:
-    """Evaluates all datastreams. Between evaluations, only incidents are kept. All other data is read each
+    """Evaluates all datastreams. Only incidents are kept between evaluations; other data is read each
     time."""
 
     def __init__(
@@ -394,7 +394,7 @@ class MonitorLoop:
         cause = finding.diagnosis
         news = (f"{verdict.standing} {rules} {cause.cause if cause else ''}", finding.action)
         status, action = self._logged.get(name, ("", ""))
-        # The reason against a rebalance repeats at each turn with the same text.
+        # Every evaluation repeats the reason against a rebalance with the same text.
         if news[0] != status or (finding.action and finding.action != action):
             _log.info(
                 verdict.sentence,

@@ -19,8 +19,8 @@ from monitor.ports import Measurements
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _ASK_AGAIN_SECONDS: Final = 60.0
-"""Time before the preferred source is retried. Each attempt to read from an unavailable server takes the full
-time-out and delays the verdicts."""
+"""Seconds before the preferred source is retried. A read from an unavailable server takes the full timeout,
+and delays the verdicts."""
 
 
 class _Preference:

@@ -97,10 +97,8 @@ def advance(
 
 
 def closes_in_seconds(incident: Incident, policy: IncidentPolicy, now: float) -> float | None:
-    """Return the minimum seconds until the incident closes.
-
-    None if no incident is open, or if the latest verdict is not WITHIN.
-    """
+    """Return the minimum seconds until the incident closes. Returns None if no incident is open, or if the
+    latest verdict is not WITHIN."""
     if not incident.is_open or incident.good_since is None:
         return None
     return max(policy.close_seconds - (now - incident.good_since), 0.0)

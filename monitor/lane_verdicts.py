@@ -1,4 +1,4 @@
-"""Judgement of lanes by their own instance."""
+"""Verdicts of an instance on its own lanes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
     """Judge an uncopied partition. The time to loss is predicted from the movement of the log start offset.
-    The result has no `since`."""
+    The verdict has no `since`."""
     is_paused = lane.what.state is UncopiedState.PAUSED
     # Without a current position, as while the leader cannot query the source, the time to loss is unknown.
     left = seconds_to_loss(lane.history, now) if lane.position is not None else None
@@ -131,10 +131,8 @@ def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin 
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
-    """Return whether a lane has been behind since its start.
-
-    The lane became late at once, or a waiting record is older than the lane.
-    """
+    """Return whether a lane has been behind since its start: late at once, or with a record older than the
+    lane."""
     late_since = lane.history.late_since
     if late_since is not None:
         return late_since - since <= _AT_ONCE_SECONDS

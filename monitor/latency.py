@@ -48,8 +48,9 @@ class Source(NamedTuple):
 class LatencyObservation(NamedTuple):
     """Measurements of the window.
 
-    `records`: number of records that arrived. `counts`: histogram of their latencies. `lag_ms`: current age
-    of the oldest waiting record. `unaged`: number of partitions in which this age is unknown.
+    `records`: number of records that arrived. `counts`: histogram of the latencies of these records.
+    `lag_ms`: current age of the oldest waiting record. `unaged`: number of partitions in which this age is
+    unknown.
     """
 
     records: int
@@ -206,7 +207,6 @@ def _lateness(
 
 
 def _beyond(milliseconds: float, limit_ms: int) -> str:
-    """Format a time above the limit. If rounding makes it equal to the limit, the result is "just over" the
-    limit."""
+    """Format a time above the limit. A value that rounds to the limit is shown as "just over" the limit."""
     text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
     return f"just over {limit}" if text == limit else text

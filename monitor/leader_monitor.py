@@ -1,7 +1,4 @@
-"""Monitor within an instance.
-
-The monitor runs while the instance is the leader, so that exactly one monitor is active.
-"""
+"""Monitor within an instance, which runs while the instance is leader, so that one monitor is active."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _log = structlog.get_logger(__name__)
 PART: Final = "monitor"
 """Component of `/v1/health` on every instance with an enabled monitor.
 
-Separate monitor processes exit if an instance reports it.
+A separate monitor process exits if an instance reports this component.
 """
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0

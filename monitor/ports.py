@@ -19,9 +19,9 @@ from monitor.objectives.late_times import LateTopics
 class Preview:
     """Predicted result of a rebalance.
 
-    `loads_known`: the loads of partitions are known. If False, a preview without moves does not prove that a
-    rebalance is useless. `effect`: None if the service does not report it. `past`: past breaches of the
-    datastream, empty if they cannot be read.
+    `loads_known`: False if loads are unknown; then, a preview without moves does not prove that a rebalance
+    is useless. `effect`: None if the service does not report it. `past`: past breaches of the datastream,
+    empty if they cannot be read.
     """
 
     sentence: str
@@ -127,7 +127,7 @@ class Measurements(Protocol):
         ...
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records that were reported after a time, by source and topic.
+        """Return the late records that were reported after `since_ms` (epoch ms), by source and topic.
 
         `since_ms`: epoch ms. Records with a latency of at most `least_ms` are ignored. Returns None if only
         short windows can be read. Raises Unreachable, AnalyticsError.

@@ -41,7 +41,7 @@ class RequestOutcome(Enum):
 
 
 class RequestResult(NamedTuple):
-    """Result with its reason. The sentence is the same while the reason is the same."""
+    """Result with its reason. An unchanged reason has the same sentence."""
 
     done: RequestOutcome
     sentence: str
@@ -62,10 +62,8 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Replace the record of recent rebalances by that of the service.
-
-        `record`: None if the service has no shared record. Only rebalances by this monitor then count.
-        """
+        """Replace the record of recent rebalances by that of the service. `record`: None if the service has
+        no shared record. Without the list, only rebalances by this monitor count."""
         if record is not None:
             self._record = record
 

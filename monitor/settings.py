@@ -66,10 +66,10 @@ class MonitorSettings(Settings):
     """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """True if to run the monitor in the instance that is leader. If the leader runs the monitor, `headrace
-    monitor` exits immediately."""
+    """Run the monitor in the instance that is leader. `headrace monitor` exits immediately if the leader runs
+    the monitor."""
     act: bool = True
-    """True if the monitor may request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
+    """Permit the monitor to request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
     restart."""
     mode: Mode = Mode.ACT
     """Reaction to a breach that a rebalance can fix: `act` requests the rebalance, `observe` only reports it.

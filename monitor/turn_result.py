@@ -1,4 +1,4 @@
-"""Result of a turn of the monitor, and the interface of the objects that receive it."""
+"""Result of an evaluation by the monitor, and the interface of objects that receive it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TurnResult:
 
     @property
     def is_over(self) -> bool:
-        """True if records arrive in time again, although the window may still contain late records."""
+        """Return whether records arrive in time again. The window may still contain late records."""
         return self.lateness is not None and self.lateness.is_over
 
 

@@ -104,8 +104,8 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
 
 
 def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | None:
-    """Return the datastream to which the usage of a topic belongs. The only datastream of a group also gets
-    the usage of topics that it no longer selects."""
+    """Return the datastream to which the usage of a topic belongs. A datastream that is alone in its group
+    also gets the usage of topics that it no longer selects."""
     found = next((datastream for datastream in candidates if datastream.selection.matches(topic)), None)
     return candidates[0] if found is None and len(candidates) == 1 else found
 

@@ -243,7 +243,7 @@ def _incident(row: IncidentRow) -> IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class MirrorRateRow:
-    """Rates of a partition as copied by the mirror: bytes as fetched, and records, per second.
+    """Rates at which the mirror copied a partition: fetched bytes and records per second.
 
     `covered_ms`: time that the rates cover; `newest_ms`: end of that time.
     """
@@ -260,9 +260,9 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Return the rates of partitions that copied as many records as arrived.
+    """Return the rates of partitions whose lag was always known and below `most_lag_ms`.
 
-    The lag of these partitions was known and below a limit.
+    The mirror copied such partitions as fast as records arrived.
     """
     if not topics:
         return []

@@ -98,9 +98,9 @@ class IncidentRow:
 
     Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
     alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that the
-    incident used up. `is_late`: 1 or 0. `records_delivered`: number of records from the incident's start to
-    its end. `records_late`: number of these records that were late, for the objective that the most records
-    missed.
+    incident used up. `is_late`: 1 if an objective is missed now, otherwise 0. `records_delivered`: number of
+    records from the incident's start to its end. `records_late`: number of these records that were late, for
+    the objective that the most records missed.
     """
 
     changed_ms: int

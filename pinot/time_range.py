@@ -20,7 +20,7 @@ class TimeRange:
 
     @classmethod
     def up_to(cls, at_ms: int, length_ms: int) -> TimeRange:
-        """Return the `length_ms` up to and including `at_ms`.
+        """Return the range of `length_ms` that ends with `at_ms` (inclusive).
 
         A sample at `at_ms` covers the time before it, so it belongs to the range that ends there.
         """

@@ -129,8 +129,8 @@ def stale_by_topic(
 ) -> Mapping[int, Mapping[Place, float]]:
     """Return the seconds for which a topic's records waited longer than an age, by age in ms.
 
-    Rounded to ten seconds, or to the interval of the measurements if that is longer. Pinot returns no rows
-    for topics without waiting records of that age. Raises the errors of `PinotClient.ask`.
+    Times are rounded to ten seconds, or to the interval of the measurements if that is longer. Pinot returns
+    no rows for topics without waiting records of that age. Raises the errors of `PinotClient.ask`.
     """
     found: dict[int, dict[Place, float]] = {age: {} for age in ages_ms}
     for start in range(0, len(ages_ms), _MOST_AGES):

@@ -151,8 +151,8 @@ class ProviderSettings(Settings):
     topic_history_hours: float = Field(default=168.0, gt=0)
     """Maximum age of earlier average loads that may be used for a topic without recent samples."""
     kept_up_seconds: Seconds = 60.0
-    """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
-    replaces the average if the partition's lag is at most this many seconds."""
+    """Maximum lag at which the rate measured by the mirror replaces an average of Cruise Control as the load
+    of a partition."""
     cache_folder: str = ""
     """Folder that keeps the last known loads across restarts. If empty, the last known loads are kept in
     memory only."""

@@ -94,7 +94,7 @@ A caller whose bucket was dropped starts with a full bucket.
 
 
 class Throttle:
-    """A token bucket per caller. Thread-safe."""
+    """A token bucket for each caller. Thread-safe."""
 
     def __init__(self, rate: Rate, monotonic: Callable[[], float], most: int = _MOST_CALLERS) -> None:
         self._rate = rate
@@ -139,12 +139,12 @@ class AccessMethods:
 
     @property
     def is_asked(self) -> bool:
-        """True if callers must authenticate."""
+        """Return whether callers must authenticate."""
         return self.tokens is not None or self.issuer is not None or bool(self.certificates)
 
     @property
     def has_readable_tokens(self) -> bool:
-        """True if there is no token file, or if its tokens can be looked up."""
+        """Return whether tokens can be looked up; True without a token file."""
         return self.tokens is None or self.tokens.is_readable
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
@@ -289,11 +289,8 @@ def principal_of(request: Request) -> Principal:
 
 
 def quota_holders_of(request: Request) -> frozenset[str]:
-    """Return the names whose limits apply to a request.
-
-    The names are those of its principal, and of the owners for which the principal may act. The result is
-    empty without authentication, and for requests of other instances.
-    """
+    """Return the names whose limits apply to a request. The names are the principal, and the owners for which
+    the principal may act. The result is empty without authentication, and for requests of other instances."""
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:
         return frozenset()
@@ -303,8 +300,8 @@ def quota_holders_of(request: Request) -> frozenset[str]:
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:
     """Return a function that checks whether the credentials of a request still permit an action.
 
-    Long-lived responses call it repeatedly. The check also fails if the credentials cannot be verified right
-    now; then the client reconnects and receives the reason.
+    Long-lived responses repeat the check. If the check fails, or the credentials cannot be verified now, the
+    client reconnects and receives the reason.
     """
     access: AccessMethods = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]

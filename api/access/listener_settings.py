@@ -27,7 +27,7 @@ class TlsSettings(Settings):
     """Certificate authorities (PEM) for client certificates. If empty, no client certificates are
     requested."""
     client_certificates: Literal["optional", "required"] = "optional"
-    """True if a client certificate is optional or required."""
+    """Requirement for client certificates: `optional` or `required`."""
     instances_ca_file: str = ""
     """Certificate authorities (PEM) used to verify the other instances; empty: system defaults."""
 

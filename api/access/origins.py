@@ -1,12 +1,12 @@
 """Rejects requests that pages of other sites make through a browser. Pure.
 
-If a page's host name was rebound to this machine (DNS rebinding), the browser sends that name as `Host`. If
-another page makes a browser send a change to this service (CSRF), the browser sends the host of that page as
-`Origin`.
+If the host name of a page was rebound to this machine (DNS rebinding), the browser sends that name as `Host`.
+If another page makes a browser send a change to this service (CSRF), the browser sends the host of that page
+as `Origin`.
 
-IP addresses are accepted as `Host`, because only a page served by this machine can have its address. If a
-browser sends neither header (because it is old, or a proxy removes the headers), a page still needs a CORS
-preflight to send JSON, and forms cannot send JSON.
+An IP address is accepted as `Host`, because only a page served by this machine has its address. Old browsers
+and some proxies omit both headers. A page still needs a CORS preflight to send JSON, and forms cannot send
+JSON.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def check_origin(
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
     """Raise BodyNotJson for requests that a page could send without a preflight.
 
-    Such requests have the content type of a form, or are a POST without a body to /v1. Brooklin's clients
-    send actions without a body, so they are allowed on Brooklin's paths.
+    These are requests with the content type of a form, and POST requests without a body to /v1. On Brooklin's
+    paths, they are allowed, because Brooklin's clients send actions without a body.
     """
     if method in _READING:
         return
@@ -111,10 +111,8 @@ def _host_of(origin: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable only from this machine.
-
-    Host names other than localhost do not count: they may resolve to another address later.
-    """
+    """Return whether an address is reachable only from this machine. Host names other than localhost do not
+    count, because they may resolve to another address later."""
     if host == _LOCAL:
         return True
     try:

@@ -76,7 +76,7 @@ RESERVED: Final = frozenset({"headrace", "monitor", "brooklin", "nobody", "every
 
 
 def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) -> tuple[str, TokenEntry]:
-    """Return a new token, which is not stored anywhere, and the entry to store."""
+    """Return a new token, and the entry to store. The token itself is not stored."""
     identity, secret = secrets.token_hex(4), secrets.token_hex(32)
     return f"hr_{identity}_{secret}", TokenEntry(identity, principal, _hash(secret), now_ms, expires_ms)
 

@@ -36,10 +36,8 @@ _WRONG_STATE: Final = {
 async def change_status(
     name: DatastreamName, action: str, given: Mapping[str, Any], services: Services
 ) -> None:
-    """Pause, resume or stop a datastream. Raises BrooklinRefusal, RoutingRefusal.
-
-    `force` includes all datastreams that share tasks with it. A stop returns when the datastream has stopped.
-    """
+    """Pause, resume or stop a datastream. Raises BrooklinRefusal, RoutingRefusal. `force` includes all
+    datastreams that share its tasks. A stop returns when the datastream has stopped."""
     force = given.get("force", False)
     if not isinstance(force, bool):
         raise RoutingRefusal("Parameter 'force' must be true or false")

@@ -56,10 +56,8 @@ def connectors_of(
 
 
 def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
-    """Return ERROR with the reason if a lane is paused or waiting.
-
-    The result has no status if no lane has started copying.
-    """
+    """Return ERROR with the reason if a lane is paused or waiting. No status before a lane has started to
+    copy."""
     partitions = {"partitions": f"[{', '.join(str(lane.spec.key.partition) for lane in lanes)}]"}
     still = [lane for lane in lanes if lane.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
     if still:

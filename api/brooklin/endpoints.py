@@ -90,10 +90,8 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata without the keys that `api.restli` adds to responses.
-
-    Clients would otherwise store these keys when they write back a definition.
-    """
+    """Return the metadata without the keys that `api.restli` adds to responses. A client that writes back a
+    definition would otherwise store these keys."""
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}
@@ -103,8 +101,7 @@ def _creation(document: Mapping[str, Any], datastream: Datastream, principal: st
     """Return the idempotency record of a creation.
 
     Brooklin's client assigns an id to each creation, and sends the same id when it retries. The name is part
-    of the key: if a client reads a definition and creates it under another name, the new definition contains
-    the id of the original.
+    of the key, because a definition that a client copies under another name contains the id of the original.
     """
     identity = datastream.metadata.get(UUID, "")
     if not identity:

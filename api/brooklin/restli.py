@@ -395,11 +395,8 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """Return the metadata to store.
-
-    Keys that Brooklin's interface derives from the definition are removed. Keys that it shows as separate
-    fields are added.
-    """
+    """Return the metadata to store. Keys that Brooklin's interface derives from the definition are removed.
+    Keys that are separate fields there are added."""
     limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
     metadata = {}
     for key, value in given.items():
@@ -417,11 +414,8 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """Return the selection of topics that the pattern describes.
-
-    If the pattern is unchanged, return the current selection, because the pattern combines the expressions of
-    included and excluded topics in one.
-    """
+    """Return the selection of topics that the pattern describes. An unchanged pattern means the current
+    selection, because it combines included and excluded topics."""
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

@@ -3,7 +3,7 @@
 Queries run concurrently, with a deadline and a limit on parallel queries. A queried instance responds only
 for itself, so queries never loop. Instances that are dead, frozen, slow or incompatible are reported as such.
 Instances of one service authenticate with a shared secret, which is never sent. The signature of a query
-covers the name of its target, so no other instance accepts the query. The signature of a response covers the
+covers the target's name, so no other instance accepts the query. The signature of a response covers the
 query, so a different server at the same address is not trusted.
 """
 
@@ -209,7 +209,7 @@ class Fleet:
         """Return the responses of the instances, in the same order.
 
         `read` parses the JSON of a response and raises ValueError or HeadraceError. Instances that did not
-        respond to the last query are queried last, so that they do not delay other instances.
+        respond to the last query are queried last.
         """
         found: dict[int, InstanceResponse[_T]] = {}
 

@@ -1,11 +1,10 @@
 """Reads the shared state for a response, which reports the age of the state.
 
 While the coordination store responds, a read returns a state with all changes that this instance has
-acknowledged. Changes that other instances have acknowledged are visible after the store's replication delay.
-While the coordination store does not respond, a read returns the cached state, and the response has two more
-headers: `As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then (RFC
-9111). If a response needs several reads, the oldest determines both headers. The cache is refreshed
-periodically, so that it is current even without requests.
+acknowledged. Changes acknowledged by other instances appear after the store's replication delay. While the
+coordination store does not respond, a read returns the cached state, and the response has two more headers:
+`As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then (RFC 9111). The
+oldest of several reads determines both headers. The cache is refreshed periodically, even without requests.
 """
 
 from __future__ import annotations
@@ -93,8 +92,8 @@ class StateMemory:
     ) -> CachedValue[_T]:
         """Return one object of a collection, such as one definition.
 
-        Works like `read` for the collection. `part` finds the object in the cached collection, and raises
-        LookupError if the collection lacks the object, for example because the object is newer.
+        Works like `read` for the collection. `part` finds the object in the cached collection, or raises
+        LookupError, for example if the object is newer than the cache.
         """
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
@@ -127,11 +126,8 @@ class StateMemory:
             return None
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
-        """Return the result of `ask`, executed in another thread.
-
-        The coordination store may take as long as a session timeout. If a value is cached, stop waiting once
-        the coordination store is known to be down.
-        """
+        """Return the result of `ask`, executed in another thread. The coordination store may take as long as
+        a session timeout. With a cached value, the wait ends when the store is known to be down."""
         if has_another and not self._is_answering():
             raise _unreachable()
         answer: Future[_T] = self._threads.submit(ask)

@@ -100,11 +100,8 @@ class EventFeed:
                 self._reading, self._kept = None, None
 
     async def after(self, position: EventPosition | None) -> AsyncIterator[EventPosition | Following | None]:
-        """Yield the start position, and then new events until `close`.
-
-        The start position None means the end of the log. Events are yielded one publication at a time.
-        Without new events, yield None as a heartbeat.
-        """
+        """Yield the start position, and then new events until `close`. `position` None is the end of the log.
+        Events are yielded one publication at a time, and None as a heartbeat."""
         is_reported = False
         while not self._is_closed:
             news, kept = self._news, self._kept

@@ -29,9 +29,9 @@ _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 class RequestIds:
     """Outermost ASGI middleware, which adds `X-Request-ID` to each response.
 
-    The id is the caller's if it is a short token, otherwise a new id. Log lines about the request also
-    contain the id, with method and path. The log context belongs to the asyncio task of this request. The
-    context is not reset at the end, so that errors logged by the server also contain the id.
+    The id is that of the caller if it is a short token, otherwise a new id. Log lines about the request
+    contain the id, method and path. The log context belongs to the asyncio task of the request, and remains
+    at the end, so that errors logged by the server contain the id.
     """
 
     def __init__(self, app: ASGIApp, new: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
@@ -131,7 +131,7 @@ class CutOffCalls:
 _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
-"""Maximum size of a body that is checked in the event loop (bytes).
+"""Maximum size in bytes of a body that is checked in the event loop.
 
 The check of a larger body can take 100 ms. The check of a larger body therefore runs in a thread, one body at
 a time, so that other requests are not delayed.

@@ -19,8 +19,10 @@ _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
 """Paths whose responses do not depend on the coordination store."""
 _NEVER: Final = "HTTPValidationError"
-"""FastAPI's response model for invalid bodies and parameters. FastAPI's status 422 is not used: the response
-is 400 with a problem document."""
+"""FastAPI's response model for invalid bodies and parameters, which is not used.
+
+The response is 400 with a problem document, not FastAPI's 422.
+"""
 
 DESCRIPTION: Final = """\
 Datastreams, plans and status of a Headrace service. Any instance responds.
@@ -67,10 +69,8 @@ class DocumentedApi(FastAPI):
     """Application that assigns request ids and documents all responses, including errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Wrap the framework's handler of unexpected errors.
-
-        Responses of this handler then also have request ids.
-        """
+        """Wrap the framework's handler of unexpected errors. Responses of error handlers then also have
+        request ids."""
         return SafeHeaders(RequestIds(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:

@@ -109,10 +109,8 @@ def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
 
 
 def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
-    """Convert validation errors of pydantic.
-
-    The message is the first error; `fields` are the first hundred errors of the body.
-    """
+    """Convert validation errors of pydantic. The message is the first error; `fields` has the first hundred
+    errors of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
         errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), _detail(one))
@@ -243,10 +241,7 @@ class RecordAnswer:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the JSON schema, in which all fields are required.
-
-        The fields are always present.
-        """
+        """Return the JSON schema, in which all fields are required, because all are always present."""
         found = handler(schema)
         whole = handler.resolve_ref_schema(found)
         for name, field in whole["properties"].items():
@@ -265,10 +260,8 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 
 
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
-    """Return the schema of an enumeration as a part of the field's schema.
-
-    Without this, the enumeration would be a separate type.
-    """
+    """Return the schema of an enumeration as a part of the field's schema. The enumeration is inlined, not a
+    separate type."""
     return WithJsonSchema({"enum": [member.value for member in kind], "type": "string"})
 
 

@@ -68,8 +68,7 @@ for as long as this deadline."""
 
 
 class ClusterInUse(Exception):
-    """Raised while another request to the cluster is in progress. `ended`: future that completes when the
-    other request ends."""
+    """Raised while another request uses the cluster. `ended`: future that completes with that request."""
 
     def __init__(self, cluster: ClusterRef, ended: Future[None]) -> None:
         super().__init__(cluster)
@@ -104,8 +103,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for later requests, and return a copy. A timeout is converted to Unreachable, so
-        that the status is always 503."""
+        """Keep the error for later requests, and return a copy. A timeout becomes Unreachable, so that the
+        status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)

@@ -43,11 +43,8 @@ _FEW: Final = MetricSettings()
 
 
 class InstanceCollector(Collector):
-    """Sums by datastream and task.
-
-    A scrape therefore does not grow with the number of partitions. `settings` limit the number of partitions
-    that have their own series.
-    """
+    """Sums by datastream and task, so that a scrape does not grow with the number of partitions. `settings`
+    limit the number of partitions with their own series."""
 
     def __init__(
         self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW

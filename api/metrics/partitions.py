@@ -200,11 +200,8 @@ def _by_group(name: str, text: str, values: Mapping[GroupName, float]) -> Metric
 def uncopied_metrics(
     uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
-    """Yield metrics of uncopied partitions.
-
-    Only the leader reports partitions paused by users, without a task, or excluded by rules. Each instance
-    reports its own lanes that have paused themselves.
-    """
+    """Yield metrics of uncopied partitions. Only the leader reports partitions paused by users, without a
+    task, or excluded by rules. An instance reports its own lanes that have paused automatically."""
     by_state = {state: _by_datastream(uncopied, state) for state in UncopiedState}
     paused = by_state[UncopiedState.PAUSED]
     itself = Counter(lane.spec.key.group for lane in lanes if lane.phase is LanePhase.PAUSED)

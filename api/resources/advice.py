@@ -16,10 +16,8 @@ router = APIRouter(prefix="/v1", tags=["plans"])
 
 @dataclass(frozen=True)
 class HourNeedAnswer(HourNeed, RecordAnswer):
-    """Need in the hour that starts at `hour_ms` (epoch ms).
-
-    `tasks`: for the median forecast. `most_tasks`: for the upper bound of the forecast.
-    """
+    """Need in the hour that starts at `hour_ms` (epoch ms). `tasks`: number of tasks for the median forecast.
+    `most_tasks`: number of tasks for the upper bound of the forecast."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,8 @@ class GroupNeedAnswer(GroupNeed, RecordAnswer):
 
     `tasks`: current number of tasks. `now`: number of tasks that the current load needs; null if unknown.
     `coming`: need by hour; empty without a forecast, and then `why` names the missing data. `tried`: number
-    of past forecasts. `covered`: fraction of them whose upper bound was not exceeded. `error`: median
-    relative error of the median forecast.
+    of past forecasts. `covered`: fraction of past forecasts whose upper bound was not exceeded. `error`:
+    median relative error of the median forecast.
     """
 
     coming: tuple[HourNeedAnswer, ...] = ()
@@ -38,18 +36,16 @@ class GroupNeedAnswer(GroupNeed, RecordAnswer):
 @dataclass(frozen=True)
 class HoursAnswer(Hours, RecordAnswer):
     """Sums over the `hours` of the forecast: with the current number, and with the number needed each hour.
-
-    The numbers are tasks and instances. The difference is the possible saving, or the shortage.
-    """
+    The numbers are of tasks and instances. The difference is the possible saving, or the shortage."""
 
 
 @dataclass(frozen=True)
 class PastNeedAnswer(PastNeed, RecordAnswer):
     """Task-hours over the `hours` of a past period in which all loads are known.
 
-    `task_hours`: with the current number of tasks. `peak_task_hours`: task-hours with the number of tasks
-    that the busiest hour needed. `needed_task_hours`: with the number that each hour needed for its mean
-    load, regardless of limits; no hourly sizing can need fewer.
+    `task_hours`: task-hours with the current number of tasks. `peak_task_hours`: task-hours with the number
+    of tasks that the busiest hour needed. `needed_task_hours`: task-hours with the number of tasks that each
+    hour needed for its mean load, regardless of limits; no hourly sizing can need fewer.
     """
 
 
@@ -57,13 +53,13 @@ class AdviceAnswer(BaseModel):
     """Sizing advice of the leader.
 
     `required_tasks`, `required_instances`: need now and in the near future. Both numbers rise immediately and
-    fall with a delay. Both are null if the need of a datastream, which `why` names, is unknown.
-    `tasks_at_least`, `instances_at_least`: lower bounds of the need, which count only datastreams whose need
-    is known. `rises`: first hour that needs more tasks than now. `peak`: hour with the greatest need;
-    `peak_instances`: number of instances for that hour. `lower_since_ms`: time since which fewer tasks have
-    been sufficient; `lower_tasks`: that lower number of tasks. `past_day`, `past_week`: the last 24 and 168
-    full hours, null if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: time of
-    the computation; null if the leader has not computed advice yet.
+    fall with a delay. Null if the need of a datastream is unknown, which `why` names. `tasks_at_least`,
+    `instances_at_least`: lower bounds of the need, which count only datastreams whose need is known. `rises`:
+    first hour that needs more tasks than now. `peak`: hour with the greatest need; `peak_instances`: number
+    of instances for that hour. `lower_since_ms`: time since which fewer tasks have been sufficient;
+    `lower_tasks`: that lower number of tasks. `past_day`, `past_week`: the last 24 and 168 full hours, null
+    if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: time of the computation;
+    null if the leader has not computed advice yet.
     """
 
     computed_ms: int | None

@@ -65,10 +65,8 @@ class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
 
 @dataclass(frozen=True)
 class GainAnswer(RebalanceGain, RecordAnswer):
-    """Predicted and actual effect of the first rebalance of an incident (seconds of breach); null if unknown.
-
-    Both numbers count the time after `acted_ms`.
-    """
+    """Predicted and actual saving of the first rebalance of an incident, in seconds of breach after
+    `acted_ms`. Null if unknown."""
 
     DESCRIPTIONS: ClassVar = {
         "acted_ms": "Time at which the rebalance was requested.",

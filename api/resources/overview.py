@@ -284,7 +284,7 @@ def _latency(total: TopicSums) -> LatencyAnswer | None:
 
 
 def _strictest(datastream: Datastream) -> tuple[int, float] | tuple[None, None]:
-    """Return milliseconds and percentile of the objective with the shortest time."""
+    """Return the limit in ms and the percentile of the objective with the lowest limit."""
     found = [(objective.milliseconds, objective.percentile) for objective in datastream.objectives]
     if datastream.objective is not None:
         found.append((datastream.objective.milliseconds, datastream.objective.percentile))
@@ -297,7 +297,7 @@ def _worst(movement: Movement) -> str:
 
 
 def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | None:
-    """Return the latest open incident. `incidents`: latest first."""
+    """Return the latest open incident. `incidents`: incidents, latest first."""
     for incident in incidents:
         if incident.is_open:
             return OpenIncidentAnswer(
@@ -391,11 +391,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the response, compressed if the client accepts compression.
-
-    This response is most of the data of the first web page. `response`: source of the headers that the reads
-    have set.
-    """
+    """Return the response, compressed if the client accepts compression. The overview is most of the data of
+    the first web page. `response`: source of the headers that the reads have set."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
@@ -403,10 +400,7 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
 
 
 def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
-    """Return the incidents; None if they cannot be read now.
-
-    The overview is then returned without incidents.
-    """
+    """Return the incidents, or None if they cannot be read now, for an overview without incidents."""
     try:
         return tuple(services.incidents())
     except (Unreachable, Refused, Busy, AnalyticsError):

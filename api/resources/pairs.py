@@ -49,7 +49,7 @@ class TopicLossAnswer(AnswerModel):
 
 
 class PlannedStepAnswer(AnswerModel):
-    """Step of the operation in progress, or of a switch-over to the other cluster."""
+    """Step of the operation in progress. Without one, step of a switch-over to the other cluster."""
 
     step: str
     action: str

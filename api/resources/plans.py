@@ -131,10 +131,8 @@ IdPath = Annotated[str, Path(description="id of the plan")]
 async def make(
     name: NamePath, services: ServicesDep, dry_runs: DryRunsDep, response: Response, body: ProposalBody
 ) -> ProposalAnswer:
-    """Compute a plan with the leader's current loads, and store it without applying it.
-
-    You can apply it within an hour while its inputs are unchanged.
-    """
+    """Compute a plan with the leader's current loads, and store it without applying it. You can apply the
+    plan within an hour while its inputs are unchanged."""
     command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
     answer = await dry_runs.plan(lambda: services.control.request_of(command))
     response.headers["Location"] = f"/v1/plans/{answer.id}"
@@ -156,8 +154,8 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
 def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
     """Apply exactly this plan.
 
-    The leader applies the plan in one step if the inputs of the plan are still unchanged; the operation and
-    an event report the result. A plan can be applied only once; repeated requests return 409.
+    The leader applies the plan in one step, if its inputs are unchanged. The operation and an event
+    report the result. A repeated request returns 409.
     """
     stored = _kept(identity, services)
     stored.check_not_applied()

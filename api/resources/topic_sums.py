@@ -42,9 +42,9 @@ class TopicSums:
 
     `unmeasured`: number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown
     lag. `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
-    `counted_ms`: the same age, without lanes whose oldest record does not count against objectives.
-    `batches`: batches per second. `stage_ms`: for each of `STAGES`, total time that the batches of one second
-    spent in it.
+    `counted_ms`: `oldest_ms` without lanes whose oldest record does not count against objectives. `batches`:
+    batches per second. `stage_ms`: for each of `STAGES`, total time that the batches of one second spent in
+    it.
     """
 
     group: GroupName

@@ -195,9 +195,9 @@ def retirements(services: ServicesDep) -> list[RetirementAnswer]:
 async def retire(body: RetirementBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
     """Do the next step of a retirement.
 
-    The first step seals an unused topic. After the waiting time, a step checks the topic again; the next
-    steps delete the records of some partitions each, and the last step deletes the topic. Repeat the call
-    until `is_over` is true. After a crash, the next call continues the retirement.
+    The first step seals an unused topic. After the waiting time, a step checks the topic again. The next
+    steps each delete the records of some partitions, and the last step deletes the topic. Repeat the call
+    until `is_over` is true, also after a crash.
     """
     request = RetirementRequest(
         _cluster(body.cluster),

@@ -1,8 +1,8 @@
 """Advises a number of tasks and instances from the required tasks of all groups. Pure.
 
-The advised number is the sum over all groups of the current need or the upper bound of the forecast for the
-next hours, whichever is larger. The advised number rises immediately and falls late. An autoscaler therefore
-starts instances before they are needed, and does not stop instances after a short dip.
+The advised number is the sum over all groups of the current need or the upper bound of the forecast,
+whichever is larger. It rises immediately and falls late, so that an autoscaler starts instances before they
+are needed, and does not stop instances after a short dip.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def advise(
 
 
 def _unplanned(found: Advice, before: Advice | None) -> Advice:
-    """Return the advice before the first plan. The sentence contains no number."""
+    """Return the advice before the first plan, with a sentence but without a number."""
     why = "no task is planned"
     sentence = f"no advice: {why}"
     return _continuing(
@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number. The advised number rises immediately. After a period of lower need, the
-    advised number falls to the maximum need of that period."""
+    """Return the advised number. A higher need counts at once. After a period of lower need, the number falls
+    to the maximum of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)

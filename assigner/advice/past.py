@@ -1,7 +1,7 @@
 """Computes how many tasks past hours needed, from load sums of a group. Pure.
 
-The number is a lower bound, not the result of a plan. Computing the bound takes microseconds and needs only
-sums that Pinot computes.
+The number is a lower bound, not the result of a plan. It takes microseconds, and needs only sums that Pinot
+computes.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> P
     """Return the tasks that past hours needed, or None.
 
     `needs`: for each group, needed tasks by start of the hour (epoch ms). Hours that are missing for any
-    group are ignored. `held`: current tasks of all groups. `since_ms`: earlier hours are ignored. The result
-    is None if no hour is known for every group, or if there is no group.
+    group are ignored. `held`: current tasks of all groups. `since_ms`: earlier hours are ignored. Returns
+    None if no hour is known for every group, or without groups.
     """
     if not needs:
         return None

@@ -80,10 +80,8 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
 
 
 def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
-    """Return the tasks of the plan as a mask.
-
-    The mask includes tasks that should be removed but could not be emptied within the move budget.
-    """
+    """Return the tasks of the plan as a mask. Tasks that should be removed, but could not be emptied within
+    the move budget, count too."""
     alive = np.zeros(max(len(decided.outcome.alive), decided.whole.homes), dtype=bool)
     alive[: len(decided.outcome.alive)] = decided.outcome.alive
     alive[decided.task_of[decided.task_of >= 0]] = True

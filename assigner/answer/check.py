@@ -1,7 +1,7 @@
 """Verifies every plan independently of the stages that made it.
 
-The verifier recomputes everything from the caller's input. The verifier checks facts (each partition once,
-limits, loads, moves, lists, bounds that contradict the plan), not quality.
+The verifier recomputes everything from the caller's input. It checks facts (each partition once, limits,
+loads, moves, lists, bounds that contradict the plan), not quality.
 """
 
 from __future__ import annotations

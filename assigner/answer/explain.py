@@ -47,8 +47,8 @@ _TEXTS: Final = {
 def move_causes(
     problem: PlacementProblem, policy: Policy, outcome: StageOutcome, task_of: TaskOf
 ) -> npt.NDArray[np.int8]:
-    """Return a Cause for every rank; NONE if the partition stays or is new. If there are several causes, the
-    most urgent cause is returned."""
+    """Return the cause of each move by rank; NONE if the partition stays or is new. The most urgent of
+    several causes is returned."""
     causes = np.zeros(problem.count, np.int8)
     moved = np.flatnonzero((problem.home >= 0) & (task_of != problem.home))
     if policy.mode is PlanMode.FULL:

@@ -16,7 +16,7 @@ _EXACT: Final = 32
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Factor for each size, before 1 is added.
+"""Factor for each size, to which 1 is added.
 
 Among sets of equal total size, the set with the fewest partitions therefore has the smallest sum.
 """
@@ -40,7 +40,7 @@ class SearchDepth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`taken`: partitions that leave the task. `least`: lower bound on the weight of any sufficient
+    """`taken`: partitions that leave the task. `least`: lower bound on the total size of any sufficient
     subset."""
 
     taken: Ranks
@@ -55,7 +55,7 @@ def cheapest_cover(
     Among subsets of equal load, the subset with the fewest partitions is returned. `ranks`: int64[k],
     `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The result is exact for up
     to 32 partitions below the excess (22 if quick), and for more if thorough and the relevant subsets can be
-    enumerated. Otherwise the cover is approximate, and `least` is the excess.
+    enumerated. In all other cases, the cover is approximate, and `least` is the excess.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
@@ -86,7 +86,7 @@ def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
 
 
 def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
-    """Return a cover lighter than `found` units or None, and True if it is proven to be the lightest.
+    """Return a cover lighter than `found` units, or None, and whether it is proven to be the lightest.
 
     If the sums of many subsets are close to the excess, some subset of 32 random partitions nearly always has
     such a sum. If only few sums are close to the excess, all sums below `found` can be tried.
@@ -126,10 +126,8 @@ def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
 
 
 def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
-    """Return the lightest subset with a sum from `excess` to `highest`.
-
-    The result is empty if no subset has such a sum, and None if there are too many smaller sums to try.
-    """
+    """Return the lightest subset with a sum from `excess` to `highest`. The result is empty if no subset has
+    such a sum; None if too many smaller sums would have to be tried."""
     left, right = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
     if left is None or right is None:
         return None
@@ -188,8 +186,8 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
     """Return partitions that cover the remainder.
 
-    The partitions are chosen from the twenty partitions whose size is closest to the remainder. If these do
-    not suffice, all free partitions are taken in order.
+    The partitions are chosen from the twenty partitions whose size is closest to the remainder. If the
+    candidates do not suffice, all free partitions are taken in order.
     """
     reaching = np.flatnonzero(np.cumsum(sizes[free[::-1]]) >= left)
     start = len(free) - 1 - int(reaching[0]) if len(reaching) else 0

@@ -37,8 +37,8 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
 def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
     """Return a lower bound on the partitions that leave tasks above the target.
 
-    From each task, the heaviest partitions are removed until the remaining partitions fit. `sizes`: int64[n,
-    D], `homes`: int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].
+    Each such task gives away its heaviest partitions until the others fit. `sizes`: int64[n, D], `homes`:
+    int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].
     """
     found = 0
     for task in np.unique(homes[homes >= 0]).tolist():
@@ -142,10 +142,10 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
     """Return a lower bound on the bytes that must leave tasks to make room for large new partitions.
 
-    Each new partition is larger than half of the target, so two of them cannot share a task. `loads`:
-    int64[m], load of tasks without the partitions that must leave anyway. The bytes that must leave a task
-    are convex in its load. The cheapest solution therefore pairs the heaviest new partition with the lightest
-    task, the second heaviest with the second lightest, and so on.
+    Two new partitions above half of the target cannot share a task. `loads`: int64[m], load of tasks without
+    the partitions that must leave anyway. The bytes that must leave a task are convex in its load. The
+    cheapest solution therefore pairs the heaviest new partition with the lightest task, the second heaviest
+    with the second lightest, and so on.
     """
     large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
     hosts = np.sort(loads)[: len(large)]
@@ -156,8 +156,8 @@ def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
     """Return the `most` cheapest sets of `count` elements, cheapest first.
 
     A set contains indices into `costs`: int64[n], none negative. Each set results from a cheaper set by
-    replacing one member with the next more expensive element. A heap to which these replacements are added
-    therefore returns the sets in the order of their costs.
+    replacing one member with the next more expensive element. A heap of the sets therefore returns them in
+    the order of their costs.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

@@ -27,8 +27,8 @@ Loads = Mapping[TopicPartition, PartitionLoad]
 class PastRates:
     """Partition loads in past hours, each float64[n, 2]: bytes and messages per second, NaN if unknown.
 
-    `places`: row of each partition. `hours`: by start of the hour (epoch ms). `newest`: latest known load of
-    each partition; its bytes are never NaN.
+    `places`: row of each partition. `hours`: loads by start of the hour (epoch ms). `newest`: latest known
+    load of each partition; its bytes are never NaN.
     """
 
     places: Mapping[TopicPartition, int]
@@ -186,10 +186,8 @@ def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
 
 
 def _shape(past: PastRates, last_ms: int, hour_ms: int) -> Rates:
-    """Return the larger of a partition's loads one day and one week before, for each partition.
-
-    If both are unknown, its latest known load is returned.
-    """
+    """Return the larger of a partition's loads one day and one week before, for each partition. If both loads
+    are unknown, the latest known load is returned."""
     distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     found = np.full_like(past.newest, np.nan)

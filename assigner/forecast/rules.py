@@ -45,7 +45,7 @@ determine the level."""
 _AROUND: Final = 2
 """Number of hours before and after an hour whose errors count in its score."""
 _TOGETHER: Final = 24
-"""Number of distances computed in one pass."""
+"""Number of distances (hours ahead) computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
 """An hour was an outage if its load is below this share of the same hour a week before and after."""
@@ -109,7 +109,7 @@ def _passes(ahead: int) -> list[Distances]:
 
 
 def _moved(values: Values, hours: int) -> Values:
-    """Return the series moved by `hours`; negative values move it to earlier hours."""
+    """Return the series moved by `hours` to later hours; to earlier hours if negative."""
     found = np.full(values.shape, np.nan)
     if abs(hours) >= values.shape[-1]:
         return found
@@ -130,10 +130,8 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage.
-
-    An outage is recognized a week later, before a rule uses the hour as a value of an earlier week.
-    """
+    """Return the hours that were an outage. An outage is recognized a week later, when a rule would first use
+    the hour."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
@@ -204,8 +202,8 @@ def _median(rows: Sequence[Values]) -> Values:
 def _scores(errors: Errors, distances: Distances) -> Errors:
     """Return the mean error of a rule: float32[distances, hours].
 
-    The result is the largest number for a rule that was never tried. `errors`: errors of the rule's forecasts
-    by hour. Only errors known at the time of the forecast count.
+    A rule that was never tried has the largest number. `errors`: errors of the rule's forecasts by hour. Only
+    errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
     (weekly, newest), counts = (
@@ -219,8 +217,8 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
     """Return, for each hour, the sum over the same hour in past weeks and the sum over the last day.
 
-    The first sum contains values around the same hour of the same weekday. The second contains the last day
-    with known values.
+    The first sum contains values around the same hour of the same weekday. The second sum contains the last
+    day with known values.
     """
     hours, last = values.shape[-1], int(distances[-1])
     weekly = np.zeros_like(values)

@@ -28,11 +28,9 @@ _ALIKE: Final = 3
 
 
 class ForecastInterval(NamedTuple):
-    """Interval of a forecast, each float64[hours ahead]; NaN if there is no forecast.
-
-    Half of the actual values are below `middle`. With the requested certainty, actual values are at most
-    `high` and at least `low`.
-    """
+    """Interval of a forecast, each float64[hours ahead]; NaN if there is no forecast. Half of the actual
+    values are below `middle`. With the requested certainty, an actual value is at least `low` and at most
+    `high`."""
 
     low: Values
     middle: Values
@@ -78,8 +76,8 @@ class SeasonalForecast:
     def grade(self) -> ForecastGrade:
         """Compare the forecasts of the last four weeks with the actual values.
 
-        Only forecasts made at this time of the week count, because they cover the same weekdays; if there are
-        none, all forecasts count. Each forecast uses only data that was known at its time.
+        Only forecasts made at this time of the week count, because they cover the same weekdays; without any,
+        all forecasts count. A forecast uses only data known at its time.
         """
         hours = len(self._series)
         origins = np.arange(max(FEWEST_HOURS - 1, hours - _GRADED), hours - 1)

@@ -19,9 +19,8 @@ Mask = npt.NDArray[np.bool_]
 class Limits:
     """Maximum number of partitions of a task, regardless of their load.
 
-    `partitions`: None means no limit. The result depends only on a task's number of partitions, so that
-    stages can check thousands of tasks in one array operation. Raises InvalidRequest if `partitions` is below
-    1.
+    `partitions`: None means no limit. The capacity depends only on a task's number of partitions, so stages
+    check thousands of tasks in one array operation. Raises InvalidRequest if `partitions` is below 1.
     """
 
     partitions: int | None = None
@@ -32,8 +31,8 @@ class Limits:
 
     @property
     def is_bounded(self) -> bool:
-        """True if the number of partitions of a task is limited. If False, stages skip steps that concern
-        only the number of partitions."""
+        """Return whether the number of partitions of a task is limited. Without a limit, stages skip steps
+        that concern only the number of partitions."""
         return self.partitions is not None
 
     def allows(self, counts: Counts) -> Mask:

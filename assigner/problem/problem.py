@@ -37,10 +37,10 @@ _LARGEST_CAPACITY: Final = 2**60
 class PlacementProblem:
     """The validated input. Arrays are by rank and must not be modified.
 
-    `names`: in the caller's order; `order`: position of each rank in it. `sizes`: int64[n, D] in units, D = 2
-    if messages have a capacity, else 1. `usable`: int64[D]. `home`: current task, numbered from 0, -1 for a
-    new partition. `homes`: number of current tasks. `recent`: int64[h, n, D]. `measured`: share of the
-    partitions whose load is not the default.
+    `names`: partitions in the caller's order; `order`: position of each rank in `names`. `sizes`: int64[n, D]
+    in units, D = 2 if messages have a capacity, else 1. `usable`: int64[D]. `home`: current task, numbered
+    from 0, -1 for a new partition. `homes`: number of current tasks. `recent`: int64[h, n, D]. `measured`:
+    share of the partitions whose load is not the default.
     """
 
     names: tuple[TopicPartition, ...]

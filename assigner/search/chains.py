@@ -2,10 +2,10 @@
 
 A chain starts with a partition that was displaced from its task, or that has no task. The partition moves to
 its own task (or to any task) and displaces another partition, which moves in turn, until the last partition
-finds room. A chain is applied if fewer bytes are displaced afterwards. The method is the search of cyclic and
-path exchanges by Ahuja, Orlin and Sharma, "Multi-exchange neighborhood structures for the capacitated minimum
-spanning tree problem", Mathematical Programming 91 (2001). A path of negative cost always has a start from
-which every partial path is negative, so only such paths are extended.
+finds room. A chain is applied if the displaced partitions have fewer bytes afterwards. The method is the
+search of cyclic and path exchanges by Ahuja, Orlin and Sharma, "Multi-exchange neighborhood structures for
+the capacitated minimum spanning tree problem", Mathematical Programming 91 (2001). A path of negative cost
+always has a start from which every partial path is negative, so only such paths are extended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FRUITLESS: Final = 2
 """Number of rounds without a gain after which the search ends."""
 _FAR: Final = np.int64(2**62)
 _OUTSIDE: Final = np.int64(2**61)
-"""Value of assigning a task to a partition that has none."""
+"""Gain from assigning a task to a partition that has none."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class ChainGoal:
     """Limits and preferred tasks of a search.
 
     `room`: load that chains must not cause a task to exceed. `homes`: int32[n], task in which a partition has
-    no cost; -1: it has no cost in any task. `limits`: further limits of a task.
+    no cost; -1 for no cost in any task. `limits`: further limits of a task.
     """
 
     room: int
@@ -139,10 +139,8 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply chains until none of them improves the placement.
-
-        Chains start at `starts` and at partitions moved by earlier chains.
-        """
+        """Apply chains until no chain improves the placement. Chains start at `starts` and at partitions
+        moved by earlier chains."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting

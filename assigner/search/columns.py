@@ -228,7 +228,7 @@ class _Program:
         return math.ceil(best - 1e-6)
 
     def dives(self, wanted: int) -> Iterator[list[dict[int, int]]]:
-        """Repeatedly fix columns until few partitions remain. End when no choices are left.
+        """Fix columns until few partitions remain, repeatedly, until no choices are left.
 
         Columns with integral uses are fixed at once. Among the other columns, the most used one is fixed
         first, and released if the remaining partitions would need too many tasks. After a dead end, or if the

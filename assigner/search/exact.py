@@ -58,10 +58,8 @@ _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
 
 @contextmanager
 def counted_cuts() -> Iterator[list[float]]:
-    """Collect the durations (seconds) of searches that the wall-clock limit ended within the block.
-
-    After such a search, equal input may give another result.
-    """
+    """Collect the durations (seconds) of searches that the wall-clock limit ended within the block. After a
+    search that timed out, equal input may give another result."""
     cuts: list[float] = []
     token = _CUTS.set(cuts)
     try:
@@ -71,11 +69,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. The partitions do not fit if the result is
-    `proved` but has no `task_of`.
-
-    `sizes`: int64[n, D]. `rooms`: int64[D].
-    """
+    """Check whether all partitions fit into `tasks` equal tasks. `proved` without `task_of`: they do not fit.
+    `sizes`: int64[n, D]. `rooms`: int64[D]."""
     model = _Model(sizes, tasks, np.broadcast_to(rooms, (tasks, sizes.shape[1])), limits)
     model.break_symmetry()
     return model.solve(effort, seed)
@@ -175,8 +170,8 @@ def fewest_moved_of_heavy(
 
     The other, small partitions count as divisible load. One dimension, sizes int64[n] by rank, rooms
     int64[m]. Any amount of a task's own small partitions may stay, or only amounts within the ranges (first
-    to last, in units) of `staying`. If these ranges contain the sums of all subsets, the bound holds for
-    every placement. `task_of`: heavy partitions are placed, small partitions stay in their tasks, which may
+    to last, in units) of `staying`. If the ranges contain the sums of all subsets, the bound holds for every
+    placement. `task_of`: tasks of heavy partitions as placed. Small partitions stay in their tasks, which may
     then exceed their room.
     """
     is_held = home >= 0
@@ -223,10 +218,8 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 
 
 class _Model:
-    """Model with Boolean variables x[partition, task].
-
-    Each partition is on one task; each task is within its room and limits.
-    """
+    """Model with Boolean variables x[partition, task]. Every partition has one task, and every task is within
+    its room and limits."""
 
     def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()

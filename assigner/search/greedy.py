@@ -34,8 +34,8 @@ def tail_start(sizes: Ints) -> int:
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
     """Return a task for each of `tail` partitions; -1 if no task has room.
 
-    The numbers of partitions per task become as equal as possible. `counts`: int64[m] before. `closed`:
-    bool[m], tasks that receive partitions only if no other task can.
+    The numbers of partitions per task become as equal as possible. `counts`: int64[m], partitions of each
+    task before. `closed`: bool[m], tasks that receive partitions only if no other task can.
     """
     open_tasks = np.flatnonzero(~closed) if not closed.all() else np.arange(len(counts))
     most = _highest_count(counts, tail, limits)

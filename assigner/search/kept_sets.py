@@ -46,8 +46,8 @@ class KeptSetsQuestion:
     """Input of the choice of kept sets.
 
     `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a partition costs nothing;
-    -1: the partition costs nothing in any task. `tasks`: number of available tasks; `most`: maximum number of
-    tasks that may have partitions. `incumbent`: a valid placement, if any. `effort`: factor for all limits.
+    -1 for no cost in any task. `tasks`: number of available tasks; `most`: maximum number of tasks that may
+    have partitions. `incumbent`: a valid placement, if any. `effort`: factor for all limits.
     """
 
     sizes: Ints

@@ -1,7 +1,4 @@
-"""Selects the moves of a plan that the move budget allows.
-
-Each partial plan is an improvement.
-"""
+"""Selects the moves of a plan that the move budget allows. Each partial plan is an improvement."""
 
 from __future__ import annotations
 

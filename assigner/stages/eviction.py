@@ -24,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """`kept`: task of each rank, -1 if it leaves or is new. `least`: lower bound of leaving bytes (units) by
-    task."""
+    """`kept`: task by rank, -1 if the partition leaves or is new. `least`: lower bound of leaving bytes
+    (units) by task."""
 
     kept: TaskOf
     least: Ints

@@ -33,8 +33,8 @@ SOLVER_CELLS: Final = 5_000
 def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
     """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the minimum.
 
-    For each task that gives away several partitions, these partitions return to it, and as few heavy
-    partitions as possible leave instead. In small cases, the solver then improves the placement.
+    A task that gives away several partitions instead gives away as few heavy partitions as possible. In small
+    cases, the solver then improves the placement.
     """
     if not (kept.reached and kept.fits and policy.move_slack):
         return kept
@@ -98,10 +98,8 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Replace the partitions that leave the task by fewer partitions.
-
-        Return False if no smaller set was found.
-        """
+        """Search fewer partitions that can leave the task instead of the current ones. Return False if no
+        smaller set was found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:
@@ -133,10 +131,8 @@ class _MoveSearch:
     def _choose(
         self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return `count` partitions that cover the need, by rank, with their new tasks.
-
-        None if no set of this size covers the need.
-        """
+        """Return `count` partitions that cover the need, by rank, with their new tasks. Returns None if no
+        set of this size covers the need."""
         if count == 1:
             return self._from(candidates, candidates, need, rooms, count, budget)
         heavy = candidates[self.problem.sizes[candidates, 0] <= min(budget, rooms.largest)]

@@ -68,10 +68,8 @@ class PackingAttempt:
 
 
 def fewest_tasks(inputs: PackingInput) -> Packing:
-    """Return a packing with as few tasks as were found to fit every load.
-
-    Always terminates: with one task per partition, everything fits.
-    """
+    """Return a packing with the fewest tasks that were found to fit every load. Always ends, because one task
+    per partition fits."""
     bound = max(task_bound(inputs.sizes, inputs.room, inputs.limits), 1)
     tasks = bound
     tried = 0

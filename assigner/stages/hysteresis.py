@@ -46,7 +46,7 @@ class TaskCount:
 
 
 def task_count(problem: PlacementProblem, policy: Policy) -> TaskCount:
-    """Return the number of tasks of an incremental plan, before limits on tasks are applied."""
+    """Return the number of tasks of an incremental plan, before the limits on tasks apply."""
     observations = [*problem.recent, problem.sizes]
     room = problem.usable
     spared = np.maximum((room * (1 - policy.scale_in_headroom)).astype(np.int64), 1)
@@ -139,11 +139,8 @@ def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
 
 
 def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[np.bool_]:
-    """Return the tasks with a lasting overload: bool[tasks].
-
-    The load of such a task exceeded usable capacity by more than the overload band in each of the last
-    observations.
-    """
+    """Return the tasks with a lasting overload: bool[tasks]. A lasting overload exceeded the overload band in
+    each of the last observations."""
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)
     for sizes in [*problem.recent, problem.sizes][-policy.settling :]:

@@ -58,10 +58,8 @@ _LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
 def improve(
     inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
 ) -> RepairedPlacement:
-    """Run the solver if the bound is not met.
-
-    The solver places the heavy partitions and, in a small problem, all partitions.
-    """
+    """Run the solver if the placement does not reach the bound. The solver places the heavy partitions and,
+    in a small problem, all partitions."""
     # A partition without load matters to the solver only if partitions are counted.
     concerned = np.flatnonzero(
         inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)

@@ -299,8 +299,8 @@ def _is_gain_worth_moves(
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
     """Return the tasks whose load must be reduced to the target.
 
-    In a rebalance these are all tasks above the target; otherwise, tasks with a lasting overload. If a task
-    is added, the band does not apply, because the new task should relieve current tasks.
+    A rebalance relieves all tasks above the target; other plans relieve tasks with a lasting overload. If a
+    task is added, the band does not apply, because the new task should relieve current tasks.
     """
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)

@@ -26,7 +26,7 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
-    """Return whether to use kept sets.
+    """Return whether the search for kept sets is possible and useful.
 
     Kept sets need one dimension, no limit on partitions per task, few partitions, and no partition larger
     than a task. If the sizes of partitions have no large common divisor, kept sets are used only for problems

@@ -27,7 +27,7 @@ class StageOutcome:
     """Result of a stage. Current tasks keep their numbers; new tasks are numbered from `homes` upward.
 
     `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
-    regardless of limits; `task_bound`: lower bound on that number. `moved_bound`: in units, 0 if a full plan
+    regardless of limits; `task_bound`: lower bound of `required`. `moved_bound`: in units, 0 if a full plan
     may move anything. `target`: int64[D]. `why`: reason for the number of tasks.
     """
 
@@ -140,8 +140,7 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Add empty tasks to the plan. A plan may need them to reach the requested number of tasks, because few
-    partitions may have load."""
+    """Add empty tasks up to the requested number, if the partitions with load need fewer tasks."""
     missing = tasks - int(alive.sum())
     if missing > 0:
         alive[np.flatnonzero(~alive)[:missing]] = True

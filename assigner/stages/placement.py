@@ -78,10 +78,8 @@ def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: 
 
 
 def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool, int, int]:
-    """Return a sort key; smaller is better.
-
-    The key compares completeness within limits, then excess over room, then moved units.
-    """
+    """Return a sort key; smaller is better. The key compares whether all partitions are placed within the
+    limits, then the load above the capacity, then the moved units."""
     above = int(np.maximum(state.loads - inputs.room, 0).sum())
     complete = bool((state.task_of >= 0).all()) and bool(inputs.limits.allows(state.counts).all())
     return not complete, above, moved_units(inputs.sizes, homes, state.task_of)

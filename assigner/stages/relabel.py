@@ -11,8 +11,7 @@ from assigner.problem.problem import Ints, TaskOf
 _DENSE: Final = 3_000
 """Number of tasks up to which the best matching is computed.
 
-With more tasks, pairs are chosen greedily. If there is only one old or one new task, the greedy choice is the
-best matching.
+With more tasks, pairs are chosen greedily, which is optimal for one old or one new task.
 """
 
 

@@ -79,14 +79,15 @@ def _first_fit_count(sizes: Ints, usable: Ints, limits: Limits) -> int:
 
 
 _CELLS: Final = 50_000
-"""Maximum number of partitions times hours that are packed in one pass, to limit the memory."""
+"""Maximum number of partitions times hours to pack in one pass, which limits the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComingHour:
     """Forecast of one hour: bytes/s of all partitions together, and the required tasks.
 
-    `tasks`: for the middle of the forecast. `most_tasks`: tasks for the upper bound of the forecast.
+    `tasks`: number of tasks for the middle of the forecast. `most_tasks`: number of tasks for the upper bound
+    of the forecast.
     """
 
     hour_ms: int

@@ -40,10 +40,8 @@ Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 
 @dataclass(frozen=True, slots=True)
 class ReplayHour:
-    """Required tasks of one hour, and the plan for it.
-
-    `required_tasks`: required by capacity. `tasks`: actual number, with hysteresis.
-    """
+    """Required tasks of one hour, and the plan for it. `required_tasks`: number of tasks required by
+    capacity. `tasks`: number of tasks of the plan, with hysteresis."""
 
     hour_ms: int
     bytes_per_second: float

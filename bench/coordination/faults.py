@@ -53,7 +53,7 @@ def _instance_killed(running: Service) -> float:
     running.instances[victim].kill()
     wait_until(lambda: victim not in running.homes(victim).values(), 60, "a plan without it")
     moment = time.monotonic()
-    wait_until(lambda: running.flow.flows_since(moment), 60, "everything flows")
+    wait_until(lambda: running.flow.flows_since(moment), 60, "all partitions are copied")
     silence = running.flow.longest_silence(theirs, began, time.monotonic())
     running.instances[victim].start()
     running.wait_until_spread()
@@ -97,10 +97,10 @@ def _planned(runs: int) -> None:
     with service(_NAMES, _STORE) as running:
         moved = _several(runs, lambda turn: _moved(running, turn))
         _row("a planned move: silence of the moved partition", moved[0], "< 1")
-        _row("  of the others meanwhile", moved[1], "as below")
-        _row("  of the others without a move", moved[2], "")
+        _row("  of the other partitions during the move", moved[1], "as below")
+        _row("  of the other partitions without a move", moved[2], "")
         _row(
-            "rolling restart of all: longest silence",
+            "rolling restart of all instances: longest silence",
             _several(runs, lambda _: (_rolling_restart(running),))[0],
             "< 2",
         )
@@ -110,8 +110,8 @@ def _planned(runs: int) -> None:
 def _killed(runs: int) -> None:
     with service(_NAMES, _STORE) as running:
         killed = _several(runs, lambda _: _leader_killed(running))
-        _row("leader killed: new plan in force", killed[0], "< 8")
-        _row("  silence of what it did not run", killed[1], "")
+        _row("leader killed: new plan in effect", killed[0], "< 8")
+        _row("  silence of partitions on other instances", killed[1], "")
         _row(
             "instance killed: silence of its partitions",
             _several(runs, lambda _: (_instance_killed(running),))[0],
@@ -129,19 +129,19 @@ def _outages(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[lis
             for _ in range(runs):
                 found.append(outage(running.flow, running.server(name), kind, second))
                 running.wait_until_spread()
-            label = f"{name} {kind} for {second:.0f} s: the last partition flows after its return"
+            label = f"{name} {kind} for {second:.0f} s: the last partition is copied after it returns"
             lasts.append([each.last for each in found])
             _row(label, lasts[-1], "<= 10")
             _row("  the first partition", [each.first for each in found], "")
             if name == "store":
-                _row("  flowed on without it for", [each.flowed for each in found], "the lease")
+                _row("  kept copying without it for", [each.flowed for each in found], "the lease")
         _end(running, "missing")
     return lasts
 
 
 def _print_outages(found: dict[str, list[list[float]]], runs: int, seconds: list[float]) -> None:
     """Print the rows of all outages side by side."""
-    print(f"\nseconds until the last partition flows after the return of a server, {runs} runs of each")
+    print(f"\nseconds until the last partition is copied after the return of a server, {runs} runs of each")
     print(
         f"  {'away for':22}" + "".join(f"{f'{second:.0f} s':>22}" for second in seconds) + f"{'required':>12}"
     )
@@ -154,7 +154,7 @@ def _print_outages(found: dict[str, list[list[float]]], runs: int, seconds: list
 def _end(running: Service, required: str) -> None:
     running.flow.settle(30)
     sent, missing, repeated = running.flow.counts()
-    print(f"  until here {sent} records: {missing} missing, {repeated} repeated (required: 0 {required})")
+    print(f"  {sent} records so far: {missing} missing, {repeated} repeated (required: 0 {required})")
 
 
 def main() -> None:

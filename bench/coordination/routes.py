@@ -48,8 +48,8 @@ DATASTREAMS, TOPICS_EACH = 2_000, 5
 _EAST, _WEST = ClusterRef("east"), ClusterRef("west")
 _SHAPES: Final = {
     "names kept": ("*", "*", "team-{n:04}-.*"),
-    "a prefix each way": ("east.*", "west.*", "team-{n:04}-.*"),
-    "names kept, a list of topics each": ("*", "*", "^(team-{n:04}-0|team-{n:04}-1|team-{n:04}-2)$"),
+    "topics with a prefix, in both directions": ("east.*", "west.*", "team-{n:04}-.*"),
+    "same names, one topic list per direction": ("*", "*", "^(team-{n:04}-0|team-{n:04}-1|team-{n:04}-2)$"),
 }
 
 

@@ -261,7 +261,7 @@ class _World:
         cpu, wall = time.process_time(), time.perf_counter()
         self.plans.publish(replace(stored.plan, epoch=Epoch(stored.plan.epoch + 1), tasks=moved), stored)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        print(f"  {'everything moved: the plan is written':44} {cpu:7.2f} {wall:7.2f}")
+        print(f"  {'every task moved: the plan is written':44} {cpu:7.2f} {wall:7.2f}")
         read = self.read_by_all()
         self.seconds["moved plan written and read"] = wall + read
         print(f"    {f'and read by all {INSTANCES}':42} {'':7} {read:7.2f}")
@@ -290,7 +290,7 @@ def _run(store: StoreServers) -> Mapping[str, float]:
         print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
         world.first_plan()
         world.move_everything()
-        world.tick("another plan is found in force: read whole")
+        world.tick("new plan of another leader, read as a whole")
         world.tick("nothing happened")
         world.source.grow("team-007-03", PARTITIONS_EACH + 1)
         world.tick("a topic grew")
@@ -299,7 +299,7 @@ def _run(store: StoreServers) -> Mapping[str, float]:
         world.definitions.create(_datastream(DATASTREAMS - 1 + 1))
         world.tick("a datastream was created")
         world.lose_instance()
-        world.tick("an instance went")
+        world.tick("an instance left")
         print("  (required: one event < 1 s of CPU)")
         if isinstance(store, KafkaStore):
             _print_sizes(store)
@@ -332,9 +332,9 @@ def _print_sizes(store: KafkaStore) -> None:
         grown_by = pool.apply(_replica_bytes, (store.cluster.address,))
     print(f"  {'memory of a replica, MiB':44} {'':7} {grown_by / 2**20:7.1f}")
     began, size = time.monotonic(), store.log_bytes()
-    wait_until(lambda: time.monotonic() - began > _REST_SECONDS, 2 * _REST_SECONDS, "time passes")
+    wait_until(lambda: time.monotonic() - began > _REST_SECONDS, 2 * _REST_SECONDS, "the pause is over")
     grown = (store.log_bytes() - size) / (time.monotonic() - began)
-    label = f"log of {INSTANCES} instances at rest, MB per hour"
+    label = f"log of {INSTANCES} instances without changes, MB per hour"
     print(f"  {label:44} {'':7} {grown * 3600 / 1e6:7.1f}   (session timeout {_SESSION_SECONDS:g} s)")
 
 

@@ -40,10 +40,10 @@ def require_rig() -> None:
     missing = [
         reason
         for reason, lacks in (
-            ("it needs root, to create network namespaces", os.geteuid() != 0),
+            ("root is required to create network namespaces", os.geteuid() != 0),
             ("/dev/net/tun does not exist", not Path("/dev/net/tun").exists()),
             ("the command `ip` is not installed", shutil.which("ip") is None),
-            ("there is no C compiler `cc`", shutil.which("cc") is None),
+            ("no C compiler `cc` found", shutil.which("cc") is None),
         )
         if lacks
     ]

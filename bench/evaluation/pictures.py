@@ -117,7 +117,7 @@ def hosts_figure(recording: Recording) -> Figure:
         if found is not None:
             ends = [0.0, max(x for x, _ in points)]
             heights = [found.intercept + found.slope * x for x in ends]
-            label = f"line of the means, R² {found.r_squared:.2f}"
+            label = f"regression of the means, R² {found.r_squared:.2f}"
             axis.plot(ends, heights, color=_GREY, linewidth=0.8, label=label)
         axis.set_title(fleet, fontsize=10)
         axis.set_xlabel("tasks of the instance")

@@ -50,7 +50,7 @@ def lines(recording: Recording) -> list[str]:
             )
         )
     rows.append(("task-hours", [f"{task_seconds(recording, fleet) / 3600:.2f}" for fleet in fleets]))
-    rows.append(("tasks, fewest and most", [_span(recording, fleet) for fleet in fleets]))
+    rows.append(("number of tasks, minimum and maximum", [_span(recording, fleet) for fleet in fleets]))
     rows.append(("plans", [str(len(_plans(recording, fleet))) for fleet in fleets]))
     rows.append(
         ("partitions moved", [str(sum(o.moved for o in _plans(recording, fleet))) for fleet in fleets])
@@ -74,7 +74,7 @@ def _of_lines(recording: Recording) -> Iterator[tuple[str, Sequence[str]]]:
     for label, way in (("", mean_rate_by_tasks), (", windows", rate_by_tasks)):
         found = [line_through(way(recording, fleet)) for fleet in recording.fleets]
         yield (
-            f"records/s more for a task{label}",
+            f"additional records/s per additional task{label}",
             [UNKNOWN if one is None else f"{one.slope:.0f}" for one in found],
         )
         yield (

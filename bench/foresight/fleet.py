@@ -154,12 +154,12 @@ def _turn(turn: ForesightTurn) -> Advice:
 
     print("| stored | after | processor time | peak memory |\n|---|---|---|---|")
     turn.present()
-    line("present need (the first answer)")
+    line("current requirement (first response)")
     advice = turn.forecast()
     line("forecast")
     while turn.has_past_left:
         advice = turn.past() or advice
-    line("need of past hours (all)")
+    line("requirement of all past hours")
     return advice
 
 

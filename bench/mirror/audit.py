@@ -50,10 +50,10 @@ class _Case(NamedTuple):
 
 _CASES: Final = (
     _Case("equal batches", 1_000_000, 500),
-    _Case("equal records, decoded for sums", 1_000_000, 500, sums=True),
+    _Case("equal records, decoded for checksums", 1_000_000, 500, sums=True),
     _Case("every record altered", 1_000_000, 500, altered_every=1),
     _Case("equal batches, LZ4", 100_000_000, 1_000, _LZ4),
-    _Case("1 % of the records altered, LZ4", 100_000_000, 1_000, _LZ4, altered_every=100),
+    _Case("1 % of the records changed, LZ4", 100_000_000, 1_000, _LZ4, altered_every=100),
 )
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     """Print one row for each kind of copy."""
     print(f"\nrecords of {_VALUE_BYTES} bytes, one partition\n")
     print(
-        f"{'copy':33}{'records':>12}{'batch':>7}{'seconds':>9}{'CPU s':>8}{'MB more at the peak':>21}"
+        f"{'copy':33}{'records':>12}{'batch':>7}{'seconds':>9}{'CPU s':>8}{'additional MB at the peak':>21}"
         f"{'equal':>13}{'altered':>11}"
     )
     for case in _CASES:

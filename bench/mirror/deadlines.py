@@ -51,15 +51,15 @@ def _streams(count: int, rate: int, kept: int | None = _KEPT_SECONDS, name: str 
 
 def _cases() -> Iterable[Case]:
     alike = _streams(12, 16)
-    yield Case("alike", "12 alike, budget 2/3 of what comes", alike, 128 * _KIB)
+    yield Case("alike", "12 equal partitions, budget 2/3", alike, 128 * _KIB)
     sizes = [4, 4, 4, 4, 8, 8, 8, 16, 16, 32, 48, 64]
     skewed = [Stream(f"t{number}", size * _KIB, _KEPT_SECONDS) for number, size in enumerate(sizes)]
-    yield Case("skewed", "12 from 4 to 64 KiB/s, budget 2/3", skewed, sum(sizes) * _KIB * 2 // 3)
+    yield Case("skewed", "12 partitions from 4 to 64 KiB/s, budget 2/3", skewed, sum(sizes) * _KIB * 2 // 3)
     mixed = [*_streams(6, 16), *_streams(6, 16, None, "week")]
     yield Case("mixed", "6 keep 2 min, 6 a week, budget 2/3", mixed, 128 * _KIB)
     budget = sum(sizes) * _KIB * 21 // 20
     yield Case("outage", "4 to 64 KiB/s, 90 s behind, budget 21/20", skewed, budget, 90)
-    yield Case("stopped", "12 alike, budget 1/12", alike, 16 * _KIB)
+    yield Case("stopped", "12 equal partitions, budget 1/12", alike, 16 * _KIB)
 
 
 def main() -> None:

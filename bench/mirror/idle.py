@@ -47,7 +47,7 @@ def _measure(make: Callable[[Pair, Work], Engine]) -> None:
             _wait_until_reading(pair, topics)
             seconds = time.monotonic() - began
             partitions = topics * _PARTITIONS_OF_TOPIC
-            print(f"{engine.name}: {partitions:,} partitions, every one flows after {seconds:.1f} s")
+            print(f"{engine.name}: {partitions:,} partitions, all are copied after {seconds:.1f} s")
             print(_HEADING)
             mirror = psutil.Process(engine.process.pid)
             for rate in _RATES:

@@ -32,7 +32,7 @@ def main() -> None:
         memoryview(batch) for batch in batches_of([entry for key in keys for entry in _entries(key)], 0)
     ]
     print(f"{_LANES:,} partitions have progress: {sum(map(len, batches)) / 2**20:.0f} MiB in the topic")
-    print(f"{'own lanes':>12}{'kept MiB':>12}{'seconds to read':>18}")
+    print(f"{'own lanes':>12}{'memory MiB':>12}{'seconds to read':>18}")
     for count in _OWN:
         wanted = {main_key(key) for key in keys[:: max(_LANES // count, 1)][:count]} if count else set()
         seconds = _read(wanted, batches)[0]

@@ -3,7 +3,7 @@
 It has two sides. First, the turns of the monitor, every 10 s: from the JSON responses of REST and Pinot to
 verdicts, budgets, incidents and alerts. Second, the work of instances to track each partition. Every 5 s and
 for each busy lane, the worker process decides whether to report its position (watched), which is sent through
-a pipe (told) to the lane state of the instance (reports); these two columns are what positions add to a
+a pipe (sent) to the lane state of the instance (reports); these two columns are what positions add to a
 report. Every 10 s an instance publishes the partitions that are not OK, and every 15 s it is scraped. One
 instance with 4,000 lanes is measured and counted fifty times. Also measured is reading the metrics topic
 without Pinot: each row is decoded and summed, and each turn reads all sums. Servers, clients and the network
@@ -236,7 +236,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
         turn()
     each = {label: seconds / _TURNS for label, seconds in spent.items()}
     share = each.pop("all") / settings.interval_seconds * 100
-    label = "a turn of a monitor that has just begun" if are_new else f"a turn, {late} datastreams late"
+    label = "first cycle of a monitor" if are_new else f"a turn, {late} datastreams late"
     print(f"  {label:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
     for part, seconds in each.items():
         print(f"    {part:42}{seconds * 1000:10.0f} ms", flush=True)
@@ -265,9 +265,9 @@ def _rows_of_topic() -> None:
     looks = look + forgotten
     print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
     for label, took in (
-        ("  rows of a turn, every partition busy", of_a_turn),
-        ("  rows of a turn, a tenth busy", of_a_turn / 10),
-        ("  a look at all that was read", looks),
+        ("  rows of a cycle, all partitions busy", of_a_turn),
+        ("  rows of a cycle, a tenth busy", of_a_turn / 10),
+        ("  evaluation of all rows", looks),
     ):
         print(f"  {label:44}{took * 1000:10.0f} ms {took / interval * 100:7.2f} %", flush=True)
 
@@ -310,17 +310,17 @@ def _measure() -> None:
     print(f"  data plane: {data_plane()}")
     heading = ("watched", "told", "reports", "said", "scrapes", "together")
     print(f"  {'states of partitions':32}" + "".join(f"{one:>10}" for one in heading))
-    busy = states_of_fleet("every lane busy, all in time", 1.0, 0.0, segments=False)
-    tenth = states_of_fleet("a tenth busy, all in time", 0.1, 0.0, segments=False)
-    states_of_fleet("every lane busy, sources delete", 1.0, 0.0, segments=True)
-    states_of_fleet("every lane busy, 1 % late", 1.0, 0.01, segments=False)
-    print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
+    busy = states_of_fleet("all lanes busy, none late", 1.0, 0.0, segments=False)
+    tenth = states_of_fleet("a tenth of lanes busy, none late", 0.1, 0.0, segments=False)
+    states_of_fleet("all lanes busy, sources delete", 1.0, 0.0, segments=True)
+    states_of_fleet("all lanes busy, 1 % late", 1.0, 0.01, segments=False)
+    print(f"  {'the monitor':44}{'a cycle':>13}{'of a core':>10}")
     turns = _turns(0)
     _turns(10)
     _turns(0, are_new=True)
-    print("  turns and states together, all in time")
+    print("  cycles and states together, no late records")
     print(f"    {'a tenth of lanes busy':55}{turns + tenth:7.2f} %")
-    print(f"    {'every lane busy':55}{turns + busy:7.2f} %", flush=True)
+    print(f"    {'all lanes busy':55}{turns + busy:7.2f} %", flush=True)
     _rows_of_topic()
 
 

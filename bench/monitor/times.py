@@ -61,9 +61,9 @@ def _hot_partition(name: str, site: Judged) -> None:
     print(f"hot partition, {name} settings (seconds)")
     print(f"  traffic shifts to breach          {breach - shifted:7.1f}")
     print(f"  breach to detected                {detected - breach:7.1f}")
-    print(f"  breach to rebalance asked for     {requested - breach:7.1f}")
-    print(f"  breach to rebalance in force      {in_force - breach:7.1f}")
-    print(f"  detected to p99 in the objective  {met - detected:7.1f}", flush=True)
+    print(f"  breach to rebalance requested     {requested - breach:7.1f}")
+    print(f"  breach to rebalance in effect      {in_force - breach:7.1f}")
+    print(f"  detected to p99 within the objective  {met - detected:7.1f}", flush=True)
 
 
 def _burning(site: Judged) -> None:
@@ -77,7 +77,7 @@ def _burning(site: Judged) -> None:
     ended = site.until(lambda: not site.is_late(), "the breach ends")
     over = site.until(lambda: site.is_called(_BURNING, resolved=True), "the alert is resolved")
     print("error budget of 0.5 %, 14.4 over 1 h and 5 m, default settings (seconds)")
-    print(f"  breach to called                  {called - breach:7.1f}")
+    print(f"  breach to alert                  {called - breach:7.1f}")
     print(f"  the breach lasts for              {ended - breach:7.1f}")
     print(f"  end of the breach to resolved     {over - ended:7.1f}", flush=True)
 
@@ -89,5 +89,5 @@ def _losing(site: Judged) -> None:
     called = site.until(lambda: site.is_called(_LOSING), "the alert fires")
     lost = site.until(lambda: site.has_lost(0), "a record is lost")
     print("retention 2 min, four times the quota of a task, default settings (seconds)")
-    print(f"  traffic starts to called           {called - began:7.1f}")
-    print(f"  called to the first loss          {lost - called:7.1f}", flush=True)
+    print(f"  traffic starts to alert           {called - began:7.1f}")
+    print(f"  alert to the first loss          {lost - called:7.1f}", flush=True)

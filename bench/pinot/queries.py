@@ -72,15 +72,15 @@ def measure(made: Servers, partitions: int) -> None:
         for statistic in Statistic:
             name = f"loads, a day of rollups, {statistic}"
             _time(name, partial(_loads, client, DAY, statistic, Grain.HOURS))
-        _time("the provider's whole answer, an hour", partial(_provided, client, 3600))
-        _time("the provider's whole answer, a day", partial(_provided, client, 24 * 3600))
+        _time("all loads of the provider, an hour", partial(_provided, client, 3600))
+        _time("all loads of the provider, a day", partial(_provided, client, 24 * 3600))
         for usable in (2e5, 2e4):
             name = f"offending partitions of {usable:,.0f} B/s, p95"
             _time(name, partial(offending_partitions, client, CLUSTER, HOUR, usable))
         _time("top movers, day over day", partial(top_movers, client, CLUSTER, DAY))
         _time("freshness and coverage", partial(freshness, client, HOUR))
-        _time("slopes from sizes, in the query", partial(_slopes_in_query, client, partitions))
-        _time("slopes from stored growths", partial(_slopes_stored, client, partitions))
+        _time("growth of sizes, computed by the query", partial(_slopes_in_query, client, partitions))
+        _time("growth of sizes, stored", partial(_slopes_stored, client, partitions))
 
 
 def _loads(client: PinotClient, when: TimeRange, statistic: Statistic, grain: Grain = Grain.SAMPLES) -> Sized:

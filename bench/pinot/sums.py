@@ -1,7 +1,7 @@
 """Time of the queries for the hourly loads of a fleet: one for each datastream, over 28 days of rollups.
 
-A leader sends them before its first forecast. `DATASTREAMS` and `TOPICS` (topics of ten partitions for each
-datastream) set other numbers.
+A leader sends these queries before its first forecast. `DATASTREAMS` and `TOPICS` (topics of ten partitions
+for each datastream) set other numbers.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _greedy(sizes: Ints, room: int) -> int:
 
 def main() -> None:
     """Print mean/max bins above the bound: heaviest first (as Brooklin), best fit decreasing, Headrace."""
-    print("class            N | heaviest first | best fit | ours     | proved | s mean/most")
+    print("class            N | heaviest first | best fit | ours     | proved | s mean/max")
     for name in CLASSES:
         above: dict[str, list[int]] = {"greedy": [], "fit": [], "ours": []}
         seconds = []

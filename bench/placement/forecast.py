@@ -123,4 +123,4 @@ def main() -> None:
     worst: dict[str, list[float]] = defaultdict(list)
     for week, days in zip(weeks, ours, strict=True):
         worst[week.kind] += [day.error for day in days if day.error > 0.1]
-    print("days that were off by more than 10 %:", {kind: len(errors) for kind, errors in worst.items()})
+    print("days with an error above 10 %:", {kind: len(errors) for kind, errors in worst.items()})

@@ -224,8 +224,6 @@ def main() -> None:
     print_table(
         "A week with days and nights, +-10 % noise, spikes, growth", synthetic_week(2000, 40, 1), strategies()
     )
-    print_table("The same with a strong swing (+-60 %)", synthetic_week(2000, 40, 2, swing=0.6), strategies())
-    print_table(
-        "Steady but for +-10 % noise and spikes", synthetic_week(2000, 40, 3, swing=0.0), strategies()
-    )
-    print_table("The recording of a real cluster, 10 s for an hour", recorded_week(6), strategies())
+    print_table("Large daily swing (+-60 %)", synthetic_week(2000, 40, 2, swing=0.6), strategies())
+    print_table("Constant, +-10 % noise and spikes", synthetic_week(2000, 40, 3, swing=0.0), strategies())
+    print_table("Recording of a real cluster, 10 s per hour", recorded_week(6), strategies())

@@ -20,8 +20,8 @@ def main() -> None:
     with gzip.open(_RECORDING, "rt") as lines:
         recorded = [bytes.fromhex(json.loads(line)["value"]) for line in lines]
     made = list(rounds(100_000, 1))
-    print("decode alone                     samples      samples/s")
-    for name, values in (("recorded", recorded), ("made up", made[:10_000]), ("made up", made)):
+    print("decoding only                     samples      samples/s")
+    for name, values in (("recorded", recorded), ("generated", made[:10_000]), ("generated", made)):
         column = pa.array(values, pa.binary())
         print(f"  {name:28} {len(column):9,} {_rate(column):14,.0f}")
 

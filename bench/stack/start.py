@@ -42,7 +42,7 @@ def _print_jars() -> None:
             del os.environ["HEADRACE_HOME"]
     total = sum(len(artefacts_of(name)) for name in SET_NAMES)
     print(f"  all sets, empty cache     {total:4}  {sum(sizes) / 1e6:4.0f}  {cold:8.1f}")
-    print(f"  all sets, here already    {total:4}  {sum(sizes) / 1e6:4.0f}  {warm:8.2f}\n")
+    print(f"  all sets, cached    {total:4}  {sum(sizes) / 1e6:4.0f}  {warm:8.2f}\n")
 
 
 def _first_start(server: Server) -> dict[str, float]:
@@ -77,7 +77,7 @@ def _measure(name: str, machine: ServerResources) -> dict[str, float]:
 
 def _print_servers(java: JavaRuntime, quick: bool) -> None:
     how = "simple compilation" if quick else "full compilation"
-    print(f"servers one by one, Java {java.version} ({java.source}), {how}; first start: median of {_RUNS}")
+    print(f"servers in sequence, Java {java.version} ({java.source}), {how}; first start: median of {_RUNS}")
     columns = ("first", "CPU s", "MiB", "after kill", "stop", "after stop")
     print("  " + "".join(f"{name:>12}" for name in ("", *columns)))
     for name in NAMES:
@@ -87,7 +87,7 @@ def _print_servers(java: JavaRuntime, quick: bool) -> None:
 
 
 def _print_whole(java: JavaRuntime) -> None:
-    print("the whole stack side by side      up    down   MiB in all   load before")
+    print("all servers started in parallel      up    down   MiB in all   load before")
     for quick in (False, True):
         with tempfile.TemporaryDirectory() as folder:
             load = os.getloadavg()[0]

@@ -33,12 +33,13 @@ _FIRST_CHECKPOINT_SECONDS: Final = 30.0
 class AuditResult:
     """Result for one topic.
 
-    `counts`: result of the comparison of source and destination records. `left_out`: number of records that
-    were filtered or dead-lettered according to the checkpoints. `uncopied`: number of other source records
-    that were never copied. `counts` includes neither. `unjudged`: number of source offsets after the
-    checkpoints. `expired`: number of copied offsets that only the destination has deleted. `at_least`:
-    whether the counts are estimates, because there were too many differences. `findings`: the first
-    differences, each with its source partition. `problems`: reasons why partitions could not be compared.
+    `counts`: result of the comparison of source and destination records, without `left_out` and `uncopied`.
+    `left_out`: number of records that were filtered or dead-lettered according to the checkpoints.
+    `uncopied`: number of other source records that were never copied. `unjudged`: number of source offsets
+    after the checkpoints. `expired`: number of copied offsets that only the destination has deleted.
+    `at_least`: whether the counts are estimates, because there were too many differences. `findings`: the
+    first differences, each with its source partition. `problems`: reasons why partitions could not be
+    compared.
     """
 
     topic: str
@@ -146,8 +147,8 @@ class AuditTurn:
     """Result of one run of a continuous audit.
 
     `results`: comparison of the records copied since the previous run. `by_topic`: time (epoch ms) before
-    which every record of the topic is at the destination, None if unknown. `through_ms`: the same for all
-    topics. `problem`: reason why this run failed. The next run then compares the same records.
+    which every record of the topic is at the destination, None if unknown. `through_ms`: the same time for
+    all topics together. `problem`: reason why this run failed. The next run then compares the same records.
     """
 
     results: Sequence[AuditResult] = ()

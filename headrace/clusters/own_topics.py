@@ -8,7 +8,8 @@ from headrace.settings import HeadraceSettings
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
     """Return the names of the internal topics of Headrace.
 
-    Topic patterns of datastreams do not match them, and no topic is mirrored into them.
+    Topic patterns of datastreams do not match internal topics, and no topic is mirrored into an internal
+    topic.
 
     Topics of the sampler are not included, because they may be mirrored for another Cruise Control.
     """

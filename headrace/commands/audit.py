@@ -306,7 +306,7 @@ def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
 
     file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)
     if file is None:
-        raise ConfigError("no key is given", advice="pass --key, or set commands.audit_key_file")
+        raise ConfigError("no signing key", advice="pass --key, or set commands.audit_key_file")
     return content_of(file)
 
 

@@ -114,10 +114,8 @@ def _path(datastream: str, source: str, destination: str, at: str, config: Path 
 
 @contextmanager
 def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath) -> Iterator[None]:
-    """Copy the canary topic in a worker process during the `with` block.
-
-    The topic and its copy are deleted afterwards.
-    """
+    """Copy the canary topic in a worker process during the `with` block, and delete both topics
+    afterwards."""
     import re
 
     from headrace.commands.copy import copy_setup
@@ -167,7 +165,7 @@ def _delete(admin: KafkaAdmin, topic: str) -> None:
 
 
 def _planned(run: CopyRun) -> CopyPlan:
-    """Plan the copy as soon as every broker reports the topic. Raises TopicMissing, Unreachable."""
+    """Plan the copy when every broker reports the topic. Raises TopicMissing, Unreachable."""
     from mirror.errors import TopicMissing
 
     until, never = time.monotonic() + _CREATION_SECONDS, threading.Event()

@@ -50,7 +50,7 @@ def status(pair: PairArgument, call: CallOptions = CallOptions()) -> None:
             f"{operation['kind']} to {operation['target']} by {operation['operator']}: {operation['step']}"
             + (f"; being undone: {operation['failure']}" if operation["failure"] else "")
         )
-    print_table("not on the other cluster", _COLUMNS, found["topics"])
+    print_table("records not on the other cluster", _COLUMNS, found["topics"])
     for problem in found["problems"]:
         complain(problem)
 

@@ -140,10 +140,8 @@ def _seconds_of(value: float | None) -> str:
 
 
 def _late_of(incident: Mapping[str, Any]) -> list[str]:
-    """Format the late records of a closed incident for each objective.
-
-    Empty for an open incident, or if an older instance does not report late records.
-    """
+    """Format the late records of a closed incident for each objective. The result is empty for an open
+    incident, or if an older instance does not report late records."""
     if "deliveries" not in incident or incident["closed_ms"] is None:
         return []
     if incident["deliveries"] is None:

@@ -128,11 +128,8 @@ def _background_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the background threads.
-
-    The threads are audits, and those of the leader: sizing advice, consumer groups, use of topics, own
-    monitor.
-    """
+    """Return functions that start and stop the background threads. The threads run audits and, on the leader,
+    sizing advice, consumer groups, use of topics, and its own monitor."""
     from api.metrics.collector import AdviceCollector, AuditCollector, GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))

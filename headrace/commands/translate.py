@@ -100,7 +100,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Report how old the positions of the last synchronisation are."""
+    """Report the age of the positions from the last synchronisation."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 
@@ -109,20 +109,16 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the plan as soon as checkpoints have reached all positions of the group.
-
-    After `seconds`, returns the latest plan.
-    """
+    """Return the plan when checkpoints have reached all positions of the group, at the latest after
+    `seconds`."""
     from headrace.console.patience import last_look
 
     return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
-    """Report positions that cannot be translated, and partitions in which the group will reread records.
-
-    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic.
-    """
+    """Report untranslatable positions, and partitions in which the group will read records again. Exits with
+    1 if a position cannot be translated, or if the group reads no mirrored topic."""
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED

@@ -329,7 +329,7 @@ class RestClient:
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:
-    """Return the error that the service raised. Its class is the kind in the problem document."""
+    """Return the error that the service raised. The error class is the `kind` in the problem document."""
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")

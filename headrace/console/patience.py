@@ -39,7 +39,8 @@ def last_look(
 def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `look` until it returns an empty string or the timeout passes. Return its latest result.
+    """Call `look` until it returns an empty string or the timeout passes. Return the latest result of the
+    function.
 
     After a retriable error, such as an unreachable instance, polling continues. Other errors are raised.
     """

@@ -164,10 +164,8 @@ class CopyRun:
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan topics again that could not be planned before.
-
-        Returns None if none of them can be copied yet, or if the copy was stopped.
-        """
+        """Plan again the topics that could not be planned before. Returns None if no topic can be copied yet,
+        or if the copy was stopped."""
         if self._is_stopping or not plan.failures:
             return None
         try:

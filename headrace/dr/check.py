@@ -226,10 +226,8 @@ async def group_items(
 
 
 async def _may_alter(cluster: Cluster) -> bool:
-    """Return whether Headrace may create ACLs.
-
-    True for brokers before Kafka 2.8, which do not report rights.
-    """
+    """Return whether Headrace may create ACLs. Returns True for brokers before Kafka 2.8, which do not report
+    rights."""
     try:
         rights = await cluster.ask(cluster_rights())
     except NotAuthorized:

@@ -42,7 +42,8 @@ class PairDatastreams:
         return found
 
     def audits(self, name: str) -> list[AuditedTopic]:
-        """Return the state of a datastream's continuous audit by topic. Empty if the audit is off."""
+        """Return the state of a datastream's continuous audit by topic. The result is empty if the audit is
+        off."""
         found = self._client.get("/v1/audits", datastream=name)
         return [
             AuditedTopic(
@@ -78,7 +79,7 @@ class PairDatastreams:
         self._require_all(names, WaitCondition.STOPPED)
 
     def resume(self, name: str) -> None:
-        """Resume a stopped datastream. Raises TimedOut while it is still stopping."""
+        """Resume a stopped datastream. Raises TimedOut while the datastream is still stopping."""
         status = self._client.get(path_of(name))["status"]
         if status == "STOPPING":
             raise TimedOut(f"datastream {name} is stopping")

@@ -215,10 +215,8 @@ def replay_sink(reader: TailReader, active: str) -> KafkaSink:
 
 
 async def forget_replays(reader: TailReader, active: str) -> None:
-    """Delete the stored positions of all replays of the tail. Raises Unreachable.
-
-    Call this after every record of the tail was replayed or skipped.
-    """
+    """Delete the stored positions of all replays of the tail. Raises Unreachable. Called when every record of
+    the tail was replayed or skipped."""
     fork = reader.fork
     keys = [
         LaneKey(_replay_name(fork, generation), place)

@@ -25,10 +25,8 @@ from pmp.loads.rates import RateOptions, partition_loads
 def hour_of_pinot(
     client: PinotClient, cluster: str, hour_ms: int, grain: Grain
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads of the hour starting at `hour_ms` (epoch ms). Raises LoadUnavailable.
-
-    Empty if Pinot has no loads of this hour.
-    """
+    """Return the loads of the hour starting at `hour_ms` (epoch ms). Raises LoadUnavailable. The result is
+    empty if Pinot has no loads of this hour."""
     return _means(client, cluster, TimeRange(hour_ms, hour_ms + HOUR_MS), grain)
 
 

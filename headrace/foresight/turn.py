@@ -376,11 +376,8 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return the sizing of a group.
-
-        Limits on its number of tasks are omitted, because the result is the required number, not the
-        permitted one.
-        """
+        """Return the sizing of a group. Limits of the number of tasks do not apply, because the result is the
+        required number."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))

@@ -63,12 +63,12 @@ def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
 
 
 def provider_names() -> tuple[str, ...]:
-    """Return the names of all load providers, built-in ones first. Does not import their packages."""
+    """Return the names of all load providers, built-in ones first. Does not import the packages."""
     return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of all placement strategies, built-in ones first. Does not import their packages."""
+    """Return the names of all placement strategies, built-in ones first. Does not import the packages."""
     return _known(PLACEMENT_STRATEGIES, _entries(PLACEMENT_STRATEGIES))
 
 

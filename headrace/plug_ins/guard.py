@@ -43,10 +43,8 @@ class PatientCalls:
         self._late: Future[Any] | None = None
 
     def ask(self, subject: str, call: Callable[[], _T]) -> _T:
-        """Return the result of a call. Raises its exceptions, and TimedOut.
-
-        `subject`: name of the plug-in in the message. `call` must only raise subclasses of Exception.
-        """
+        """Return the result of a call. Raises TimedOut, and the exceptions of the call. `subject`: name of
+        the plug-in in the message. `call` must only raise subclasses of Exception."""
         if self._late is not None and not self._late.done():
             raise TimedOut(f"{subject} has not returned from an earlier call yet")
         answer: Future[_T] = Future()

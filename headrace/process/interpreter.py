@@ -26,8 +26,8 @@ def collect_seldom() -> None:
 def switch_often() -> None:
     """Shorten the thread switch interval.
 
-    For a process that plans and serves requests. A request must acquire the interpreter lock after each of
-    about a dozen ZooKeeper responses. With the default interval of 5 ms, it would wait longer for a planning
-    thread than for ZooKeeper.
+    The function is for a process that plans and serves requests. A request must acquire the interpreter lock
+    after each of about a dozen ZooKeeper responses. With the default interval of 5 ms, it would wait longer
+    for a planning thread than for ZooKeeper.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -36,10 +36,8 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals. Workers call this first.
-
-    A worker stops when its parent sends a message or closes the pipe.
-    """
+    """Ignore stop signals. Workers call this function first. A worker stops when its parent sends a message
+    or closes the pipe."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)

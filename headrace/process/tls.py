@@ -90,7 +90,7 @@ def of_listener(tls: TlsSettings) -> ReloadingContext:
 
 
 def is_readable(tls: TlsSettings) -> bool:
-    """Return whether the current certificate files are usable. True without TLS."""
+    """Return whether the current certificate files are usable. Returns True without TLS."""
     try:
         if tls.certificate_file:
             server_context(tls)

@@ -57,7 +57,7 @@ def make_extensions(settings: Path, made: Path) -> None:
     units = list(_units(library, entries))
     with ThreadPoolExecutor(os.cpu_count()) as cores:
         objects = list(cores.map(lambda unit: _compile(unit[0], unit[1], includes), units))
-        # Every module's file holds the entry points of all: what a file is named decides which one is called.
+        # Each module file contains the entry points of all modules; the file name selects the entry point.
         links = [(library, objects[:-1]), *((entry, objects[-1:]) for entry in entries)]
         list(cores.map(lambda link: _link(made, *link), links))
 

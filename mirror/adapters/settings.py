@@ -108,8 +108,8 @@ class KafkaCluster(Settings):
     """Listeners that the brokers may advertise: `host:port`, where `*` matches any text. A leading `!`
     excludes a listener. Headrace does not connect to other listeners."""
     readers: list[str] = Field(default=["*"])
-    """Principals allowed to read from this cluster (`*` matches any text). Without authentication, owners of
-    datastreams."""
+    """Principals allowed to read from this cluster (`*` matches any text). Without authentication,
+    the list names owners of datastreams."""
     writers: list[str] = Field(default=["*"])
     """Principals allowed to create topics on this cluster and to copy into these topics. Syntax as in
     `readers`."""

@@ -21,7 +21,7 @@ class LedgerAccount:
         return self._map
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record was copied. Count the record if it was not."""
+        """Return whether the record was copied. Count a record that was not copied."""
         if self._left_out.is_copied(source):
             return True
         self._tally.note(source)

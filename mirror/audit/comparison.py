@@ -53,9 +53,10 @@ async def compare(
 ) -> Comparison:
     """Compare every source record with its copy.
 
-    `look`: callback that returns the current end of a log; None if the logs do not grow. `origins_end`:
-    source offset before which an additional destination record may have its original. Raises Unreachable,
-    CorruptData.
+    `look`: callback that returns the current end of a log; None if the logs do not grow. `origins_end`: end
+    of the source range that may contain originals of surplus destination records.
+
+    Raises Unreachable, CorruptData.
     """
     run = _Run(source, target, account, rules or MatchRules(), look)
     await run.read()
@@ -185,8 +186,7 @@ class _Run:
         return bool(self.matcher.target) or await self.there.peek() is not None
 
     async def _match_whole(self) -> bool:
-        """Compare the next two batches as bytes. Return False if their records must be compared one by
-        one."""
+        """Compare the next two batches as bytes. Return False if the records must be compared one by one."""
         matcher, account = self.matcher, self._account
         if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
             return False

@@ -31,7 +31,7 @@ class CopyAccount(Protocol):
     """Expected records of a partition, from a ledger and its offset map."""
 
     def is_expected(self, source: int) -> bool:
-        """Return whether a source record should be at the destination. If not, count it."""
+        """Return whether a source record should be at the destination. Other records are counted."""
         ...
 
     def origin(self, target: int) -> int | None:
@@ -231,8 +231,8 @@ class Matcher:
         self._last = (max(source, self._last[0]), max(target, self._last[1]))
 
     def _is_interchangeable(self, source: int, target: int, stamp: int, digest: bytes) -> bool:
-        """Return whether a record that arrived out of order equals the record found before it, so that both
-        are in order with their counterparts exchanged."""
+        """Return whether a record that seems out of order equals the record before it. Exchanging the
+        counterparts of the two equal records restores the order."""
         last, is_later = self._last_record, source > self._last[0]
         return (
             last is not None

@@ -18,10 +18,7 @@ from mirror.lane.offset_map import OffsetMap
 
 
 class Uncopied(NamedTuple):
-    """Number of source records that are not at the destination.
-
-    `left_out`: records skipped on purpose; `missing`: all other records. Both numbers come from checkpoints.
-    """
+    """Source records not at the destination: skipped on purpose (`left_out`) or `missing`."""
 
     left_out: int = 0
     missing: int = 0
@@ -30,9 +27,9 @@ class Uncopied(NamedTuple):
 class LeftOut:
     """Distinguishes records that were skipped on purpose from missing records.
 
-    `forgotten`: number of mirrored records that are no longer in the map because the destination lost them.
-    In joined ranges, such mirrored records cannot be distinguished from skipped records, so up to `forgotten`
-    skipped records count as missing there. If the first runs of the map were pruned, `forgotten` is 0.
+    `forgotten`: number of mirrored records that the map no longer contains, because the destination lost
+    them. A joined range may include such records, so up to `forgotten` skipped records are counted as
+    missing. `forgotten` is 0 if the first runs of the map were pruned.
     """
 
     __slots__ = ("_map", "forgotten", "stretches")
@@ -65,14 +62,14 @@ class LeftOut:
 
 
 class UncopiedTally:
-    """Counts source records at offsets that were not copied."""
+    """Counts the source records that were not copied."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record. For a batch skipped as a whole, count its `count` records at the first offset."""
+        """Count a record, or `count` records of a batch that was skipped as a whole."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:

@@ -1,10 +1,10 @@
 """Watermark of a continuous audit: the time before which the copy is complete. Pure.
 
 At a time t, the audit reads the end offset of the source log. All records that were written before t are
-before this offset. When the audit has compared them all, every record written before t is at the destination.
-Lateness is the maximum time between the timestamp of a record and its arrival at the source. Therefore, all
-records with a timestamp before t minus the lateness are at the destination. The watermark itself does not
-depend on record timestamps.
+before this offset. When the audit has compared all these records, every record written before t is at the
+destination. Lateness is the maximum time between the timestamp of a record and its arrival at the source.
+Therefore, all records with a timestamp before t minus the lateness are at the destination. The watermark
+itself does not depend on record timestamps.
 
 The end of a log is its high watermark, not its last stable offset, because an open transaction may still
 commit older records.
@@ -66,7 +66,7 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Keep only the newest end offset. All records before it must be compared again."""
+        """Keep only the newest end offset. Earlier records must be compared again."""
         self.through_ms, self._is_stopped = None, False
         self._ends = deque(list(self._ends)[-1:])
 

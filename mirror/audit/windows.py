@@ -115,8 +115,8 @@ class WindowTally:
     def settle(self, missing: int) -> None:
         """Assign verdicts to the records that the offset map lacks.
 
-        `missing`: number of these records that count as missing. All others count as explained. It is unknown
-        which records are missing, so they are counted in the oldest windows.
+        `missing`: number of these records that count as missing. All others count as explained. Missing
+        records cannot be identified, and are counted in the oldest windows.
         """
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)

@@ -34,10 +34,8 @@ class ClusterAccess:
 
     @property
     def principal(self) -> str:
-        """Principal of this client in ACLs, such as `User:mirror`.
-
-        If only the brokers can determine the principal, this is a description of it, for messages.
-        """
+        """Principal of this client in ACLs, such as `User:mirror`. If only the brokers know the principal, a
+        description of it for messages."""
         if self.sasl is not None:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"
@@ -47,7 +45,7 @@ class ClusterAccess:
 
     @property
     def has_certificate(self) -> bool:
-        """True if this client has a certificate."""
+        """Return whether this client has a certificate."""
         return bool(certificate_file_of(self.tls))
 
     def check(self, server: Endpoint) -> None:
@@ -59,8 +57,8 @@ class ClusterAccess:
             )
 
     def may_reach(self, server: Endpoint) -> bool:
-        """Return whether the settings permit connections to this listener. Bootstrap servers are always
-        permitted."""
+        """Return whether the settings permit connections to this listener, as they do to bootstrap
+        servers."""
         if server in self.bootstrap:
             return True
         refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]

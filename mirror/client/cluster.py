@@ -37,8 +37,7 @@ T = TypeVar("T")
 CONTROL: Final = "control"
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
-"""Maximum number of topics in a metadata request. A larger response would block the event loop for too
-long."""
+"""Maximum number of topics in a metadata request: larger responses block the event loop for too long."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 
@@ -70,7 +69,7 @@ class Cluster:
         self.watch = BrokerWatch(self.loop, name, self.directory, self.connections, self._list_brokers)
 
     def pin(self, cluster_id: str) -> None:
-        """Use only brokers of the cluster with this id from now on; an empty id changes nothing."""
+        """Accept only brokers of the cluster with this id from now on. An empty id changes nothing."""
         pinned = self.connections.pinned = cluster_id or self.connections.pinned
         if pinned and self.cluster_id not in ("", pinned):
             self.directory.brokers, self.controller, self.cluster_id = {}, -1, ""
@@ -93,7 +92,7 @@ class Cluster:
         return error_of(code, doing, message, right=right, principal=self.principal)
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return the broker id of the leader and the leader epoch, or None if there is no known leader."""
+        """Return broker id and epoch of the partition's leader, or None if unknown."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
@@ -101,8 +100,8 @@ class Cluster:
         return (broker, epoch) if broker in self.directory.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
-        """Update the leader of a partition from a response that contains the new leader (KIP-951). `nodes`:
-        addresses of the leaders in the response. Older epochs are ignored."""
+        """Update the leader of a partition from a response that names the new leader (KIP-951). `nodes`:
+        addresses in the response. An older epoch is ignored."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return
@@ -114,7 +113,7 @@ class Cluster:
                 self.directory.add(broker, Endpoint(*nodes[broker]))
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the topic's id from the latest metadata; empty if the topic has no id."""
+        """Return the topic's id in the latest metadata; empty without an id."""
         known = self.topics.get(topic)
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
@@ -131,7 +130,7 @@ class Cluster:
         return self._newest.get(api, -1)
 
     async def connection(self, broker: int, role: str) -> Connection:
-        """Return the connection to a broker for a role. Opens it if needed. Raises Unreachable."""
+        """Return the connection to a broker for a role, opening one if necessary. Raises Unreachable."""
         place = (broker, role)
         known = self.connections.known.get(place)
         if known is not None and known.is_open:
@@ -139,7 +138,7 @@ class Cluster:
         return await self.connections.connect(place, self.directory.endpoint(broker))
 
     async def any_connection(self) -> Connection:
-        """Connect to any broker; try bootstrap servers last. Raises the error of the last attempt."""
+        """Connect to any broker, bootstrap servers last. Raises the error of the last attempt."""
         known = self.connections.any_open(CONTROL)
         if known is not None:
             return known
@@ -152,20 +151,18 @@ class Cluster:
         raise failure
 
     async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
-        """Send a request to a broker, or to any broker if `broker` is None. Raises the errors of
-        `Connection.call`."""
+        """Send a request to a broker; with `broker` None, to any broker. Raises as `Connection.call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
         return await make_call(connection, call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Send a request to the controller. With KRaft, a broker forwards it."""
+        """Send a request to the controller; with KRaft, to a broker, which forwards the request."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of the brokers and of these topics. Raises Unreachable. Concurrent calls are
-        combined."""
+        """Refresh the metadata of brokers and these topics. Combines concurrent calls. Raises Unreachable."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self.loop.spawn(self._refresh())
@@ -199,9 +196,11 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Retry `attempt` until it succeeds, fails permanently, or times out. `seconds`: timeout (default:
-        the timeout of one request). The metadata of `topic` is refreshed between attempts, because its
-        leader may have moved."""
+        """Retry `attempt` until it succeeds, fails permanently or times out.
+
+        `seconds`: timeout, by default of one request. Between attempts, the metadata of `topic` is refreshed,
+        because its leader may have moved.
+        """
         until = self.loop.now() + (self.timeout_seconds if seconds is None else seconds)
         backoff = _FIRST_BACKOFF / 2
         while True:
@@ -226,9 +225,11 @@ class Cluster:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
-        """Return the offsets of partitions by timestamp (see `list_offsets`). `seconds`: timeout (default:
-        the timeout of one request). A partition without a response gets an error code. Raises Unreachable if
-        no leader responds."""
+        """Return the offsets of partitions by timestamp (see `list_offsets`).
+
+        `seconds`: timeout, by default of one request. A partition without a response gets an error code.
+        Raises Unreachable if no leader responds.
+        """
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not wanted:
             return found

@@ -1,8 +1,8 @@
 """Connection to one broker, with pipelined requests.
 
-If a response does not fit into the free memory, the client stops reading from the socket, and the broker
-stops sending. The connection is closed if a response stalls, or if its size exceeds the limit of its request.
-Brokers process only complete requests, so the end of a request may be sent later.
+If free memory is too small for a response, the client stops reading from the socket, and the broker stops
+sending. The connection is closed if a response stalls or exceeds the limit of its request. Brokers process
+only complete requests, so the last bytes of a request may be sent later.
 """
 
 from __future__ import annotations
@@ -35,18 +35,16 @@ from mirror.protocol.frame import correlation_of, request_head, response_body
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip in seconds above which distance limits the rate of a connection (within a data centre: about 0.2
-ms)."""
+"""Round trip in seconds from which on a broker is distant. Within a data centre, it is about 0.2 ms."""
 _MOST_READS: Final = 64
-"""Maximum number of reads from one socket before the event loop serves other sockets."""
+"""Maximum number of reads from one socket before other sockets are served."""
 _STALLED_SECONDS: Final = 10.0
-"""Seconds without progress after which a partial response is abandoned."""
+"""Seconds without progress after which a partial response fails."""
 
 
 class Connection:
-    """Connection to one broker with its outstanding requests. `name`: name for error messages. `features`:
-    set by `handshake.open_connection`. `cluster_throttling`: throttle times of all connections of the
-    cluster."""
+    """Connection to one broker, and its outstanding requests. `name`: name in error messages. `features`: set
+    by `handshake.open_connection`. `cluster_throttling`: throttle times of all connections of the cluster."""
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True if requests can be sent."""
+        """Return whether requests can be sent."""
         return self.failure is None
 
     def version_of(self, api: int, ours: tuple[int, int]) -> int:
@@ -118,10 +116,10 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the end of an incomplete request. The request must be the last on the connection."""
+        """Send the last bytes of an incomplete request, which must be the last request on the connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
-            request.body = [*request.body, *end]  # it waits for an authentication
+            request.body = [*request.body, *end]  # the request waits for an authentication
             return
         read_at = max(self.loop.now(), self.throttled_until)
         self._pending[-1] = (self._pending[-1][0], read_at, request)
@@ -132,12 +130,11 @@ class Connection:
 
     @property
     def is_incomplete(self) -> bool:
-        """True while the end of a request is missing, so that nothing else may be sent."""
+        """Return whether the last request is incomplete, so that no other request may be sent."""
         return bool(self._pending) and self._pending[-1][1] == inf
 
     def throttle(self, milliseconds: int) -> None:
-        """Stop sending for the throttle time of a response (KIP-219), during which the broker reads no
-        requests."""
+        """Send nothing for the throttle time in a response (KIP-219): the broker reads no requests."""
         if milliseconds > 0:
             now = self.loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
@@ -146,12 +143,11 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Postpone the due times of outstanding responses for a delay that the broker did not cause."""
+        """Postpone the due times of outstanding responses after a delay that the broker did not cause."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Queue further requests until `release`, because an authentication exchange must not be
-        interrupted."""
+        """Queue requests until `release`, because other requests must not interrupt an authentication."""
         self._held = []
 
     def release(self) -> None:
@@ -162,29 +158,28 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Due time of the oldest outstanding response, including its transfer time (monotonic seconds).
-        Infinity if no response is outstanding, or if this client lacks memory to receive it."""
+        """Due time of the oldest outstanding response, including its transfer time (monotonic seconds). The
+        value is infinity if no response is outstanding, or if this client lacks memory for one."""
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + self.reader.partial_bytes / SLOWEST_LINK
         return inf
 
     @property
     def lacks_memory(self) -> bool:
-        """True while this client lacks memory to receive a response."""
+        """Return whether this client lacks memory to receive a response."""
         return self._memory_since is not None
 
     def round_trip(self) -> float:
-        """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
+        """Return the shortest round trip to the broker in seconds, or 0 if unknown."""
         return self.transport.round_trip() if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return the time since which the broker is late, and a description. The time is infinity if the
-        broker is not late."""
+        """Return since when the broker is late, and a description; infinity for a prompt broker."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
         """Return whether the next response is much later than expected. A second connection then shows
-        whether the broker is silent, or only this connection."""
+        whether the broker or only this connection is silent."""
         if not self._pending:
             return False
         request, since = self._pending[0][2], self.unanswered_since
@@ -196,7 +191,7 @@ class Connection:
         """Close the connection if the oldest request has timed out or a response has stalled."""
         reader = self.reader
         if reader.is_partial and self._memory_since is None:
-            self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
+            self._on_ready(READ)  # the kernel does not report fewer bytes than the low-water mark
         if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
             if request.replication_seconds is not None:
@@ -228,7 +223,7 @@ class Connection:
         try:
             if events & WRITE:
                 now = self.loop.now()
-                self._put_off(lambda since: max(since, now))  # a slow line: the broker takes what is sent
+                self._put_off(lambda since: max(since, now))  # slow network: the broker receives data
                 self._write()
                 if not self._unsent:
                     self._watch()

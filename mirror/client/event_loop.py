@@ -1,8 +1,8 @@
 """Single-threaded event loop with callbacks for sockets, timers, and coroutines.
 
 Fetch and produce use callbacks, because they run most often. Sequences of requests, such as opening a
-connection, are coroutines, which are easier to read. An unhandled error of a coroutine is a bug: `run_once`
-raises it, and the worker ends.
+connection, are coroutines, because these are easier to read. An unhandled error of a coroutine is a bug:
+`run_once` raises it, and the worker ends.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ WRITE: Final = selectors.EVENT_WRITE
 
 
 class Promise(Generic[T]):
-    """A value that is set later. Coroutines can `await` it.
-
-    Only the first call of `resolve` or `fail` has an effect.
-    """
+    """A value that is set later, and that coroutines can `await`. Only the first call of `resolve` or `fail`
+    has an effect."""
 
     __slots__ = ("_error", "_value", "_waiters", "is_awaited", "is_done")
 
@@ -51,7 +49,7 @@ class Promise(Generic[T]):
         self._finish(None, error)
 
     def when_done(self, callback: Callback) -> None:
-        """Call the callback when the promise is done, or immediately if it is already done."""
+        """Call the callback when the promise is done, which may be now."""
         self.is_awaited = True
         if self.is_done:
             callback()
@@ -95,10 +93,8 @@ class Timer:
 
 
 class Loop:
-    """Runs callbacks, timers and coroutines on one thread.
-
-    `selector`: waits for sockets. The selector of a test may advance `clock` instead.
-    """
+    """Runs callbacks, timers and coroutines on one thread. `selector`: waits for sockets. A test's selector
+    may instead advance `clock`."""
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
         self.clock = clock
@@ -144,7 +140,7 @@ class Loop:
         return timer
 
     def wake(self) -> None:
-        """End the current wait. The only thread-safe method. Does nothing if the loop is closed."""
+        """End the current wait. The only thread-safe method. Has no effect on a closed loop."""
         with self._waking:  # the number of a closed socket may be reused
             if self._waker.fileno() < 0:
                 return
@@ -160,8 +156,7 @@ class Loop:
         return promise
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
-        """Run a coroutine. If the coroutine fails and no other coroutine awaits it, `run_once` raises the
-        error."""
+        """Run a coroutine. `run_once` raises its error, unless another coroutine awaits it."""
         done = Promise[T]()
         number = next(self._numbers)
         self._coroutines[number] = coroutine

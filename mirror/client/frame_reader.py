@@ -138,9 +138,8 @@ class FrameReader:
         self._pool.when_free(self.wanted, callback)
 
     def expect(self) -> None:
-        """Set the low-water mark of the socket to the remaining size of the response. The kernel then wakes
-        the event loop only for the complete response or a full receive buffer, which saves iterations of the
-        loop."""
+        """Set the socket's low-water mark to the rest of the response. The event loop then wakes only for the
+        complete response or a full receive buffer, which saves iterations."""
         expected = 1 if self._slab is None else len(self._frame) - self.filled
         if expected != self._expected:
             self._expected = expected

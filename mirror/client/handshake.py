@@ -21,15 +21,14 @@ from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versio
 from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
-"""Default maximum size of a batch in bytes.
+"""Default maximum size of a batch in bytes, from Kafka's default limit of requests.
 
-By default, brokers accept no larger request (`socket.request.max.bytes`), so their logs contain no larger
-batches.
+Brokers accept no larger request by default (`socket.request.max.bytes`), so their logs have no larger batch.
 """
 _AGAIN_AFTER: Final = 0.8
 """Share of the session lifetime after which this client reauthenticates (KIP-368)."""
 _INCOMPLETE_SECONDS: Final = 0.1
-"""Seconds between checks whether the end of an incomplete request was sent, before a reauthentication."""
+"""Seconds between checks, before a reauthentication, whether an incomplete request is complete."""
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
@@ -48,10 +47,7 @@ AHEAD: Final = "ahead"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """Options for the connections to a cluster.
-
-    `largest_batch_bytes`: maximum size of a batch that is fetched.
-    """
+    """Options for the connections to a cluster. `largest_batch_bytes`: maximum size of a fetched batch."""
 
     loop: Loop
     pool: BufferPool
@@ -63,12 +59,8 @@ class ConnectionConfig:
 
 
 class ConnectionConfigs(NamedTuple):
-    """Connection options by memory pool.
-
-    `live`: for lanes that are up to date. `bulk`: for lanes that are catching up. `ahead`: for data that is
-    fetched in advance for lanes that are catching up. `aside`: for requests whose responses are processed at
-    once.
-    """
+    """Connection options by memory pool. `live`: up-to-date lanes. `bulk`: lanes with a backlog. `ahead`:
+    read-ahead for lanes with a backlog. `aside`: requests whose responses are processed at once."""
 
     live: ConnectionConfig
     bulk: ConnectionConfig
@@ -163,10 +155,7 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
-    """Create the authentication exchange.
-
-    With Kerberos, this waits for a ticket, so it runs in a separate thread.
-    """
+    """Create the authentication exchange, in a separate thread, because Kerberos waits for a ticket."""
     if access.mechanism != _KERBEROS:
         return SaslExchange(access, host)
     try:

@@ -27,8 +27,7 @@ _WAIT_MS: Final = 100
 _STEP_BYTES: Final = 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _EMPTY_SECONDS: Final = 0.25
-"""Seconds to wait after an empty response. The broker may be fetching a segment from remote storage
-(KIP-405)."""
+"""Seconds to wait after an empty response, while the broker may fetch a remote segment (KIP-405)."""
 
 
 class FetchWait(NamedTuple):
@@ -44,12 +43,11 @@ _SHORT_WAIT: Final = FetchWait()
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
-    """Fetch once from a partition's leader. Repeats the request while the broker returns empty responses
-    because of a quota, and while it fetches a segment from remote storage, for some seconds.
+    """Fetch once from a partition's leader.
 
-    If the response has no records, the rest of the log was compacted away, or the broker has not fetched its
-    segment in time. Raises Unreachable if there is no leader, otherwise the error for the broker's error
-    code.
+    Repeats the request while a quota or remote storage (for some seconds) causes empty responses. A response
+    without records means that the rest of the log was compacted away, or that the broker has not fetched the
+    segment in time. Raises Unreachable without a leader, otherwise the error for the broker's error code.
     """
     position = FetchPosition(-1, offset, -1, most_bytes)
     for number in range(_MOST_EMPTY_ANSWERS):
@@ -70,12 +68,12 @@ async def fetch_once(
 
 
 async def _is_on_disk(cluster: Cluster, place: TopicPartition, offset: int) -> bool:
-    """Return whether the leader has the part of the log from this offset on its local disks.
+    """Return whether the leader has the log from this offset on its local disks.
 
-    From there, a broker returns the next batch whatever its offset, so an empty response means that there is
-    none. The caller waits for a second one, because a broker that has just become leader may not know the
-    position of its high watermark yet. Segments are deleted from local disks but never return, so an offset
-    on disk now was there at the time of these responses.
+    A broker returns the next local batch whatever its offset, so an empty response means that there is none.
+    The caller waits for a second empty response, because a new leader may not know the high watermark yet.
+    Segments never return to local disks, so an offset that is local now was also local when the broker
+    responded.
     """
     found = (await cluster.offsets({place: EARLIEST_LOCAL}))[place]
     return not found.error and 0 <= found.offset <= offset
@@ -89,10 +87,7 @@ async def fetch_part(
     committed: bool,
     wait: FetchWait = _SHORT_WAIT,
 ) -> FetchedPartition:
-    """Fetch once as `fetch_once` does, but return an error code of the broker instead of raising it.
-
-    Raises Unreachable if there is no leader.
-    """
+    """Fetch once as `fetch_once`, but return the broker's error code. Raises Unreachable without a leader."""
     leader = cluster.leader(place)
     if leader is None:
         await cluster.refresh([place.topic])
@@ -115,10 +110,7 @@ def _ask(
     committed: bool,
     wait_ms: int,
 ) -> Promise[FetchedPartition | None]:
-    """Send one fetch request.
-
-    Returns None if a quota caused an empty response (KIP-219); retry in this case.
-    """
+    """Send one fetch request. Return None to retry, if a quota caused an empty response (KIP-219)."""
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -160,10 +152,9 @@ def _ask(
 class PartitionRange:
     """Offset range [start, end) of a partition, read in order. Gaps are skipped.
 
-    `batches` verifies and yields every batch. `next_part` returns whole responses, which include the aborted
-    transactions; its callers must advance `position` themselves. `committed`: read only committed records.
-    `on_damage`: callback that receives the error of a corrupt batch, which is then skipped. If None, the
-    error is raised.
+    `batches` verifies and yields every batch. `next_part` returns whole responses with their aborted
+    transactions; its callers must advance `position`. `committed`: read only committed records. `on_damage`:
+    called with the error of a corrupt batch, which is then skipped; None to raise the error.
     """
 
     def __init__(
@@ -187,10 +178,8 @@ class PartitionRange:
         """Next offset to read."""
 
     async def next_part(self) -> FetchedPartition | None:
-        """Return the records at `position`, or None at the end.
-
-        Retries transient errors; raises other errors as `fetch_once` does.
-        """
+        """Return the records at `position`, or None at the end. Retries transient errors; otherwise raises as
+        `fetch_once`."""
         while self.position < self._end:
             if self.position == self._requested:
                 self._bytes *= 2  # the batch is larger than the limit of the last fetch

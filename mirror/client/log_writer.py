@@ -1,4 +1,4 @@
-"""Writes batches outside the lanes, and selects the version and the timeout of produce requests.
+"""Writes batches outside the lanes, and chooses the version and timeout of produce requests.
 
 A write sends one batch to one partition, and waits for the acknowledgement.
 """
@@ -21,19 +21,22 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection for writes. A write that waits for replicas delays later requests of its
-connection."""
+"""Role of a separate connection for writes, because a write that waits for replicas delays later requests."""
 _BROKER_SHARE: Final = 0.8
 """Share of the client's timeout that the broker may use for replication."""
 _REPLICATION_SECONDS: Final = 4.0
-"""Maximum replication timeout in seconds. Partitions share requests, so a slow partition may delay the
-response for all of them by this time. Such a partition gets separate requests. The timeout is shorter than
-the time after which a broker counts as silent."""
+"""Maximum replication timeout in seconds.
+
+Partitions share requests, so a slow partition delays the response for the others by up to this time, before
+it gets separate requests. The timeout is shorter than the time after which a broker counts as silent.
+"""
 _BATCH_BYTES: Final = 512 * 1024
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
-"""Level of the feature `transaction.version` from which Produce requests add partitions to a transaction.
-Every transaction then has its own epoch (part 2 of KIP-890)."""
+"""Level of the feature `transaction.version` from which on Produce requests add partitions to transactions.
+
+Every transaction then has its own producer epoch (part 2 of KIP-890).
+"""
 
 
 def sized_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -51,14 +54,12 @@ def sized_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def replication_ms(timeout_seconds: float) -> int:
-    """Return the replication timeout of a produce request in ms. `timeout_seconds`: total timeout of the
-    request."""
+    """Return the replication timeout in ms for a request with this total timeout."""
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the common version of Produce. Before KIP-890, this is a version that adds no partition to a
-    transaction."""
+    """Return the common version of Produce that requires KIP-890 only from brokers that support it."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and connection.features.features.get(TRANSACTION_FEATURE, 0) < IMPLICIT_LEVEL:
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
@@ -72,9 +73,11 @@ async def write_patiently(
     transactional_id: bytes | None = None,
     seconds: float | None = None,
 ) -> ProducedPartition:
-    """Write a batch, and wait until all replicas have it. `seconds`: maximum time for retries (default: the
-    timeout of one request). 0 means a single attempt. Raises Unreachable on timeout, and the errors for
-    error codes of the broker."""
+    """Write a batch, and wait until all replicas have it.
+
+    `seconds`: maximum time for retries, by default the timeout of one request; 0 for a single attempt. Raises
+    Unreachable on timeout, and the errors for error codes of the broker.
+    """
 
     async def attempt() -> ProducedPartition:
         leader = cluster.leader(place)
@@ -83,7 +86,7 @@ async def write_patiently(
         connection = await cluster.connection(leader[0], _ROLE)
         clock, sent_ms = cluster.loop.clock, cluster.loop.clock.now_ms()
         answer = await _produce(cluster, connection, place, batch, transactional_id)
-        if transactional_id is None:  # with a sequence, the append time may be that of an earlier attempt
+        if transactional_id is None:  # with a sequence, an earlier attempt may have set the append time
             cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
         if answer.error in TRANSIENT:
             raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")

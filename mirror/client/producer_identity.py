@@ -1,10 +1,9 @@
 """Acquires and fences producer ids.
 
 Each lane has its own producer id, under a transactional id that contains group and partition. The next owner
-of the id gets a higher producer epoch. After the first batch of the new owner in a partition, the broker
-rejects batches of the former owner. Until then, it accepts batches of the former owner that are in flight.
-`fence` makes the broker reject them at once, by aborting an empty transaction, which writes one control
-record.
+gets a higher producer epoch. When a broker has received the first batch of the next owner, it rejects batches
+of the former owner. `fence` makes it reject them earlier: it aborts an empty transaction, which writes one
+control record.
 """
 
 from __future__ import annotations
@@ -33,10 +32,8 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id with a new epoch, and fence the current owner.
-
-    Raises Unreachable, NotAuthorized.
-    """
+    """Acquire the producer id of a transactional id under a new epoch, and fence the current owner. Raises
+    Unreachable, NotAuthorized."""
     call = init_producer_id(name, int(timeout_seconds * 1000))
     answer = await cluster.coordinators.ask(TRANSACTION, name, call, _error)
     return _taken(cluster, answer, name, transactional)
@@ -45,12 +42,12 @@ async def take_identity(
 async def retake_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: FormerIdentity, *, committed: bool
 ) -> ProducerStamp | None:
-    """Reacquire the transactional producer id of this lane. Return None if the id has another owner.
+    """Reacquire the transactional producer id of this lane. Return None if another owner has the id.
 
-    `former`: producer id and epoch that the lane had. Before every attempt, the current epoch is read from
-    the coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is unchanged. An owner that
-    acquires the id after this read keeps it, unless it also starts a transaction in that time. Raises
-    Unreachable, NotAuthorized; Fenced if another owner acquired the id after the epoch was read.
+    `former`: producer id and epoch that the lane had. Every attempt first reads the current epoch (Kafka 3.0
+    or later), and acquires the id only if the epoch is unchanged. An owner that acquires the id after this
+    read keeps the id, unless it also starts a transaction. Raises Unreachable, NotAuthorized; Fenced if
+    another owner acquired the id after the epoch was read.
     """
 
     async def attempt() -> ProducerStamp | None:
@@ -74,11 +71,10 @@ async def retake_identity(
 async def reacquire_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
 ) -> ProducerStamp:
-    """Reacquire the producer id of this lane with a new epoch.
+    """Reacquire the producer id of this lane under a new epoch. The id must have no open transaction.
 
-    `former`: producer id and epoch that the lane had. The id must have no open transaction.
-
-    Raises Unreachable, NotAuthorized; Fenced if another owner has acquired the id in the meantime.
+    `former`: producer id and epoch that the lane had. Raises Unreachable, NotAuthorized; Fenced if another
+    owner has acquired the id in the meantime.
     """
     call = init_producer_id(name, int(timeout_seconds * 1000), (former.producer_id, former.epoch))
     answer = await cluster.coordinators.ask(TRANSACTION, name, call, _error)
@@ -86,12 +82,8 @@ async def reacquire_identity(
 
 
 async def has_identity(cluster: Cluster, name: str) -> bool:
-    """Return whether a transactional id has an owner.
-
-    Returns False if the cluster does not report owners.
-
-    Requires Kafka 3.0 and the permission Describe on the transactional id. Raises Unreachable.
-    """
+    """Return whether a transactional id has an owner; False if the cluster does not report owners. Requires
+    Kafka 3.0 and the permission Describe on the transactional id. Raises Unreachable."""
     if cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
         return False
     shown = await cluster.coordinators.ask(TRANSACTION, name, describe_transaction(name), _error)
@@ -123,13 +115,12 @@ def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional:
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker reject all batches of former owners in a partition. Return the new producer id and
-    epoch.
+    """Make the broker reject all batches of former owners in a partition. Return the new id and epoch.
 
-    Writes a transaction marker, and then reacquires the id. The coordinator returns the new epoch only after
-    every replica has the marker. All records of former owners are then below the high watermark, and
-    readable. If the new epoch does not directly follow the old epoch, another owner has acquired the id after
-    the marker was written. The marker does not fence that owner, so another marker is written.
+    Writes a transaction marker, and then reacquires the id. The coordinator returns the new epoch when every
+    replica has the marker. All records of former owners are then readable. If the new epoch does not directly
+    follow the old epoch, another owner has acquired the id after the marker was written, and another marker
+    is written to fence that owner.
     """
     while True:
         await abort_empty(cluster, name, stamp, target)
@@ -139,12 +130,8 @@ async def fence(
 
 
 async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Abort a transaction that contains only one partition.
-
-    The abort ends all open transactions of the producer id in this partition.
-
-    Raises Fenced, Unreachable.
-    """
+    """Abort a transaction that contains only one partition. An abort ends all open transactions of the
+    producer id in the partition. Raises Fenced, Unreachable."""
     await add_to_transaction(cluster, name, stamp, [target])
     ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
     if ended.error:
@@ -154,7 +141,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
 async def add_to_transaction(
     cluster: Cluster, name: str, stamp: ProducerStamp, places: list[TopicPartition]
 ) -> None:
-    """Add partitions to the transaction, and begin it if necessary (protocol before KIP-890)."""
+    """Add partitions to the transaction, which starts if necessary (protocol before KIP-890)."""
     call = add_partitions(name, (stamp.producer_id, stamp.epoch), places)
     added = await cluster.coordinators.ask(TRANSACTION, name, call, _worst)
     for place, code in added.items():
@@ -168,18 +155,12 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
 
 
 _OLD_PROTOCOL = 4
-"""Last EndTxn version that does not change the producer epoch.
-
-Required for transactions whose partitions were added explicitly.
-"""
+"""Last EndTxn version that keeps the producer epoch, for transactions with explicitly added partitions."""
 
 
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
 ) -> ProducerIdentity:
-    """End the open transaction. Raises Unreachable.
-
-    If the coordinator rejects the request, the result contains the error code.
-    """
+    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable."""
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

@@ -8,17 +8,17 @@ from typing import Final
 from mirror.client.request import Request
 
 PATIENCE_SECONDS: Final = 5.0
-"""Time after which an outstanding request counts as an outage."""
+"""Seconds of delay from which on an outstanding response counts as an outage."""
 SLOWEST_LINK: Final = 256 * 1024
-"""Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
+"""Minimum bandwidth in bytes/s at which a full response arrives within the request timeout."""
 
 
 class Promptness:
-    """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
+    """Detects responses on one connection that are late by `PATIENCE_SECONDS` or more.
 
-    After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
-    seconds. `sent_at`: due time of a response: send time of the request plus the wait that the request
-    allows, without the time for transfer and processing.
+    After a late response, the broker counts as late until a response is on time. Times are monotonic seconds.
+    `sent_at`: due time of a response without transfer and processing, which is the send time of the request
+    plus the wait that it allows.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Promptness:
             self.seconds = took
 
     def replicated(self, took: float) -> None:
-        """Record the response to a request with `replication_seconds`, `took` seconds after their end."""
+        """Record a response that arrived `took` seconds after the request's `replication_seconds`."""
         self.silent_since = inf
         if took < PATIENCE_SECONDS:
             self.since, self.patience = inf, PATIENCE_SECONDS
@@ -74,29 +74,25 @@ class Promptness:
             self._accepted_bytes, self.accepted_at = acknowledged_bytes, now
 
     def is_overdue(self, request: Request, due: float, heard_at: float, now: float) -> bool:
-        """Return whether the response to the oldest request, due at `due`, is much later than expected.
-
-        `heard_at`: time of the latest response. False if the response time of the request says nothing.
-        """
+        """Return whether the response to the oldest request is much later than expected, at `due`.
+        `heard_at`: time of the latest response. Returns False if its response time proves nothing."""
         if request.replication_seconds is not None:
-            # A broker processes the requests of a connection in turn, and a slow line still carries this one.
+            # A broker processes requests in order, and a slow network is still transferring this request.
             since = max(due, heard_at, self.accepted_at) + request.replication_seconds
             return now - since >= self.patience
         return request.wait_seconds is not None and now - due >= self.patience + self.usual
 
     def continue_from(self, former: Promptness, since: float, now: float) -> None:
-        """Count the broker as silent since `since`, as on a former connection, until it responds promptly.
-
-        Doubles the delay after which a response is overdue, as the broker may be slow to respond.
-        """
+        """Treat the broker as silent since `since`, as on its previous connection, until a response is on
+        time. Doubles the delay from which on a response is overdue, because the broker may be slow."""
         self.since, self._until, self.patience = since, now + PATIENCE_SECONDS, 2 * former.patience
         self.silent_since = min(since, former.silent_since)
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return the time since which the broker is late, and a description.
+        """Return since when the broker is late, and a description.
 
-        `sent_at`: due time of the oldest outstanding response; infinity if none is outstanding. A slow broker
-        that gets no further requests soon stops counting as slow.
+        `sent_at`: due time of the oldest outstanding response; infinity without one. A slow broker without
+        further requests soon stops counting as slow.
         """
         if self.since == inf or (sent_at == inf and now >= self._until):
             return sent_at, "does not respond"

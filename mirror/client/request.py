@@ -18,12 +18,12 @@ OnFailure = Callable[[HeadraceError], None]
 class Request:
     """An encoded request.
 
-    `on_answer` is called with the response body and with the buffer that contains the body; the callback may
-    retain the buffer. Either `on_answer` or `on_failure` is called, exactly once. `wait_seconds`: maximum
-    wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
-    does not indicate the broker's health. `most_bytes`: maximum size of the response. `is_incomplete`: the
-    end of the body follows with `Connection.complete`; `size` includes the end. `replication_seconds`: time
-    for which the broker may wait for replicas; None for requests that are not replicated.
+    Exactly one of `on_answer` and `on_failure` is called, once. `on_answer`: called with the response body
+    and the buffer that contains it, which the callback may retain. `wait_seconds`: time that the broker may
+    wait before it responds, in addition to `timeout_seconds`; None if the response time says nothing about
+    the broker's health. `most_bytes`: maximum size of the response. `is_incomplete`: the last bytes follow
+    with `Connection.complete`; `size` includes them. `replication_seconds`: time that the broker may wait for
+    replicas; None without replication.
     """
 
     api: int
@@ -42,7 +42,7 @@ class Request:
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:
-    """Split buffers into two parts, of which the second has the last `size` bytes."""
+    """Split buffers in two: the second part has the last `size` bytes."""
     front, end = list(buffers), list[Buffer]()
     while front and size:
         last = memoryview(front.pop())
@@ -55,5 +55,5 @@ def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[
 
 
 def unusable_response(name: str, error: Exception) -> CorruptData:
-    """Return the error for a response whose processing raised `error`."""
+    """Return the error for a response that could not be processed because of `error`."""
     return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

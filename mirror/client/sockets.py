@@ -32,8 +32,8 @@ _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
 _CONNECT_SECONDS: Final = 5.0
 """Timeout of a TCP connection attempt in seconds.
 
-The kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first SYN, so a longer attempt would notice too
-late that a host has returned.
+The kernel resends a lost SYN after 1, 3, 7, 15 and 31 s, so a longer attempt would notice the return of a
+host too late.
 """
 
 _ADVICE: Final = "check that the broker is running, its address and the firewalls"
@@ -43,8 +43,8 @@ _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
 """Protects the host name lookups in progress.
 
-Each runs in a separate thread, because the system has no non-blocking lookup, and a slow name server must not
-delay other lookups.
+Each lookup has its own thread: the system has no non-blocking lookup, and a slow name server must not delay
+other lookups.
 """
 
 
@@ -132,10 +132,8 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """Run a blocking job in a new thread, and return its result. The event loop continues.
-
-    Raises the errors of the job, and TimeoutError.
-    """
+    """Run a blocking job in a new thread while the event loop continues, and return its result. Raises the
+    errors of the job, and TimeoutError."""
     return await _result_of(loop, _in_thread(name, job), loop.now() + seconds)
 
 

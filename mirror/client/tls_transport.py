@@ -1,6 +1,6 @@
 """Non-blocking socket I/O with TLS.
 
-OpenSSL would receive each TLS record of 16 KB with two system calls. Therefore, encrypted bytes pass through
+OpenSSL would need two system calls for each TLS record of 16 KB. Encrypted bytes therefore pass through
 buffers in memory, and one system call receives or sends many records.
 """
 
@@ -27,7 +27,7 @@ _LARGEST_RECORD: Final = _RECORD_BYTES + 2048 + 5
 _WORTH_JOINING: Final = 4 * 1024
 _MOST_RECEIVED: Final = 128 * 1024
 _MOST_SENT: Final = 64 * 1024
-"""Maximum number of bytes that are encrypted at a time, so that they fit into the CPU cache."""
+"""Maximum number of bytes to encrypt at a time, so that they fit into the CPU cache."""
 
 
 class _Scratch(threading.local):
@@ -41,11 +41,8 @@ _scratch = _Scratch()
 
 
 class TlsTransport(Transport):
-    """A connected socket with TLS. Used by one thread.
-
-    `received` and `to_send` are the buffers of `tls` for encrypted bytes. `certificate_file`: file of the
-    client certificate; empty if there is none.
-    """
+    """A connected socket with TLS, for one thread. `received`, `to_send`: buffers of `tls` for encrypted
+    bytes. `certificate_file`: client certificate, empty without one."""
 
     def __init__(
         self,
@@ -73,14 +70,14 @@ class TlsTransport(Transport):
         return broken(name, error, self._certificate_file)
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Fill the buffer as far as possible. If the buffer is not full, no more bytes are available."""
+        """Receive bytes until the buffer is full or no more are available."""
         tls, received, size = self._tls, self._received, len(buffer)
         filled, is_drained = 0, False
         while filled < size:
             if received.pending or tls.pending():
                 try:
                     count: int = tls.read(size - filled, buffer[filled:])  # type: ignore[assignment]
-                except ssl.SSLWantReadError:  # the rest of a record is missing
+                except ssl.SSLWantReadError:  # the record is incomplete
                     pass
                 else:
                     if not count:
@@ -97,16 +94,14 @@ class TlsTransport(Transport):
             if not got:
                 return filled
             is_drained = got < wanted
-        if self._to_send.pending:  # such as the answer to a change of keys
+        if self._to_send.pending:  # for example the response to a change of keys
             self._unsent = memoryview(bytes(self._unsent) + self._to_send.read())
             self._flush()
         return filled or None
 
     def _receive(self, size: int) -> int | None:
-        """Receive at most `size` encrypted bytes, and return their number.
-
-        Returns 0 at the end of the stream, and None if no bytes are available.
-        """
+        """Receive at most `size` encrypted bytes, and return their number. Returns 0 at the end of the
+        stream, None if no bytes are available."""
         scratch = _scratch.buffer
         try:
             count = self.socket.recv_into(scratch, size)
@@ -117,22 +112,17 @@ class TlsTransport(Transport):
 
     @property
     def has_received(self) -> bool:
-        """True if received bytes are buffered in memory, for which the socket does not become readable."""
+        """Return whether received bytes are in memory, for which the socket does not become readable."""
         return bool(self._received.pending or self._tls.pending())
 
     def expect(self, size: int) -> None:
-        """Wake the loop only when `size` more bytes may have arrived. Raises OSError.
-
-        The loop wakes up to one TLS record earlier, because OpenSSL may already have a part of the next
-        record.
-        """
+        """Wake the loop only when `size` more bytes may have arrived. Raises OSError. Up to one TLS record
+        earlier, because OpenSSL may have a part of the next record."""
         super().expect(max(size - _LARGEST_RECORD, 1))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
-        """Encrypt and send a part of one buffer, or of several small buffers together.
-
-        After a return value of 0, the next call must start with the same bytes.
-        """
+        """Encrypt and send part of one buffer, or several small buffers together. After a return value of 0,
+        the next call must start with the same bytes."""
         if len(self._unsent):
             if not self._flush():
                 return 0
@@ -170,10 +160,8 @@ class TlsTransport(Transport):
 async def encrypt(
     loop: Loop, sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext, deadline: float
 ) -> Transport:
-    """Encrypt a new connection.
-
-    Raises Unreachable, TimedOut, and NotAuthorized for untrusted certificates.
-    """
+    """Set up TLS on a new connection. Raises Unreachable, TimedOut; NotAuthorized for an untrusted
+    certificate."""
     name = address_of(endpoint.host, endpoint.port)
     received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
     wrapped = tls.wrap_bio(received, to_send, server_hostname=endpoint.host)
@@ -206,7 +194,7 @@ async def _shake_hands(
             pass
         except ssl.SSLError:
             with suppress(OSError):
-                sock.send(to_send.read())  # the reason, for the log of the broker
+                sock.send(to_send.read())  # send the reason to the broker's log
             raise
         if to_send.pending:
             unsent = memoryview(to_send.read())
@@ -237,8 +225,8 @@ def _failed_handshake(name: str, error: OSError, certificate_file: str) -> Headr
 def broken(name: str, error: OSError, certificate_file: str | None = None) -> HeadraceError:
     """Return the error for a broken connection.
 
-    With TLS 1.3, a broker rejects an invalid or missing client certificate only after the handshake.
-    `certificate_file`: file of the client certificate; empty if there is none, None without TLS.
+    With TLS 1.3, a broker rejects a missing or invalid client certificate only after the handshake.
+    `certificate_file`: client certificate, empty without one; None without TLS.
     """
     return _rejection(name, error, certificate_file) or Unreachable(
         f"connection to {name} failed: {error.strerror or error}"
@@ -246,9 +234,9 @@ def broken(name: str, error: OSError, certificate_file: str | None = None) -> He
 
 
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
-"""Parts of TLS alert names with which a server rejects or requires a client certificate."""
+"""Parts of TLS alert names that reject or require a client certificate."""
 _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
-"""Parts of handshake error messages from a port that does not use TLS."""
+"""Parts of handshake errors from a port that does not use TLS."""
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:

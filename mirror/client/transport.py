@@ -1,4 +1,4 @@
-"""Non-blocking socket I/O in plaintext. Sends several buffers with one system call."""
+"""Non-blocking socket I/O in plaintext. One system call sends several buffers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,7 @@ class Transport:
         self.socket = sock
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Receive bytes, and return their number.
-
-        Returns 0 at the end of the stream, and None if no bytes are available.
-
-        Raises OSError.
-        """
+        """Receive bytes. Return the number, 0 at the end of the stream, or None if none are available."""
         try:
             return self.socket.recv_into(buffer)
         except BlockingIOError:
@@ -43,27 +38,27 @@ class Transport:
 
     @property
     def has_received(self) -> bool:
-        """True if received bytes wait in memory, for which the loop does not wake."""
+        """Return whether received bytes are in memory, for which the loop does not wake."""
         return False
 
     def expect(self, size: int) -> None:
-        """Wake the event loop only when `size` bytes have arrived, not for each packet. Raises OSError."""
+        """Wake the event loop only when `size` bytes have arrived. Raises OSError."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def round_trip(self) -> float:
-        """Return the minimum round-trip time measured by the kernel in seconds, or 0 if unknown."""
+        """Return the kernel's minimum round-trip time in seconds, or 0 if unknown."""
         info = self.tcp_info(_MIN_RTT_AT + _MICROSECONDS.size)
         microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0] if info else _NOT_MEASURED
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
 
     def acknowledged_bytes(self) -> int:
-        """Return the bytes that the peer's kernel has acknowledged; 0 if the kernel does not provide it."""
+        """Return the bytes that the peer's kernel has acknowledged, or 0 if unknown."""
         info = self.tcp_info(ACKED_AT + _BYTES.size)
         acknowledged: int = _BYTES.unpack_from(info, ACKED_AT)[0] if info else 0
         return acknowledged
 
     def tcp_info(self, size: int) -> bytes:
-        """Return the first `size` bytes of the kernel's `struct tcp_info`. Empty if it is shorter."""
+        """Return the first `size` bytes of the kernel's `struct tcp_info`, or nothing if it is shorter."""
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size) if _HAS_TCP_INFO else b""
         return info if len(info) == size else b""
 

@@ -258,7 +258,7 @@ class Admission:
     def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
         """Return problems with the consumer group of a datastream, each with advice.
 
-        A datastream commits its positions under this group. A `group.id` other than the name of the
+        Datastreams commit their positions under a consumer group. A `group.id` other than the name of the
         datastream requires a separate right (`api.access.rights`).
         """
         if datastream.consumer_group != datastream.name:

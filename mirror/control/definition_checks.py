@@ -80,10 +80,8 @@ class RouteCheck(Protocol):
         ...
 
     def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
-        """Return the selected topics and their partition counts for each datastream.
-
-        Empty for a datastream whose source does not respond.
-        """
+        """Return the selected topics and their partition counts for each datastream. The result is empty for
+        a datastream whose source does not respond."""
         ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:

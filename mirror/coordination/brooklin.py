@@ -66,8 +66,8 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
     The root of `nodes` must be the root of the Brooklin cluster.
 
-    `hashing_cluster`: name of the Brooklin cluster if `isGroupIdHashingEnabled` was on; otherwise empty.
-    Raises NotFound if there are no Brooklin datastreams.
+    `hashing_cluster`: name of the Brooklin cluster, empty unless `isGroupIdHashingEnabled` was on. Raises
+    NotFound if there are no Brooklin datastreams.
     """
     documents: dict[str, dict[str, Any]] = {}
     unreadable: dict[str, str] = {}
@@ -95,8 +95,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
     the same task prefix; the hashed task prefix; the name of the datastream.
 
     The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker connector,
-    `isGroupIdHashingEnabled`). Headrace must use MD5 as Brooklin does, because otherwise it would not find
-    the committed offsets.
+    `isGroupIdHashingEnabled`). The committed offsets are found only under this hash.
     """
     of_prefix = {
         values.get(TASK_PREFIX) or name: values[GROUP_ID]
@@ -113,7 +112,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
 
 
 def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """Return the manually paused partitions by topic; None means the whole topic. Raises InvalidRequest."""
+    """Return the manually paused partitions by topic; None for a whole topic. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}

@@ -1,4 +1,4 @@
-"""Determines the destination topics to create or extend. Pure."""
+"""Decides which destination topics to create or extend. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A destination topic with fewer partitions than its source topic that must not be changed.
+    """A destination topic with too few partitions that Headrace must not change.
 
     `partitions`: number of source partitions that are copied. `present`: partition count of the destination
     topic, 0 if it does not exist.
@@ -59,7 +59,7 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether the broker default of the destination differs from this value or is unknown."""
+    """Return whether the destination's broker default is unknown or differs from this value."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value
@@ -123,7 +123,7 @@ def shortfalls(
 ) -> dict[str, Shortfall]:
     """Return the source topics whose destination topic must not be extended or written, by name.
 
-    The source may be untrusted, and the destination topic may belong to another application. `made`:
+    The source may be untrusted, and a destination topic may belong to another application. `made`:
     destination topics that Headrace created. `adopts`: whether the datastream may write to existing topics.
     `adopted`: existing topics to which the datastream already writes.
     """

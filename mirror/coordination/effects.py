@@ -1,4 +1,4 @@
-"""Effects of a change on lanes: starts, stops, moves, and restarts with their reason. Pure."""
+"""Effects of a change on lanes: starts, stops, moves, and restarts with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LaneEffect:
 
     @property
     def is_move(self) -> bool:
-        """True if another task or instance runs the lane afterwards."""
+        """Return whether another task or instance runs the lane afterwards."""
         return self.before is not None and self.after is not None and self.before != self.after
 
 
@@ -113,7 +113,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a message with the number of lanes that stop, by topic. Empty if no lane stops."""
+    """Return a message with the number of lanes that stop, by topic; empty if none stops."""
     topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()
@@ -124,8 +124,8 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
     """Return the number of offsets between the start position of a lane and the end of its partition.
 
-    The number of offsets is an upper bound of the uncopied records. Returns None if the start position is
-    unknown. `checkpoint`: stored position, or None.
+    This is an upper bound of the number of uncopied records. Returns None if the start position is unknown.
+    `checkpoint`: stored position, or None.
     """
     begin = _beginning(spec, position) if checkpoint is None else checkpoint
     if begin is None or begin > position.end:  # the topic was recreated or truncated

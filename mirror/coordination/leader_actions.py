@@ -22,16 +22,13 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits while most instances are missing, because probably only the store was
-unavailable."""
+"""Seconds that a new leader waits if most instances are missing: probably only the store was unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """Store the definition with its new status.
-
-    `why`: reason, for the log. `is_told`: also publish the reason as an event.
-    """
+    """Store the definition with its new status. `why`: reason for the log. `is_told`: the reason is also
+    published as an event."""
 
     datastream: Datastream
     why: str
@@ -140,8 +137,8 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
     """Return whether a new plan would be too early.
 
-    True if this instance has joined only recently and most instances with tasks are missing. Absent instances
-    will probably reconnect soon, so a new plan would only move their tasks away and back.
+    Returns True if this instance has just joined and most instances with tasks are missing. The missing
+    instances will probably reconnect soon, so a new plan would only move their tasks away and back.
     """
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {instance.name for instance in live}
@@ -153,7 +150,7 @@ def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Return whether the plan contains topics that only this datastream of its group selects."""
+    """Return whether the plan has topics that only this member of the group selects."""
     others = [
         member
         for member in datastreams

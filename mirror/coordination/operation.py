@@ -1,9 +1,8 @@
 """Long-running operations, in progress or finished. Pure.
 
-An operation in progress is not stored by itself. An operation is derived from a request that the leader has
-not answered, or from a definition with status STOPPING or DELETING. The result is stored in the transaction
-that ends the operation. An operation is therefore always either in progress or finished, even after a change
-of leader.
+An operation in progress is not stored. It is derived from a request that the leader has not answered, or from
+a definition with status STOPPING or DELETING. The result is stored in the transaction that ends the
+operation. An operation is therefore always either in progress or finished, even after a change of leader.
 """
 
 from __future__ import annotations

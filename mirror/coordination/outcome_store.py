@@ -41,11 +41,8 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node that stores the result of a finished operation, for the transaction that ends it.
-
-    Returns nothing if the id is invalid: the queue entry was then not created by Headrace, and no client can
-    read its result.
-    """
+    """Return the node with the result of a finished operation, for the transaction that ends the operation.
+    Nothing for an invalid id, because Headrace did not create such a queue entry."""
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)

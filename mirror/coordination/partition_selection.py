@@ -20,7 +20,7 @@ from mirror.wording import first_few
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
 """Partition counts by cluster and topic.
 
-Pass the same object while the topics of a cluster are unchanged, so that cached results are used.
+The same object for the topics of a cluster means unchanged topics, and allows cached results.
 """
 
 Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
@@ -28,11 +28,8 @@ Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Topics and partitions that a datastream must not copy.
-
-    `left_out`: topics that it must not copy at all. `partitions`: number of partitions of a topic that it may
-    copy.
-    """
+    """Topics and partitions that a datastream must not copy. `left_out`: topics that are not copied at all.
+    `partitions`: number of partitions of a topic that may be copied."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -98,10 +95,8 @@ class TopicMatching:
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
-        """Return the partitions that the datastreams of one group should mirror.
-
-        Returns None if their source cluster did not respond. All members have the same source.
-        """
+        """Return the partitions that the datastreams of one group should mirror. Returns None if the source
+        cluster, which all members share, did not respond."""
         key = tuple((member.name, member.source, member.selection) for member in members)
         if not key:
             return frozenset()

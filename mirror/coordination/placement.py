@@ -28,8 +28,8 @@ class SimplePlanner:
     def plan(self, request: PlanningRequest) -> GroupPlan:
         """Return a plan.
 
-        Partitions keep their tasks, except if `full` is set, or if a task would be empty in a `rebalance`.
-        Among tasks with equal load, the task with fewer partitions is chosen.
+        Partitions keep their tasks, unless `full` is set, or a task would be empty in a `rebalance`. Among
+        tasks with equal load, the task with fewer partitions is chosen.
 
         Tasks exceed the partition limit only if `max_tasks` makes it unavoidable.
         """
@@ -122,10 +122,8 @@ def _move_reasons(
 def _level(
     tasks: Mapping[TaskName, list[TopicPartition]], loads: Mapping[TopicPartition, PartitionLoad]
 ) -> None:
-    """Move partitions until the partition counts of tasks differ by at most one.
-
-    Each step moves the heaviest partition of the task with the most partitions.
-    """
+    """Move partitions until the partition counts of tasks differ by at most one. In each step, the task with
+    the most partitions gives away its heaviest partition."""
     while True:
         few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
         if len(tasks[most]) - len(tasks[few]) < 2:
@@ -136,7 +134,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """Return the partition limit of a task, raised if not all partitions could be placed otherwise."""
+    """Return the partition limit of a task, raised if some partitions could not be placed otherwise."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

@@ -60,7 +60,7 @@ class WantedPartitions:
 
 @dataclass(frozen=True)
 class LastPlanning:
-    """Inputs and result of a planning run that left partitions of a group without a task.
+    """Inputs and result of a planning run that left partitions without a task.
 
     Equal inputs give an equal plan, so the group is not planned again until the inputs change. Loads are not
     included.
@@ -204,7 +204,7 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the plan of the group lacks partitions and a new plan may be better."""
+    """Return whether the group's plan lacks partitions and a new plan may be better."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
@@ -232,7 +232,7 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the incomplete planning runs that remain valid for this plan. `answered`: groups that were
+    """Return the incomplete planning runs that are still valid for this plan. `answered`: groups that were
     planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
@@ -338,7 +338,7 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether a plan for the group would need loads that are unknown."""
+    """Return whether the loads for planning the group are unknown."""
     return group in world.loads and world.loads[group].is_blind
 
 
@@ -354,8 +354,8 @@ def _moved(
 
 
 def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the topics of each datastream that another member of its group copies instead. None means all
-    topics. Datastreams that are alone in their group are omitted."""
+    """Return the topics of each datastream that another member of its group copies; None for all topics.
+    Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
         for member in members if len(members) > 1 else ():
@@ -436,8 +436,8 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 
 
 def _resting(world: World) -> list[GroupName]:
-    """Return the groups that keep their tasks without planning. All their datastreams are paused, or the
-    group may belong to an unreadable definition."""
+    """Return the groups that keep their tasks without planning. All datastreams of such a group are paused,
+    or its definition may be unreadable."""
     named = {datastream.group for datastream in world.datastreams}
     return [
         group

@@ -1,15 +1,15 @@
-"""Determines which lanes an instance must stop, start or wait for. Pure.
+"""Decides which lanes an instance must stop, start or wait for. Pure.
 
 An instance first publishes its holding: the plan epoch that it follows, the lanes that it is still releasing,
-and the groups whose lanes it may run. Then the instance reads the holdings of the other instances, and starts
-the lanes that no other instance holds. A live instance holds a lane if it may run lanes of its group, and if
-it either follows another epoch or lists the lane as being released. No lane is started while an instance of
-the group follows a newer epoch, because that epoch may have assigned the lane to that instance.
+and the groups whose lanes it may run. Then it reads the holdings of the other instances, and starts the lanes
+that no other instance holds. A live instance holds a lane if it may run lanes of the group, and either
+follows another epoch or is still releasing the lane. No lane is started while an instance of the group
+follows a newer epoch, because that epoch may assign the lane to it.
 
-Because each instance publishes before it reads, at least one of two instances that want the same lane sees
+Each instance publishes before it reads. Of two instances that want the same lane, at least one therefore sees
 the holding of the other. An instance without a session runs no lanes: it stops by its own clock before its
-session can expire. If a former owner writes nevertheless, the broker rejects these writes after the new owner
-has written. Therefore a partition never has two owners, and only moved partitions stop.
+session can expire. If a former owner writes nevertheless, the broker rejects its writes once the new owner
+has written. A partition therefore never has two owners, and only moved partitions stop.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def duties(view: InstanceView) -> LaneDuties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Return whether a running lane must be restarted. A new quota, newly stored ids of its clusters, and the
-    grace period of its start do not require a restart."""
+    """Return whether a running lane must be restarted. A new quota, newly stored cluster ids, and the grace
+    period of a start require no restart."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
@@ -114,8 +114,8 @@ def starts(
 ) -> LaneStarts:
     """Divide the missing lanes into lanes to start, and lanes that another instance still holds.
 
-    `others`: holdings of the other instances, read after this instance has published its own. None means that
-    an instance has not published a holding, and therefore has not started any lane.
+    `others`: holdings of the other instances, read after this instance has published its own. None: an
+    instance has not published a holding, and therefore runs no lane.
 
     `overdue`: lanes to take over from instances with an older epoch. The broker rejects the writes of these
     instances. Lanes are never taken over from an instance with a newer epoch.
@@ -247,7 +247,7 @@ def quotas_by_task(
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:
-        with Bulkhead():  # without a policy it has no lanes, which report the reason
+        with Bulkhead():  # a datastream without a policy has no lanes
             if quota := datastream.policy.bytes_per_second:
                 totals[datastream.group] += quota
     return {group: total / task_counts[group] for group, total in totals.items() if task_counts.get(group)}

@@ -156,11 +156,8 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Balance the loads of instances.
-
-    Each step relieves the fuller of two instances, so steps are never undone. There is at most one step per
-    task, and at most `_MOST_STEPS` steps.
-    """
+    """Balance the loads of instances. A step relieves the fuller of two instances, so no step is undone.
+    There are at most `_MOST_STEPS` steps, and one per task."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
@@ -184,11 +181,9 @@ def _level(
 def _best_step(
     full: _Bin, empty: _Bin, may_give: bool, gain: float
 ) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """Return the task to give, and the task to receive in exchange or None.
-
-    The result minimises the higher of the two relative loads. Returns None if no step relieves the fuller
-    instance by more than `gain`.
-    """
+    """Return the task to give, and the task to receive in exchange or None. The chosen step minimises the
+    higher of the two relative loads. Returns None if no step relieves the fuller instance by more than
+    `gain`."""
     best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
@@ -201,10 +196,7 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """Return the tasks that are not pinned, sorted by name.
-
-    If there are too many, returns a sample across all loads.
-    """
+    """Return the tasks that are not pinned, by name; if there are too many, a sample across all loads."""
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

@@ -99,7 +99,7 @@ def move_to_host(
 ) -> dict[TaskName, TaskContent]:
     """Move partitions to a task on the requested instance.
 
-    The task is that of their group with the fewest partitions there, or a new task if there is none.
+    The partitions go to the group's task with the fewest partitions on that instance, or to a new task.
     Partitions that the group does not mirror are ignored. Raises InvalidRequest if no live instance has the
     requested name.
     """

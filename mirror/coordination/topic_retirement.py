@@ -89,10 +89,8 @@ class Retirement:
 
 
 def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
-    """Return the reasons not to delete a sealed topic.
-
-    Any use of the topic after the seal prevents the deletion, independently of the configured limits.
-    """
+    """Return the reasons not to delete a sealed topic: any use since the seal, whatever the configured
+    limits."""
     found = dict.fromkeys(evidence.reasons)
     seen = evidence.sighting
     if evidence.look.ends != retirement.ends:

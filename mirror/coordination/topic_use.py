@@ -2,8 +2,8 @@
 
 A check records the state of a topic at one time. A sighting summarises all checks of the topic: the time of
 the first check, the start of gapless observation, and the time of the last write. A topic is unused if there
-is no reason to keep it. Every unknown fact is a reason to keep it. Record timestamps are not used, because a
-topic that was filled today may contain records from last year.
+is no reason to keep it. An unknown fact is such a reason. Record timestamps do not count, because a topic
+that was filled today may have records from last year.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TopicSighting(NamedTuple):
 
 
 def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
-    """Add a check to a sighting. A topic with another id counts as a new topic."""
+    """Add a check to a sighting. A topic with another id is a new topic."""
     if before is None or before.topic_id != look.topic_id:
         return TopicSighting(
             look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends
@@ -167,7 +167,7 @@ class TopicEvidence:
 
     @property
     def is_unused(self) -> bool:
-        """Return whether there is no reason to keep the topic."""
+        """Return whether no reason to keep the topic exists."""
         return not self.reasons
 
 

@@ -1,8 +1,7 @@
-"""Runs calls to possibly slow servers on background threads, so that they do not block the leader's tick.
+"""Runs calls to slow servers on background threads, so that they do not block the leader's tick.
 
-Calls are grouped into lines, and each line has its own thread. The caller waits briefly for a result, but
-does not wait for a line that is already slow. Several slow lines together delay the caller no longer than one
-slow line.
+Calls are grouped into lines, each with its own thread. The caller waits briefly for a result, unless the line
+is already slow. Several slow lines together delay the caller no longer than one slow line.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _T = TypeVar("_T")
 _REFILL: Final = 0.1
 """Seconds by which the wait budget grows per elapsed second."""
 _LEAST_SECONDS: Final = 0.05
-"""Seconds that a call may wait for a fast line when the wait budget is empty."""
+"""Seconds to wait for a fast line when the wait budget is empty."""
 _FRESH_SECONDS: Final = 15.0
-"""Maximum age of a result in seconds. An older result belongs to an abandoned call."""
+"""Maximum age of a result in seconds. The caller of an older result has given up."""
 
 
 class CallPending(TimedOut):
@@ -49,9 +48,9 @@ class BackgroundCalls(Protocol):
 class WaitBudget:
     """Time that one thread may spend waiting for results.
 
-    The budget starts at `limit_seconds` and regains a tenth of the elapsed time, up to that limit. Even with
-    an empty budget, a call may wait briefly. Without this limit, each of N unresponsive clusters would delay
-    a tick of the leader by the whole time-out.
+    The budget starts at `limit_seconds`, and regains a tenth of the elapsed time up to that limit. Even with
+    an empty budget, a call may wait briefly. Without the budget, each of N unresponsive clusters would delay
+    a tick by a whole timeout.
     """
 
     def __init__(self, limit_seconds: float) -> None:
@@ -59,15 +58,14 @@ class WaitBudget:
         self._counted_at: float | None = None
 
     def left(self, now: float) -> float:
-        """Return how many seconds a wait that starts at `now` (monotonic seconds) may take."""
+        """Return the number of seconds for which a caller may wait from `now` on (monotonic seconds)."""
         if self._counted_at is not None:
             self._left = min(self._limit, self._left + (now - self._counted_at) * _REFILL)
         self._counted_at = now
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Subtract a wait from the budget. The wait started with the last call of `left`, and ends at
-        `now`."""
+        """Subtract a wait from the budget: from the last call of `left` until `now`."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now
@@ -100,8 +98,7 @@ class _Line:
     """Runs jobs one after another, and keeps results until they are fetched.
 
     The thread of a line ends when no jobs remain. A line becomes slow when a result takes longer than
-    `patience_seconds`, and fast again when a job succeeds within that time. Callers therefore do not wait for
-    a server that timed out in the last call.
+    `patience_seconds`, and fast again when a job succeeds within that time.
     """
 
     def __init__(self, name: str, patience_seconds: float) -> None:
@@ -139,8 +136,7 @@ class _Line:
         return answer.result()
 
     def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
-        """Return whether to wait for a result: only on a fast line, and only if no other job is queued before
-        it."""
+        """Return whether to wait for a result: the line is fast, and no other job precedes it."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
         if not self._awaited:
@@ -167,7 +163,7 @@ class _Line:
 
 
 class _CallResult(Future[_T]):
-    """A result. `requested_at` and `done_at`: monotonic seconds of the call and of its completion."""
+    """A result. `requested_at`, `done_at`: start and end of the call (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +171,7 @@ class _CallResult(Future[_T]):
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
-        """Return whether the result is so old that its caller no longer waits for it."""
+        """Return whether the caller of this result has given up."""
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 
@@ -218,8 +214,7 @@ class PatientLoads:
 
 
 class PatientFreshness:
-    """Freshness of a provider's loads. Calls never wait, because `background_calls` has a wait limit of
-    zero."""
+    """Freshness of a provider's loads. Calls never wait: `background_calls` has a wait limit of zero."""
 
     def __init__(self, ask: Callable[[ClusterRef], Freshness], background_calls: BackgroundCalls) -> None:
         self._ask = ask

@@ -1,6 +1,6 @@
-"""Publishes the actions of the leader as events, in the coordination store and in a topic.
+"""Publishes actions of the leader as events, in the coordination store and in a topic.
 
-Changes of definitions are stored together with their events.
+A change of a definition is stored together with its event.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events.
-
-    Raises only errors of the coordination store, so that other failures do not stop the leader.
-    """
+    """Stores and sends events. Raises only errors of the coordination store."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
         self.log = log
@@ -47,18 +44,15 @@ class EventPublisher:
         self._guard(events, lambda: self.log.append(events))
 
     def sent(self, events: Events) -> None:
-        """Send events that were already stored in the transaction of the change."""
+        """Send events that were stored together with the change."""
         self._guard(events, self.log.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
-        """Remember the events of a plan before the plan is published.
-
-        A publication that seems to fail may still take effect.
-        """
+        """Keep the events of a plan, because a publication that seems to fail may still succeed."""
         self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
-        """Publish the remembered events if their plan is in effect."""
+        """Publish the events of the plan that is now in effect, if they were not published yet."""
         if self._unpublished is None:
             return
         plan, events = self._unpublished
@@ -75,7 +69,7 @@ class EventPublisher:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A change, its events, and the nodes that are stored in the same transaction."""
+    """A change, its events, and the nodes that one transaction stores."""
 
     change: StoreDefinition
     before: StoredDatastream
@@ -85,10 +79,8 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions that the leader has changed.
-
-    `look_again`: callback that reads a definition again after a concurrent change.
-    """
+    """Stores definitions that the leader has changed. `look_again`: called to read a definition again after a
+    concurrent change."""
 
     def __init__(
         self,
@@ -109,10 +101,7 @@ class DefinitionWriter:
         stored: Mapping[DatastreamName, StoredDatastream],
         board: ProblemBoard,
     ) -> None:
-        """Store changes in a few transactions. A failure affects only its own datastream.
-
-        Raises Unreachable and SessionLost.
-        """
+        """Store changes in a few transactions. A failure affects only its own datastream."""
         writings: dict[DatastreamName, _Writing] = {}
         for change in changes:
             with board.guarding(change.datastream.name):
@@ -160,10 +149,8 @@ def _change_events(change: StoreDefinition, now_ms: int) -> Events:
 
 
 def _audit_change(before: Datastream, change: StoreDefinition) -> None:
-    """Log a change that no caller requested: the end of a time to live or of a pause.
-
-    Requested changes are already in the audit log.
-    """
+    """Log a change that no caller requested: the end of a time to live or of a pause. Changes by callers are
+    already in the audit log."""
     after = change.datastream
     if not change.is_told:
         return
@@ -174,10 +161,7 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
 
 
 def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
-    """Log the removal of a definition.
-
-    `removed`: last state of the definition, None if it was unreadable.
-    """
+    """Log the removal of a definition. `removed`: its last state, None if it was unreadable."""
     asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
     audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")
 

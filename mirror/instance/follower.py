@@ -1,8 +1,8 @@
 """Loop of an instance: joins the service, follows plans, and releases lanes in time.
 
-One thread makes all decisions. Watches, session changes and workers only put items into its inbox. All
-workers are killed if the session has ended, or if the coordination store has not responded for longer than
-the lease allows. Only then may other instances start their lanes. The instance then joins again.
+One thread makes all decisions. Watches, session changes and workers only put items into its inbox. When the
+session has ended, or the coordination store has been silent for longer than the lease, all workers are killed
+before other instances may start their lanes. The instance then joins again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Follower(BackgroundThread):
 
     @property
     def session(self) -> HealthCondition:
-        """True if the instance has a coordination session and has joined. Safe to read from any thread."""
+        """Return whether the instance has joined with a coordination session. Thread-safe."""
         if self._is_suspended:
             return HealthCondition(False, "the coordination store does not respond")
         has_place = self.membership.me is not None
@@ -93,7 +93,7 @@ class Follower(BackgroundThread):
 
     @property
     def has_drained(self) -> bool:
-        """True if `drain` was called and no task remains that another instance could run."""
+        """Return whether `drain` was called, and no task remains that another instance could run."""
         return self._drained.is_set()
 
     def wake(self) -> None:
@@ -109,9 +109,8 @@ class Follower(BackgroundThread):
     def attend(self) -> None:
         """Extend the leases while an iteration of the loop waits for the coordination store.
 
-        Every thread that waits for the store calls this method periodically. If the store is slow, an
-        iteration with many requests takes longer than a lease. The call has an effect only in the thread that
-        runs the current iteration.
+        Every thread that waits for the store calls this method, because a slow store can make an iteration
+        longer than a lease. Other threads than that of the iteration extend nothing.
         """
         if threading.get_ident() == self._turning:
             self._lease.extend(is_member=self.membership.me is not None)
@@ -124,10 +123,7 @@ class Follower(BackgroundThread):
         super().start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Move the tasks of this instance to other instances.
-
-        Waits until the tasks have moved, or until no other instance can run them.
-        """
+        """Move the tasks of this instance to other instances, if any can run them."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -247,11 +243,8 @@ class Follower(BackgroundThread):
             self._plan_executor.look_again()
 
     def _joined(self) -> LiveInstance | None:
-        """Join the live instances, and return the membership; None if the instance has to wait.
-
-        Waits for the workers first. A live instance gets partitions, and they would not be copied without
-        workers.
-        """
+        """Join the live instances, and return the membership; None if the instance must wait. Waits for the
+        workers first, because a live instance gets partitions to copy."""
         if not self._supervisor.health.is_ready:
             self._trouble = "waiting for the workers to start"
             return None
@@ -263,7 +256,7 @@ class Follower(BackgroundThread):
         return self.membership.me
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
-        """Continue to leave, until the tasks have moved and this instance has released them."""
+        """Continue to leave, until this instance has released its tasks."""
         if not self._is_leaving or self.has_drained:
             return
         stays = self.membership.begin_to_leave(me)

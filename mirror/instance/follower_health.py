@@ -1,4 +1,4 @@
-"""Health that the follower reports: its workers, its lanes, the coordination store, and dropped records."""
+"""Health of a follower: workers, lanes, the coordination store, and dropped records."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _SLOW_SECONDS: Final = 1.0
-"""Response time of the coordination store above which the store is reported as slow."""
+"""Response time in seconds from which on the coordination store is reported as slow."""
 _PART: Final = "follower"
 _SESSION_PART: Final = "coordination session"
-"""Part of health that reports a slow store."""
+"""Component of the health report for a slow coordination store."""
 
 
 class FollowerHealth:
-    """Reports to `Health` on the follower's thread."""
+    """Reports the follower's health on its thread."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -34,18 +34,17 @@ class FollowerHealth:
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
-        any thread."""
+        """Number of measurements and events that this instance could not deliver, by kind. Thread-safe."""
         return self._drops
 
     def report_problem(self, reason: str) -> None:
-        """Report that the instance follows no plan now."""
+        """Report that the instance does not follow a plan now."""
         self._health.report(_PART, False, reason)
 
     def report_workers(
         self, epoch: Epoch, lanes: Mapping[LaneKey, LaneStatus], waiting: int, workers: WorkerHealth
     ) -> None:
-        """Report lanes and workers while the instance follows a plan. `waiting`: number of lanes that their
+        """Report lanes and workers while the instance follows a plan. `waiting`: number of lanes that the
         former owner has not released."""
         down, silent, starving = workers.down, workers.silent, workers.starving
         paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
@@ -64,7 +63,7 @@ class FollowerHealth:
         )
 
     def report_store(self, answer_seconds: float, *, is_lease_over: bool) -> None:
-        """Report a slow store, as a warning while it responds within the lease: copying continues."""
+        """Report a slow store: a warning within the lease, because copying continues."""
         is_slow = answer_seconds >= _SLOW_SECONDS
         if is_lease_over:
             reason = "has not responded for longer than the lease; lanes stop"
@@ -84,7 +83,7 @@ class FollowerHealth:
             _log.warning(f"the coordination store is {state}", answer_seconds=round(answer_seconds, 1))
 
     def report_drops(self, drops: Mapping[str, Drops]) -> None:
-        """Report dropped measurements and events as a warning, because copying does not depend on them."""
+        """Report dropped measurements and events as a warning, because copying continues."""
         self._drops = drops
         for kind, dropped in drops.items():
             part = f"{kind} records"
@@ -96,7 +95,7 @@ class FollowerHealth:
                 self._health.forget(part)
 
     def report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
-        """Report the groups whose lanes are stalled, and drop the groups reported before."""
+        """Report the groups with stalled lanes, in place of the groups reported before."""
         parts = {f"lanes of {group}": reason for group, reason in troubles.items()}
         for part in self._parts - parts.keys():
             self._health.forget(part)

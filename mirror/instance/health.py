@@ -1,6 +1,6 @@
 """Health of this instance.
 
-If a thread ends unexpectedly, its component stays unhealthy and the instance stops.
+If a thread ends unexpectedly, its component remains unhealthy, and the instance stops.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Health:
             self._conditions.pop(part, None)
 
     def died(self, part: str, error: BaseException) -> None:
-        """Report that a thread ended unexpectedly; the service must stop."""
+        """Report that a thread ended unexpectedly. The service must stop."""
         self.report(part, False, f"died: {type(error).__name__}: {error}")
         self._died.set()
 
@@ -53,5 +53,5 @@ class Health:
 
     @property
     def is_well(self) -> bool:
-        """True if every component is healthy."""
+        """Return whether every component is healthy."""
         return all(condition.is_well for condition in self.conditions().values())

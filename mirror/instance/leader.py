@@ -1,7 +1,7 @@
-"""Leader thread. In each tick, it reads the state of the service, and publishes a new plan if necessary.
+"""Leader thread: in each tick, reads the state of the service, and publishes a plan if necessary.
 
-Every instance runs this thread, but only the live instance with the lowest sequence number acts as leader. A
-tick returns a sentence with its decision and the reason. The sentence is logged when it changes.
+Every instance runs this thread, but only the live instance with the lowest sequence number leads. A tick
+returns its decision and the reason as a sentence, which is logged when it changes.
 """
 
 from __future__ import annotations
@@ -59,17 +59,15 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
-"""Statuses in which the destination topics are prepared and checked."""
+"""Statuses of datastreams whose destination topics are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Errors of the coordination store. Such an error affects all datastreams, so it ends the tick."""
+"""Errors of the coordination store. They affect all datastreams, and therefore end the tick."""
 
 
 class Leader(BackgroundThread):
-    """Runs the leader's ticks on one thread, started by `start` and ended by `stop`.
-
-    `awake`: event that starts the next tick at once. Any thread may set it when the shared state has changed.
-    """
+    """Runs the leader's ticks on one thread, from `start` to `stop`. `awake`: event that starts the next tick
+    at once. Any thread may set `awake` after a change of the shared state."""
 
     def __init__(
         self,
@@ -113,7 +111,7 @@ class Leader(BackgroundThread):
 
     @property
     def is_leading(self) -> bool:
-        """True if the last tick ran as leader, and this instance has not left since."""
+        """Return whether the last tick ran as leader, and this instance has not left since."""
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
@@ -147,8 +145,7 @@ class Leader(BackgroundThread):
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set the membership of this instance, None if it is not a member. Called by the follower's
-        thread."""
+        """Set the membership of this instance, or None. Called by the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
@@ -190,7 +187,7 @@ class Leader(BackgroundThread):
         return sentence
 
     def _forget(self) -> None:
-        """Discard cached state that may be out of date."""
+        """Drop cached state, which may be outdated."""
         self._plan.forget()
         self._definitions.look_again()
 
@@ -198,7 +195,7 @@ class Leader(BackgroundThread):
         """Run one tick and return its decision. Raises HeadraceError if the tick cannot be finished."""
         me = self._me
         if me is None:
-            self._resign()  # before asking the store for the leader: it may be down
+            self._resign()  # before the request for the leader: the store may be down
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self._awake.set)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
@@ -206,13 +203,13 @@ class Leader(BackgroundThread):
         if self._leads_as is None:
             self._world_view.keeper.take_up()
             self._assessments.take_up()
-        self._leads_as = me  # from now on it is asked for its loads
+        self._leads_as = me  # from now on, the leader is queried for its loads
         self._world_view.topic_discovery.own_topics.ensure()
         self._plan.read(me)
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """Discard the state of a leader after losing leadership."""
+        """Drop the state of a leader after losing leadership."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()
@@ -221,7 +218,7 @@ class Leader(BackgroundThread):
         self._assessments.resign()
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
-        """Run the leader's steps for every datastream. A failure affects only its own datastream."""
+        """Run the leader's steps for all datastreams. A failure affects only its own datastream."""
         datastreams = definitions.datastreams
         stored = {definition.datastream.name: definition for definition in definitions.readable}
         self._board.begin()
@@ -261,7 +258,7 @@ class Leader(BackgroundThread):
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store the initial partitions of new datastreams, before a plan contains partitions added later."""
+        """Store the initial partitions of new datastreams before a plan contains later partitions."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )
@@ -271,7 +268,7 @@ class Leader(BackgroundThread):
                     self._stores.beginnings.record(member, topics[member.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """Apply one step of a proposed plan. The next tick follows immediately."""
+        """Apply one step of a proposed plan. The next tick follows at once."""
         failure = application.failure
         try:
             if application.decision is not None:

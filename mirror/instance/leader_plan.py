@@ -19,10 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaderPlan:
-    """Reads and publishes the plan, and rebuilds an unreadable one.
-
-    `is_recovered`: whether the plan in effect was rebuilt.
-    """
+    """Reads and publishes the plan, and rebuilds an unreadable one. `is_recovered`: the plan was rebuilt."""
 
     def __init__(
         self, plans: PlanStore, membership: Membership, publisher: EventPublisher, clock: Clock
@@ -42,19 +39,18 @@ class LeaderPlan:
         return self._stored.plan
 
     def forget(self) -> None:
-        """Discard the plan, which may be out of date."""
+        """Drop the plan, which may be outdated."""
         self._stored = NO_PLAN
 
     def read(self, me: LiveInstance) -> None:
-        """Read the plan; replace an unreadable plan under a new epoch. Raises HeadraceError."""
+        """Read the plan. Replace an unreadable plan under a new epoch. Raises HeadraceError."""
         try:
             stored = self._plans.read(self._stored)
         except DamagedState as error:
             self._rebuild(me, error)
         else:
             if stored.version is None:
-                # It was deleted while instances run: a plan with an epoch that one of them obeys would
-                # mislead.
+                # The plan was deleted while instances run, so no epoch that one of them follows is reused.
                 epoch = max(self._obeyed_epochs(), default=NO_EPOCH)
                 stored = replace(stored, plan=replace(stored.plan, epoch=epoch))
             self._stored, self._newest, self.is_recovered = stored, stored.plan, False

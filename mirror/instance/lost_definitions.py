@@ -49,7 +49,7 @@ class DefinitionFile(BackgroundThread):
 
     @property
     def trouble(self) -> str:
-        """Reason why the last write failed, empty after a success."""
+        """Reason why the last write failed; empty after a success."""
         return self._trouble
 
     def load(self) -> Known:
@@ -91,10 +91,7 @@ class DefinitionFile(BackgroundThread):
             self._stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
-        """Wait for definitions to write, and return them.
-
-        Returns None if all are written and the process ends.
-        """
+        """Wait for definitions to write, and return them; None when all are written and the process ends."""
         with self._work:
             self._work.wait_for(lambda: self._waiting is not None or self._stopping.is_set())
             known, self._waiting = self._waiting, None
@@ -135,10 +132,8 @@ _NAMES_SHOWN: Final = 20
 
 
 class LossWatch:
-    """Detects lost definitions. Used by the follower's thread.
-
-    `memory`: definitions that outlive the process.
-    """
+    """Detects lost definitions. Used by the follower's thread. `memory`: stores definitions beyond the
+    process's lifetime."""
 
     def __init__(self, nodes: NodeStore, memory: DefinitionFile) -> None:
         self._definitions = DefinitionStore(nodes)
@@ -159,16 +154,12 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare the definitions again in the next iteration of the follower's loop. Call this after a new
-        session."""
+        """Compare the definitions in the follower's next iteration. Called in a new session."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
-        """Find lost definitions if anything has changed.
-
-        `wake` is called, from any thread, when another instance publishes, restores or forgets a lost
-        definition. Raises Unreachable and SessionLost.
-        """
+        """Find lost definitions if anything has changed. `wake`: called from any thread when another instance
+        publishes, restores or forgets a lost definition. Raises Unreachable, SessionLost."""
         if definitions is self._seen and not self._has_changed.is_set():
             return
         self._has_changed.clear()
@@ -204,7 +195,7 @@ class LossWatch:
             health.forget(_MEMORY_PART)
 
     def _publish(self, known: Known, names: Collection[DatastreamName]) -> None:
-        """Publish missing definitions unless they were deleted or are being deleted."""
+        """Publish missing definitions that are neither deleted nor being deleted."""
         missing = {
             name: datastream
             for name, datastream in known.items()
@@ -212,7 +203,7 @@ class LossWatch:
         }
         if not missing:
             return
-        self._definitions.catch_up()  # the server of this session may be behind the others
+        self._definitions.catch_up()  # the server of this session may lag behind others
         there = self._definitions.look_at(sorted(missing))
         deleted = self._deletions.of(missing.values())
         if not self._store.publish(
@@ -232,10 +223,8 @@ class LossWatch:
 
 
 class _ChangeOfLosses:
-    """Watch on changes of lost definitions.
-
-    All watches of an instance compare equal, so that the store registers only one.
-    """
+    """Watch for changes of lost definitions. All watches of an instance are equal, so the store registers
+    only one."""
 
     def __init__(self, changed: threading.Event, wake: Watch) -> None:
         self._changed = changed

@@ -29,8 +29,7 @@ class Contact(Protocol):
     """Contact of a session with its server."""
 
     def session_timeout_seconds(self) -> float:
-        """Return the session timeout that the server granted. The granted timeout may be shorter than
-        requested."""
+        """Return the session timeout that the server granted, which may be shorter than requested."""
         ...
 
     def last_contact(self) -> float:
@@ -47,16 +46,13 @@ class Contact(Protocol):
 
 
 class Lease:
-    """Lease of an instance.
-
-    Times are monotonic seconds. All processes of a machine share this clock.
-    """
+    """Lease of an instance. Times are monotonic seconds, a clock that all processes of a machine share."""
 
     def __init__(self, contact: Contact) -> None:
         self._contact = contact
 
     def renew(self) -> None:
-        """Send a heartbeat. The response to the heartbeat extends the lease."""
+        """Send a heartbeat, whose response extends the lease."""
         self._contact.beat()
 
     @property
@@ -65,19 +61,19 @@ class Lease:
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """Return the end of the lease if the store never responds again."""
+        """Return the end of the lease without further responses of the store."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:
-        """Return whether the lease has ended, so that all lanes must stop."""
+        """Return whether the lease has ended. All lanes must stop then."""
         return now >= self.ends_at()
 
 
 class WorkerLease:
     """Extends the lease of the workers up to the end of the instance's lease.
 
-    After the end of a session, the last contact may belong to the next session. The lease is therefore not
-    extended from the end of a session until the follower has handled that end.
+    From the end of a session until the follower has handled it, the lease is not extended, because the last
+    contact may belong to the next session.
     """
 
     def __init__(self, lease: Lease, supervisor: Supervisor, clock: Clock) -> None:
@@ -88,7 +84,7 @@ class WorkerLease:
 
     @property
     def is_over(self) -> bool:
-        """True if the instance's lease has ended, so that all lanes must stop."""
+        """Return whether the instance's lease has ended. All lanes must stop then."""
         return self._lease.is_over(self._clock.monotonic())
 
     @property
@@ -97,16 +93,15 @@ class WorkerLease:
         return self._lease.answer_seconds
 
     def session_lost(self) -> None:
-        """Note the end of the session. Called from the thread of the coordination client, before the next
-        session makes contact."""
+        """Record the end of the session. Called on the coordination client's thread, before a new session."""
         self._losses += 1
 
     def loss_handled(self) -> None:
-        """Note that the follower has given up the lanes of an ended session."""
+        """Record that the follower has given up the lanes of an ended session."""
         self._losses_handled += 1
 
     def extend(self, *, is_member: bool) -> None:
-        """Send a heartbeat, and extend the lease of the workers according to the last contact."""
+        """Send a heartbeat, and extend the lease of the workers by the last contact."""
         self._lease.renew()
         until = self._lease.ends_at()
         if is_member and self._losses == self._losses_handled:
@@ -115,7 +110,7 @@ class WorkerLease:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity of this instance. `incarnation` distinguishes this process from all others with its name."""
+    """Identity of this instance. `incarnation`: distinguishes processes with the same name."""
 
     name: InstanceName
     host: str
@@ -126,7 +121,7 @@ class Identity:
 
 
 class OwnMembership:
-    """Joins and leaves. `me`: membership of this instance; None while it has not joined."""
+    """Joins and leaves. `me`: membership of this instance; None before it has joined."""
 
     def __init__(self, members: Membership, identity: Identity) -> None:
         self._members = members
@@ -137,8 +132,8 @@ class OwnMembership:
     def join(self, watch: Watch) -> str:
         """Join the live instances, unless another process has the same name.
 
-        Returns the reason for waiting, if known. `watch` is called, from any thread, when an instance joins
-        or leaves. Raises HeadraceError if the store fails.
+        Returns the reason for waiting, if any. `watch`: called from any thread when an instance joins or
+        leaves. Raises HeadraceError if the store fails.
         """
         members, identity = self._members, self._identity
         twins = [instance for instance in members.live(watch) if instance.name == identity.name]
@@ -159,12 +154,12 @@ class OwnMembership:
         return ""
 
     def give_up(self) -> None:
-        """Discard the membership, which may have ended with the session."""
+        """Drop the membership, which may have ended with the session."""
         self.me = None
         self._members.look_again()
 
     def begin_to_leave(self, me: LiveInstance) -> bool:
-        """Publish that this instance leaves. Return whether another instance stays, which can take tasks."""
+        """Publish that this instance is leaving. Return whether another instance remains."""
         self._members.begin_to_leave(me)
         return any(not instance.is_leaving for instance in self._members.live())
 

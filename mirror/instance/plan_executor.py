@@ -1,8 +1,8 @@
 """Executes the plan on one instance, according to `coordination.reconcile`.
 
-Each call of `obey` is one round. A round reads changes, stops surplus lanes, publishes the holding of this
-instance, reads the holdings of other instances, and starts lanes that no other instance holds. If a round
-fails, the next round continues.
+Each call of `obey` is one round: it reads changes, stops surplus lanes, publishes the holding of this
+instance, reads the holdings of other instances, and starts lanes that no other instance holds. After a failed
+round, the next round continues.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
 _RESTS: Final = 4
-"""Minimum pause between two reads of the definitions, as a multiple of the duration of a read.
+"""Minimum pause between two reads of the definitions, as a multiple of a read's duration.
 
-The pause leaves most of the CPU time for REST if definitions change constantly.
+The pause leaves most CPU time to REST if definitions change constantly.
 """
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000
-"""Time after the loss of an instance within which newly started lanes count as taken over from it."""
+"""Milliseconds after the loss of an instance in which started lanes count as taken over from it."""
 
 
 @dataclass(frozen=True)
 class FollowerCallbacks:
-    """Callbacks that the follower calls on its thread.
+    """Callbacks of the follower, called on its thread.
 
     `membership_changed`: receives the membership of this instance, or None. `report_losses`: stores and
     publishes lost worker processes. `event_drops`: returns the number of dropped events of this process.
@@ -70,7 +70,7 @@ class FollowerCallbacks:
 
 @dataclass(frozen=True)
 class SharedState:
-    """Stores that an instance reads and writes, and its callbacks."""
+    """Stores that an instance reads and writes, and their callbacks."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -85,7 +85,7 @@ class SharedState:
 
 
 class ReadSchedule:
-    """Postpones reads while changes are frequent. A change of the plan is read at once."""
+    """Postpones reads while changes are frequent. A changed plan is read at once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -108,11 +108,11 @@ class ReadSchedule:
 
     @property
     def due_in(self) -> float | None:
-        """Seconds until a postponed read is due; None if no read is postponed."""
+        """Seconds until the next postponed read; None if no read is postponed."""
         return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
 
     def begin(self) -> bool:
-        """Return whether a read is due now. If so, the caller reads, and then calls `end`."""
+        """Return whether to read now. A caller that reads must call `end` afterwards."""
         self._began = self._clock.monotonic()
         self._is_put_off = self._is_stale and not self._is_plan_new and self._began < self._rests_until
         if not self._is_stale or self._is_put_off:
@@ -121,7 +121,7 @@ class ReadSchedule:
         return True
 
     def end(self) -> None:
-        """Note the end of a successful read. After a failed read, the next one is not postponed."""
+        """Record a successful read, after which further reads may be postponed."""
         now = self._clock.monotonic()
         self._rests_until = now + min(_RESTS * (now - self._began), _LONGEST_REST_SECONDS)
 
@@ -154,7 +154,7 @@ class PlanExecutor:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all state that was read from or written to the coordination store."""
+        """Drop all state that was read from or written to the coordination store."""
         self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
@@ -169,7 +169,7 @@ class PlanExecutor:
         """All definitions, as last read; None before the first read after joining."""
 
     def joined(self) -> None:
-        """Record that the instance has just joined, with an empty holding."""
+        """Record that the instance has joined, with an empty holding."""
         self._announced = Holding()
         self._reads.changed(now=True)
 
@@ -199,12 +199,12 @@ class PlanExecutor:
 
     @property
     def troubles(self) -> Mapping[GroupName, str]:
-        """Reasons why lanes of a group are stalled on this instance, as of the last round."""
+        """Reasons for stalled lanes of a group on this instance, as of the last round."""
         return self._troubles
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes assigned to this instance that neither it nor another instance runs."""
+        """Lanes assigned to this instance that no instance runs."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
@@ -214,11 +214,11 @@ class PlanExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """True if the latest plan assigns no lane to this instance, and no lane runs."""
+        """Return whether the latest plan assigns no lane to this instance, and no lane runs."""
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
-        """Run one round. Raises HeadraceError if the round cannot be finished."""
+        """Run one round. Raises HeadraceError if the round fails."""
         if self._reads.begin():
             self._look(me)
             self._reads.end()
@@ -242,7 +242,7 @@ class PlanExecutor:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Publish the demand, stalled lanes and throttled lanes of this instance every few seconds."""
+        """Publish the demand, stalled lanes and throttled lanes of this instance, every few seconds."""
         self._reports.publish(me, self._troubles, self._datastreams)
 
     def _note_plan(self) -> None:
@@ -251,10 +251,8 @@ class PlanExecutor:
         self._wake()
 
     def _look(self, me: LiveInstance) -> None:
-        """Read the plan and the definitions, and recompute the desired lanes after a change.
-
-        Raises SessionLost if this instance is no longer live in the coordination store.
-        """
+        """Read the plan and the definitions, and compute the desired lanes after a change. Raises SessionLost
+        if the coordination store no longer lists this instance as live."""
         self._shared.membership.require(me, self._wake)
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
         definitions = self._definitions.all()
@@ -280,10 +278,7 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the desired lanes.
-
-        A running lane whose spec cannot be built any longer continues unchanged.
-        """
+        """Set the desired lanes. A running lane without a valid spec continues unchanged."""
         for key in found.problems.keys() - self._undescribed.keys():
             _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
@@ -291,11 +286,8 @@ class PlanExecutor:
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
-        """Start the missing lanes that no other instance holds.
-
-        Call this after the holding of this instance was published. This instance then sees every holding that
-        was published earlier, and instances that publish later see its holding.
-        """
+        """Start the missing lanes that no other instance holds. Requires that the holding of this instance
+        was published: of two instances, at least one then sees the holding of the other."""
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
         live = others_of(members.live(), me.sequence)
@@ -321,7 +313,7 @@ class PlanExecutor:
         _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
 
     def _loss(self) -> LaneLoss | None:
-        """Return the recent loss of an instance whose lanes are taken over now, or None."""
+        """Return the recent loss of the instance whose lanes are taken over now, or None."""
         now_ms = self._clock.now_ms()
         lost = [
             (departure.left_ms, name)
@@ -335,5 +327,5 @@ class PlanExecutor:
 
 
 def _describes(plan: Plan) -> tuple[object, object]:
-    """Return the parts of a plan that determine the lanes."""
+    """Return the parts of a plan that determine lanes."""
     return plan.tasks, plan.excluded

@@ -1,7 +1,6 @@
-"""Problems that the leader finds with individual datastreams.
+"""Problems of individual datastreams that the leader finds.
 
-Problems are collected during a tick, and then stored for all instances, reported in health, and returned as
-events.
+Problems are collected during a tick, stored for all instances, reported in health, and returned as events.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
-    """Collects problems. Used by the leader's thread; `problems` may be read from any thread.
+    """Collects problems. For the leader's thread; any thread may read `problems`.
 
     A tick starts with `begin` and ends with `settle`. In between, the leader runs each step for a datastream
-    within `guarding`, or reports its failure with `note`. If a tick fails, the result of the previous tick is
-    kept.
+    within `guarding`, or reports its failure with `note`. After a failed tick, the result of the previous
+    tick remains.
     """
 
     def __init__(self, store: ProblemStore, health: Health, clock: Clock) -> None:
@@ -72,10 +71,8 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for datastreams. An exception excludes them from planning.
-
-        `through`: exception classes that are raised instead.
-        """
+        """Run a step for datastreams. An exception excludes them from planning. `through`: exceptions that
+        are raised instead."""
         try:
             yield
         except through:
@@ -109,10 +106,8 @@ class ProblemBoard:
         groups: Mapping[GroupName, Sequence[Datastream]],
         is_preparing: Callable[[Datastream], bool],
     ) -> None:
-        """Note the troubles of lanes of all instances.
-
-        While the destination topics of a group are being created, its lanes without a topic are not stalled.
-        """
+        """Record the troubles of lanes of all instances. Lanes without a topic are not stalled while the
+        destination topics of their group are being created."""
         late = {
             group: reason
             for group, reason in troubles.of(znodes.NO_TOPICS).items()
@@ -124,16 +119,13 @@ class ProblemBoard:
             self.mention(reason, *(member.name for member in groups.get(group, ())))
 
     def remark(self, text: str, name: DatastreamName) -> None:
-        """Add a warning to a datastream, which is not excluded from planning."""
+        """Add a warning to a datastream, which is planned nevertheless."""
         former = self._remarks.get(name)
         self._remarks[name] = text if former is None else f"{former}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
-        """Add a warning that depends on the current traffic.
-
-        The warning is shown after other warnings, and only if the datastream is not excluded from planning.
-        The problem is not published as an event.
-        """
+        """Add a warning that depends on the current traffic. Shown after other warnings, and only for planned
+        datastreams. Not published as an event."""
         self._mentions.update(dict.fromkeys(names, text))
 
     def settle(
@@ -191,7 +183,7 @@ class ProblemBoard:
         self._stored = found
 
     def resign(self) -> None:
-        """Discard all problems after losing leadership."""
+        """Drop all problems after losing leadership."""
         self._stored = None
         self._logged = {}
         self._published = {}
@@ -200,8 +192,8 @@ class ProblemBoard:
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
         """Return whether to publish the reason as an event.
 
-        The first reason of a problem is published, and a few later reasons that differ in more than numbers.
-        A recurring reason is published once, so that alternating reasons do not cause many events.
+        The first reason of a problem is published, and a few later reasons that differ in more than numbers,
+        each once, so that alternating reasons do not cause many events.
         """
         if before is None:
             return True

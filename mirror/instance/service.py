@@ -1,7 +1,6 @@
 """A running instance.
 
-The components of the service are started in order and stopped in reverse order, even if only some were
-started.
+Components are started in order, and stopped in reverse order, even if only some were started.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ class CoordinationSession(Protocol):
 
 
 class Instance:
-    """Starts the session, then the follower, then the leader.
-
-    `prepare`: callback when the session is connected.
-    """
+    """Starts session, follower and leader, in this order. `prepare`: called after connecting."""
 
     def __init__(
         self,
@@ -49,7 +45,7 @@ class Instance:
         self._started: list[Callable[[float], None]] = []
 
     def start(self) -> None:
-        """Start all components. If one fails, stop the started ones. Raises Unreachable, NewerFormat."""
+        """Start all components. If one fails, stop those already started. Raises Unreachable, NewerFormat."""
         with ExitStack() as undo:
             undo.callback(self.stop, 5.0)
             self._session.start()
@@ -62,11 +58,8 @@ class Instance:
             undo.pop_all()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Hand over all tasks, stop leading, drain the remaining lanes, and end the session. Safe to call
-        twice.
-
-        A leaving leader remains leader until its tasks have moved, because it must reassign them.
-        """
+        """Move all tasks away, stop leading, drain the remaining lanes, and end the session. Safe to call
+        twice. A leaving leader leads until its tasks have moved, because it must assign them."""
         if self._started:
             self._follower.drain(deadline_seconds)
         while self._started:

@@ -1,4 +1,4 @@
-"""Snapshot of an instance, for REST, metrics and other instances."""
+"""Snapshot of an instance for REST, metrics and other instances."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Loads of partitions, as far as this instance knows them."""
+    """Loads of partitions that this instance knows."""
 
     states: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
     """State of the loads of each source; empty unless this instance leads."""
@@ -42,7 +42,7 @@ class LoadSnapshot:
     """Load source by which each group is planned, as of the last tick in which this instance led."""
 
     def known(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of the partitions of a source cluster; None unless this instance leads."""
+        """Return the known loads of a source cluster's partitions; None unless this instance leads."""
         return None if self.newest is None else self.newest.known(source)
 
 
@@ -51,7 +51,7 @@ _NO_LOADS: Final = LoadSnapshot()
 
 @dataclass(frozen=True)
 class InstanceSnapshot:
-    """State of an instance at one point in time. The defaults describe an instance that has just started."""
+    """State of an instance at one time. The defaults describe an instance that has just started."""
 
     name: InstanceName = _UNNAMED
     is_leading: bool = False

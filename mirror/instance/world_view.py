@@ -1,4 +1,4 @@
-"""Reads the state of the service and plans, for ticks of the leader and for previews without side effects."""
+"""Reads the state of the service and plans, for the leader's ticks and for previews."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""Maximum time that a request waits for a slow load provider. The group is then planned without loads."""
+"""Maximum milliseconds that a request waits for a slow load provider, before it is planned without loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Number of ticks in which a failed observation is retried."""
@@ -56,7 +56,7 @@ _TRIES: Final = 30
 
 @dataclass(frozen=True)
 class LeaderStores:
-    """The stores that a leader reads."""
+    """Stores that a leader reads."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -72,7 +72,7 @@ class LeaderStores:
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], RouteVerdict]
-"""Callback that decides which datastreams must not be mirrored, with reasons."""
+"""Function that returns which datastreams must not be mirrored, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Planning:
     """Dependencies and settings of planning.
 
     `interval_seconds`: interval between observations of the loads. `refresh_seconds`: interval between
-    updates of the displayed loads; infinity disables them. `capacities`: capacity of each group; None means
+    updates of the displayed loads; infinity for none. `capacities`: capacity of each group; None means
     `capacity` for all. `freezes`: freeze windows, in which only necessary moves are made.
     """
 
@@ -99,9 +99,9 @@ class Planning:
 class UpdatePreview:
     """Effects of a change of definitions.
 
-    `decision`: includes the reasons for the new tasks. `carried`: bytes per second of the lanes that would
-    start, stop or move. `positions`: known source positions of the lanes that would start. `remarks`:
-    warnings about topic expressions of the changed definitions.
+    `decision`: decision of the planner, with the reasons for new tasks. `carried`: bytes per second of the
+    lanes that would start, stop or move. `positions`: known source positions of the lanes that would start.
+    `remarks`: warnings about topic expressions of the changed definitions.
     """
 
     before: PlannedDatastreams
@@ -124,10 +124,7 @@ class UpdatePreview:
 
 
 class WorldView:
-    """Reads the state of the service and plans. Used by one thread.
-
-    `preview` may be called from any thread.
-    """
+    """Reads the state of the service and plans. Used by one thread. Any thread may call `preview`."""
 
     def __init__(
         self,
@@ -156,10 +153,8 @@ class WorldView:
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
     def with_stored_loads(self) -> WorldView:
-        """Return a view for previews that starts with the stored loads, like a new leader.
-
-        Writes nothing. Raises Unreachable and SessionLost.
-        """
+        """Return a view for previews with the stored loads, as a new leader has. Writes nothing. Raises
+        Unreachable, SessionLost."""
         planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
         found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found.keeper.restore()
@@ -168,8 +163,7 @@ class WorldView:
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Return the last known load of each move in bytes per second. Moves with unknown loads are
-        omitted."""
+        """Return the last known load of each move in bytes per second, if known."""
         sources = self._planning.providers.choose(datastreams).of
         found = {}
         for move in (move for move in moves if move.group in sources):
@@ -183,11 +177,11 @@ class WorldView:
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, world: World) -> None:
-        """Update the displayed loads to the latest measurements. Called only on the leader."""
+        """Update the displayed loads to the latest measurements. Only for the leader."""
         self._gathering.refresh(world, self._planning.providers.choose(world.datastreams))
 
     def load_sources(self, world: World) -> Collection[LoadSource]:
-        """Return the load sources used to plan the mirrored groups."""
+        """Return the load sources for planning the mirrored groups."""
         sources = self._planning.providers.choose(world.datastreams).of
         return {sources[group] for group in world.groups}
 
@@ -198,12 +192,8 @@ class WorldView:
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
     ) -> World:
-        """Return all inputs of a plan except loads.
-
-        Contains the topics that were checked last.
-
-        `watch`: fires when requests or instances change.
-        """
+        """Return all inputs of a plan except loads, with the topics that were checked last. `watch`: fires
+        when requests or instances change."""
         sources = sorted({datastream.source for datastream in datastreams})
         return World(
             datastreams=datastreams,
@@ -218,10 +208,8 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """Return the loads used when each task was last planned.
-
-        For tasks that a former leader planned, the last known loads are returned.
-        """
+        """Return the loads with which each task was last planned. For tasks of a former leader, the last
+        known loads."""
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
         known = {source: self._memory.newest.is_known(source) for source in set(by_load.values())}
@@ -233,7 +221,7 @@ class WorldView:
         return self._task_loads
 
     def decide(self, world: World) -> Decision:
-        """Request the loads of the groups to plan, then plan."""
+        """Request the loads of the groups to plan, and plan."""
         sources = self._planning.providers.choose(world.datastreams)
         gathered = self._gathering.gather(world, sources, self._observed)
         postponed = self._postponed(world, gathered.awaited)
@@ -260,10 +248,8 @@ class WorldView:
         return book.of({group: world.groups[group] for group in groups_to_plan(world)}) if book else {}
 
     def _restraint(self, world: World) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
-        """Return why groups must not have optional moves now, and the rules for placement.
-
-        Within a freeze window, the reasons cover all groups; otherwise, groups outside their quiet hours.
-        """
+        """Return why optional moves of groups must wait, and the rules for placement. All groups wait in a
+        freeze window, and otherwise groups outside their quiet hours."""
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
@@ -276,17 +262,14 @@ class WorldView:
         return {group: f"the quiet hours are {window.text}" for group, window in waiting.items()}, world.rules
 
     def lead(self, world: World) -> Decision:
-        """Return the leader's decision.
-
-        Groups whose interval has passed are planned, too, unless the result would be the same as that of the
-        latest planning run.
-        """
+        """Return the leader's decision. Also plans the groups whose interval has passed, unless the result
+        would be the same as before."""
         decision = self.decide(self.in_turn(replace(world, last=self._last)))
         self._last = decision.last
         return decision
 
     def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
-        """Return the ids of requests that can wait a little longer for loads."""
+        """Return the ids of requests that can still wait for loads."""
         since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
         return frozenset(
             rebalance.identity
@@ -295,11 +278,8 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """Add the groups that are due for planning.
-
-        The loads of every load source are observed once per interval. With enough observations, all groups
-        are planned, a few per tick. Only for the leader.
-        """
+        """Add the groups that are due for planning. Only for the leader. The loads of every source are
+        observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
         self._memory.sources = sources.of
@@ -332,21 +312,15 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """Schedule another attempt to observe loads, or give up with a warning.
-
-        Partitions then keep their tasks.
-        """
+        """Schedule another attempt to observe loads, or give up with a warning."""
         if left > 0:
             self._tries[source] = left
         else:
             _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
 
     def preview(self, request: RebalanceRequest) -> Decision:
-        """Return the changes that the request would make to its group now.
-
-        Reads only the clusters of the group. Raises Unreachable, also while a source cluster has not
-        responded.
-        """
+        """Return the changes that the request would make to its group now. Reads only the group's clusters.
+        Raises Unreachable, also while a source cluster has not responded."""
         return self.preview_world(request)[1]
 
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
@@ -355,10 +329,8 @@ class WorldView:
             return self._previewed(request)
 
     def preview_move(self, request: MoveRequest) -> UpdatePreview:
-        """Return the effects of a move request on the lanes and tasks of its group.
-
-        Raises the exceptions of `preview`, and InvalidRequest if the request cannot be executed.
-        """
+        """Return the effects of a move request on the lanes and tasks of its group. Raises as `preview`, and
+        InvalidRequest if the request cannot be executed."""
         with self._previewing:
             world, decision = self._previewed(request)
             for failure in decision.impossible.values():
@@ -381,11 +353,8 @@ class WorldView:
         return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
-        """Return the effects of new or changed definitions on lanes and tasks.
-
-        Only the clusters of their groups are read. Raises Unreachable, also while a source cluster has not
-        responded.
-        """
+        """Return the effects of new or changed definitions on lanes and tasks. Reads only the clusters of
+        their groups. Raises Unreachable, also while a source cluster has not responded."""
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             groups, news = (
@@ -413,7 +382,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of lanes. Default loads are ignored."""
+        """Return the bytes per second of lanes, without default loads."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for lane in found:
@@ -432,10 +401,7 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Read the source clusters for a preview.
-
-        Raises Unreachable if a source cluster has not responded.
-        """
+        """Read the source clusters for a preview. Raises Unreachable without a response."""
         sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)

@@ -159,7 +159,7 @@ def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[La
     """Set the start positions of new partitions to the earliest offset if the copy has run before.
 
     The copy has run before if any partition has stored progress. All records of a partition without progress
-    may have been written after that run. Call this function after the stored progress has been read.
+    may be newer than that run. Requires that stored progress was read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
@@ -246,7 +246,7 @@ def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceE
 
 
 async def _require_same_cluster(bench: EngineContext, job: CopyJob, topics: Sequence[str]) -> None:
-    """Check that the stored progress belongs to the destination cluster. Call this before any write."""
+    """Check that the stored progress belongs to the destination cluster, before any write."""
     log, source, target = bench.progress(job.destination), bench.cluster(job.source), job.destination
     await log.require_safe()
     if not log.exists:

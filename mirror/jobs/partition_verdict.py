@@ -13,10 +13,12 @@ from mirror.protocol.control.offsets import OffsetAnswer
 
 
 class CopyHistory(NamedTuple):
-    """State of a lane. The comparison with an earlier state shows whether copied records may have been lost
-    in between. `life`: see `LaneProgress`. `losses`: number of losses so far. `target_id`: id of the
-    destination topic. `target_end`, `target_epoch`: end and leader epoch of the destination log, read before
-    the checkpoint; the epoch is -1 if unknown."""
+    """State of a lane, to detect losses of copied records by comparison with an earlier state.
+
+    `life`: see `LaneProgress`. `losses`: number of losses so far. `target_id`: id of the destination topic.
+    `target_end`, `target_epoch`: end and leader epoch of the destination log, read before the checkpoint; -1
+    for an unknown epoch.
+    """
 
     life: int
     losses: int
@@ -26,13 +28,13 @@ class CopyHistory(NamedTuple):
     target_epoch: int = -1
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether all records copied as of an earlier state may still exist. If the leader epoch has
-        changed, `truncated_logs` shows whether they do."""
+        """Return whether all records copied at an earlier state may still exist. After a change of the leader
+        epoch, `truncated_logs` gives the answer."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
     def has_new_leader(self, before: CopyHistory) -> bool:
-        """Return whether the leader epoch of the destination has changed since an earlier, known one."""
+        """Return whether the leader epoch of the destination has changed since an earlier known epoch."""
         return before.target_epoch not in (-1, self.target_epoch)
 
 
@@ -45,7 +47,7 @@ class StoredCopy(NamedTuple):
 
     @classmethod
     def of(cls, progress: LaneProgress | None, end: OffsetAnswer | None) -> StoredCopy:
-        """Create it from the end of the destination log; without an end, the log counts as empty."""
+        """Return the stored copy of this progress. Without an end, the destination log counts as empty."""
         return cls(progress, 0) if end is None else cls(progress, end.offset, end.leader_epoch)
 
     @property

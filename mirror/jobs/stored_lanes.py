@@ -114,8 +114,8 @@ async def stored_to_translate(
     """Return the stored lanes with lower bounds for lanes that have copied no record yet.
 
     The function reads the end offsets of the destination, then those of the source, and then the checkpoints
-    again. If a checkpoint has reached the end of the source and the lane has copied no record, the
-    destination had no record of this lane when its end offset was read.
+    again. If a lane has reached the end of the source without copying a record, the destination had no record
+    of it when its end offset was read.
     """
     stored = await stored_and_current(bench, destination, state)
     empty = {

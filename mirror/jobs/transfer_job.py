@@ -1,8 +1,8 @@
-"""A copy from a source to a sink. At least one of the two is a connector.
+"""A copy from a source to a sink, of which at least one is a connector.
 
 Several times per second, the job polls the end offsets, and copies new records of a few partitions at a time.
 Only the sink stores positions. The job reads the stored position when it acquires a partition. A failed
-partition is released and retried after a delay, without affecting other partitions.
+partition is released and retried after a delay, without effect on other partitions.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ class Transfer:
     async def prepare(self) -> None:
         """Select the partitions, create their topics in the sink, and read their end offsets.
 
-        Creation of a rejected topic is retried when the job acquires a partition of the topic. An unknown end
-        offset is read again later. Raises TopicMissing if no topic matches, Unreachable, and the error of the
-        sink if the sink rejects all topics.
+        A rejected topic is created again when the job acquires one of its partitions. An unknown end offset
+        is read again later. Raises TopicMissing if no topic matches, Unreachable, and the error of the sink
+        if the sink rejects all topics.
         """
         job, topics = self._job, await self._source.topics()
         chosen = job.selection.choose(topics, job.own)
@@ -320,7 +320,7 @@ class Transfer:
                 if self._is_stopping or self._loop.now() >= until:
                     await portions.aclose()
                     return
-        except Exception:  # if the loop is closed meanwhile, nothing can be awaited
+        except Exception:  # if the loop has been closed, nothing can be awaited
             await portions.aclose()
             raise
         if lane.read_to < end:

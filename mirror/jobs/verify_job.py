@@ -160,7 +160,7 @@ async def _stored(
 async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, OffsetAnswer]:
-    """Return the current ends of the copies. Partitions whose end is unknown have no entry."""
+    """Return the current end offsets of the copies, without unknown ends."""
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
@@ -231,7 +231,7 @@ async def _compared(
 
 
 async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules:
-    """Return the match rules for a topic. A topic with unreadable settings counts as not compacted."""
+    """Return the match rules for a topic. Unreadable settings count as not compacted."""
     here = await _settings(bench.cluster(job.source), topic)
     there = await _settings(bench.cluster(job.destination), job.naming.destination(topic))
     return MatchRules(
@@ -303,7 +303,7 @@ def _sides_within(
         if progress is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
         account, offset_map = LedgerAccount(progress), progress.offset_map
-        origins_end = max(progress.next_offset, end if end < NO_END else 0)  # the former owner copied more
+        origins_end = max(progress.next_offset, end if end < NO_END else 0)  # a former owner copied more
         wanted, until = (start, end) if job.ranges is None else job.ranges[place]
         unjudged = max(min(end, until) - max(progress.next_offset, start, wanted), 0)
         is_whole = job.ranges is None or until >= progress.next_offset
@@ -312,20 +312,20 @@ def _sides_within(
         first = offset_map.forward(start).offset
         copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
-        start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
+        start = max(start, offset_map.source_behind(target_start) or 0)  # the others have expired
         copies_from = offset_map.forward(start).offset
         resumed = job.resumes.get(place, copies_from)
         target_start = max(target_start, copies_from if start > wanted else resumed)
         # Without records in flight, the lane has written nothing else up to that earlier end.
         has_tail = job.judges_tail and bool(offset_map) and not unjudged
         known_end = max(copied_to, stored.target_end if has_tail else 0)
-        if not is_whole:  # surplus before the next copy belongs to this part, what is in a gap to the next
+        if not is_whole:  # surplus before the next copy belongs to this part
             following, precision = offset_map.forward(end)
             behind = None if precision is Precision.EXACT else offset_map.source_behind(following)
             known_end = following if behind is None else offset_map.forward(behind - 1).offset + 1
         target_end = min(target_end, max(known_end, target_start))
         if place in job.resumes and logs[0][1] < progress.next_offset:
-            target_end = target_start  # the source was truncated or created again since: no origins are left
+            target_end = target_start  # the source was truncated or recreated since then: no origins exist
     return _Sides(
         LogRange(source, place, start, end, job.committed),
         LogRange(target, job.naming.copy_of(place), target_start, target_end, job.committed),
@@ -410,8 +410,7 @@ async def ranges_between(
 
 
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
-    """Return whether any record was copied, or no record is to be copied. Raises the errors of
-    `places_of`."""
+    """Return whether any record was copied, or none is to be copied. Raises as `places_of`."""
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):

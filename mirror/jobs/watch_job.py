@@ -20,8 +20,7 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit. The size of the state grows with the number of partitions, not with the
-    number of records."""
+    """State of a continuous audit, whose size depends on the number of partitions."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
@@ -78,7 +77,7 @@ class AuditWatch:
 
     def _note(self, verdict: PartitionVerdict) -> None:
         if verdict.problem:
-            return  # the next turn compares the same records
+            return  # the next call compares the same records
         place, lane = verdict.partition, verdict.lane
         if lane is None:
             self._positions.pop(place, None)

@@ -1,4 +1,4 @@
-"""Merging of batches that wait to be sent to a distant destination."""
+"""Merges small batches before they are sent to a distant destination."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Attributes that are allowed in a batch that is merged.
+"""Batch attributes that a batch may have to be merged.
 
-Compressed batches are not merged, because they would have to be decompressed and compressed again.
+Compressed batches are excluded, because merging would decompress and compress them again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMerger:
-    """Limits on the batches of a lane in flight, and the budget to which their memory is charged."""
+    """Limits for the merged batches of a lane, and the budget to which their memory is charged."""
 
     most_bytes: int
     most_in_flight: int
@@ -38,7 +38,7 @@ class BatchMerger:
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:
-    """Charge a batch to `budget` instead of its receive buffer or its former budget."""
+    """Charge a batch to `budget`, and release its receive buffer or its former budget."""
     if batch.slab is not None:
         batch.detach(budget)
     elif batch.budget is not None and batch.budget is not budget:
@@ -47,14 +47,13 @@ def move(batch: OutBatch, budget: ByteBudget) -> None:
 
 
 def bytes_sent_from(budget: ByteBudget, lane: Lane) -> int:
-    """Return the total size of the lane's batches in flight that are charged to `budget`."""
+    """Return the size of the lane's batches in flight that are charged to `budget`."""
     sent = [item for item in lane.queue.sent if isinstance(item, OutBatch) and item.outstanding]
     return sum([len(item.batch) for item in sent if item.budget is budget])
 
 
 def next_size(lane: Lane, most_bytes: int) -> int:
-    """Return the approximate size that the next batch to send has after it is merged; 0 if no batch
-    waits."""
+    """Return the approximate size of the next batch to send, after merging; 0 if no batch waits."""
     unsent, rules = lane.queue.unsent, lane.read.rules
     start = next((place for place, item in enumerate(unsent) if isinstance(item, OutBatch)), len(unsent))
     run = _run(unsent[start:], min(most_bytes, rules.batch_limit)) if rules.merge is not None else []
@@ -64,8 +63,8 @@ def next_size(lane: Lane, most_bytes: int) -> int:
 
 
 def merged_run(lane: Lane, most_bytes: int) -> tuple[int, list[OutBatch], OutBatch] | None:
-    """Return the first waiting batches, and a batch with their records of at most `most_bytes` and the limit
-    of the destination: (place in the queue, batches, merged batch). None if they cannot be merged."""
+    """Merge the first waiting batches into one batch of at most `most_bytes` and the destination's limit.
+    Returns (index in the queue, merged batches, resulting batch), or None if the batches cannot be merged."""
     rules, queue = lane.read.rules, lane.queue
     if rules.merge is None or lane.ownership.is_held:
         return None
@@ -76,12 +75,12 @@ def merged_run(lane: Lane, most_bytes: int) -> tuple[int, list[OutBatch], OutBat
     try:
         merged = merge(run)
     except CorruptData:
-        return None  # the destination judges them, one by one
+        return None  # the destination accepts or rejects each batch
     return None if len(merged.batch) > rules.batch_limit else (start, run, merged)
 
 
 def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[OutBatch]:
-    """Return the first batches of `items` that may be merged into one batch of at most `most_bytes`."""
+    """Return the longest prefix of `items` that can be merged into one batch of at most `most_bytes`."""
     run: list[OutBatch] = []
     size = 0
     for item in items:
@@ -95,7 +94,7 @@ def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[Ou
 
 
 def merge(batches: Sequence[OutBatch]) -> OutBatch:
-    """Return a batch with the records of several uncompressed batches. Raises CorruptData."""
+    """Merge uncompressed batches into one batch. Raises CorruptData."""
     reframer = Reframer(0)
     runs: list[Run] = []
     passed: list[SkippedOffsets] = []

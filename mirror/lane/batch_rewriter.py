@@ -154,11 +154,11 @@ class BatchRewriter:
 
     @property
     def _codec_to_write(self) -> int:
-        """Codec of the source, or LZ4 if the destination does not support zstd."""
+        """Return the codec of the source, or LZ4 if the destination does not support zstd."""
         return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
 
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
-        """Add a whole batch and return the reframer to continue with. Raises BatchTooLarge,
+        """Add a whole batch, and return the reframer for the next batch. Raises BatchTooLarge or
         UndecodableBatch, without adding the batch."""
         former, made, codec = reframer, list[Reframer](), self._codec_to_write
         payload = self._opener.payload(batch, header)
@@ -214,7 +214,7 @@ class BatchRewriter:
             raise
 
     def _find_unwritable(self, records: Sequence[Record]) -> None:
-        """Raise TransformFailed for the record that cannot be encoded; send the records before it."""
+        """Send the records before the record that cannot be encoded, and raise TransformFailed."""
         for number, record in enumerate(records):
             try:
                 write_batch([record])

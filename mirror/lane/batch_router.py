@@ -30,7 +30,7 @@ _NO_LIMIT: Final = 2**62
 
 
 class BatchRouter:
-    """Processes the part of one fetch response for one partition. Not reusable."""
+    """Processes the records of one partition in one fetch response. Not reusable."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class BatchRouter:
 
     @property
     def work(self) -> int:
-        """Cost of decompressing and decoding batches so far; see `BatchOpener.work`."""
+        """Cost of decompressing and decoding so far, in the unit of `BatchOpener.work`."""
         return 0 if self._rewriter is None else self._rewriter.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
         """Process the batches of a response.
 
-        Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset; `items`
-        and `position` then cover everything before the first error.
+        Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset. `items`
+        and `position` then include all batches before the error.
         """
         committed = AbortedFilter(aborted) if aborted and self._rules.read_committed else None
         routed = self._routed
@@ -103,11 +103,11 @@ class BatchRouter:
                     self._take_batch(batch, header, committed)
             self._flush()
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
-            self._flush()  # an error in the batches taken before comes first
+            self._flush()  # an error in an earlier batch comes first
             raise
 
     def free(self) -> None:
-        """Free the buffers of all items."""
+        """Release the buffers of all items."""
         for item in self.items:
             if isinstance(item, OutBatch):
                 item.free()
@@ -139,7 +139,7 @@ class BatchRouter:
         rules = self._rules
         if rules.opens_records or rules.transforms:
             return True
-        if rules.opened_below < 0 and not rules.omitted:  # the common case: avoids a call per batch
+        if rules.opened_below < 0 and not rules.omitted:  # the common case, without a call per batch
             return False
         return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
 
@@ -156,7 +156,7 @@ class BatchRouter:
         rewriter.join(records, header.codec, len(batch), header.span, header.leader_epoch)
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Process a message of format 0 or 1; return False if it is at or after the end offset."""
+        """Process a message of format 0 or 1. Return False for a message at or after the end offset."""
         if self._batches:
             self._flush()
         return self._required_rewriter().take_message(message, self._end)

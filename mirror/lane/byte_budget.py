@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 
 class ByteBudget:
-    """A limit on bytes in use. `take` never fails, so callers check `has_room` or `free` first.
-
-    `whole`: the budget of which this budget is a part.
-    """
+    """Limit of bytes in use. `take` never fails: callers check `has_room` or `free` first. `whole`: the
+    budget that contains this part, if any."""
 
     __slots__ = ("_next", "_parts", "is_wanted", "limit", "on_room", "used", "whole")
 
@@ -25,18 +23,18 @@ class ByteBudget:
         self._next = 0
 
     def part(self) -> ByteBudget:
-        """Add and return the budget of another cluster that shares this budget."""
+        """Return a new part of this budget, for another cluster."""
         part = ByteBudget(self.limit, self)
         self._parts.append(part)
         return part
 
     @property
     def free(self) -> int:
-        """Number of free bytes; negative while `used` exceeds the limit."""
+        """Number of free bytes; negative if `used` exceeds the limit."""
         return self.limit - self.used
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes fit into the whole budget or into the share of this part."""
+        """Return whether `size` more bytes fit into the whole budget, or into the share of this part."""
         if self.used == 0:
             return True
         if self.whole is None:
@@ -44,7 +42,7 @@ class ByteBudget:
         return self.whole.free >= size or self.used + size <= self.whole.share()
 
     def share(self) -> int:
-        """Return the share in bytes of each part that uses or waits for memory."""
+        """Return the bytes to which each active part is entitled."""
         active = sum([1 for part in self._parts if part.used or part.is_wanted])
         return self.limit // max(active, 1)
 
@@ -64,7 +62,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Offer free memory to waiting parts, starting with a different part each time."""
+        """Offer free memory to the parts that wait for it, first to a different part each time."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)

@@ -1,4 +1,4 @@
-"""Counters of a lane since the last report. Updated per batch, never per record."""
+"""Counters of a lane since its last report, updated once per batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.model.movement.excuses import ExcusedLane
 from mirror.protocol.batches.batch import HEADER_SIZE
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
-"""Fields shared by `MirrorMetric` and `LaneCounters`, except CPU time, which is measured per worker."""
+"""Fields that `MirrorMetric` and `LaneCounters` share, without CPU time (measured per worker)."""
 
 _SUMS: Final = (
     *MEASURED,
@@ -24,23 +24,23 @@ _SUMS: Final = (
     "recompressed_bytes",
     "encoded_records",
 )
-"""Counters that are summed as numbers."""
+"""Counters that are added as numbers."""
 
 
 class LaneCounters:
-    """Sums for a lane since its last measurement (`counters`) or before it (`totals`).
+    """Sums of a lane: since its last measurement (`counters`), or before that measurement (`totals`).
 
-    The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` are
-    parts of the latency, summed over batches: mean time of the records at the source, in transfer to the
-    mirror, in the mirror's queue, and until acknowledged. The age of a record is the age of the newest record
-    in its source batch. A timestamp outside the bounds of the append time is replaced by the bound
-    (`AppendTimes`).
+    The constructor must assign every field in `MEASURED`. The latency has four parts, each a sum over batches
+    of the mean time of their records: `wait_ms` at the source, `fetch_ms` from the source to the mirror,
+    `queue_ms` in the mirror, `produce_ms` until acknowledged. The age of a record is the age of the newest
+    record in its source batch. Timestamps outside the bounds of the append time are replaced by the nearest
+    bound (`AppendTimes`).
 
-    The following counters are cost factors of copying (`mirror/replication/reports/copy_costs.py`).
-    `fetched_parts`: source responses with records. `small_batches`: batches that were merged, or would have
-    been merged if the response had contained more; `small_bytes`: their size as fetched. `merged_bytes`: size
-    as fetched of batches that were framed again without decoding; `recompressed_bytes`: uncompressed size of
-    the compressed ones among them. `encoded_records`: records that were decoded and encoded.
+    Counters for the cost of copying (`mirror/replication/reports/copy_costs.py`): `fetched_parts`: fetched
+    partition responses with records. `small_batches`: batches that are small enough to be merged;
+    `small_bytes`: fetched size of small batches. `merged_bytes`: fetched size of batches that were framed
+    again without decoding; `recompressed_bytes`: uncompressed size of merged batches with compression.
+    `encoded_records`: records that were decoded and encoded.
     """
 
     __slots__ = (*_SUMS, "batches_by_path", "latency")
@@ -75,8 +75,8 @@ class LaneCounters:
     ) -> None:
         """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
 
-        The latency histogram omits records without a usable timestamp, and records that `excused` excludes.
-        `times` corrects timestamps of wrong clocks, and learns from these timestamps.
+        The latency histogram omits records without a usable timestamp and records of a backlog (`excused`).
+        `times` corrects timestamps of wrong clocks.
         """
         self.records_copied += outgoing.count
         self.batches += 1
@@ -95,7 +95,7 @@ class LaneCounters:
     def _count_latency(
         self, outgoing: OutBatch, now_ms: int, now: float, times: AppendTimes, excused: ExcusedLane | None
     ) -> float | None:
-        """Count latencies, and return the mean over the counted records; None if no record counts."""
+        """Count the latency of each record, and return the mean in ms; None if no record counts."""
         summed = known = 0
         since_ms, until_ms = appended = outgoing.appended
         origin = outgoing.made_from
@@ -142,7 +142,7 @@ class LaneCounters:
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the sums of `other`."""
+        """Add the counts of `other`."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

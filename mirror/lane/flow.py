@@ -1,4 +1,4 @@
-"""Flow control: how many bytes to take now, and from which replica.
+"""Flow control: the number of bytes to fetch now, and the replica to fetch from.
 
 Pure; the clock is passed in.
 """
@@ -16,8 +16,9 @@ from mirror.model.identifiers import GroupName
 class TokenBucket:
     """Byte quota per second that allows bursts of one second.
 
-    More bytes than the balance may be taken at once, because a batch is never split for a quota; the debt is
-    paid first. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
+    A batch is never split for a quota, so the balance may become negative; the debt is paid before the next
+    take. `owner`: level at which the quota is set. `for_catching_up`: the quota does not apply to up-to-date
+    lanes.
     """
 
     def __init__(
@@ -42,10 +43,7 @@ class TokenBucket:
 
     @property
     def share_bytes(self) -> int:
-        """Number of bytes to take at once.
-
-        The resulting debt blocks no other lane for long.
-        """
+        """Number of bytes to take at once: an eighth of a second of the quota, at least 16 KiB."""
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
@@ -54,7 +52,7 @@ class TokenBucket:
         return 0.0 if self._tokens > 0 else (1.0 - self._tokens) / self._rate
 
     def take(self, size_bytes: int, now: float) -> None:
-        """Record a take."""
+        """Subtract `size_bytes` from the balance."""
         self._refill(now)
         self._tokens -= size_bytes
 
@@ -73,14 +71,12 @@ class QuotaBuckets:
         self._shares: Mapping[GroupName, float] = {}
 
     def first(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas of the task and the datastream of a new lane.
-
-        Until this worker has a share of the datastream's quota, the whole quota in the specification applies.
-        """
+        """Return the quotas of the task and the datastream for a new lane. The whole quota of the datastream
+        applies until this worker has a share of the quota."""
         return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
 
     def shared(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas of a running lane, for which only this worker's shares of quotas apply."""
+        """Return this worker's shares of the quotas that limit a running lane."""
         return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
 
     def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
@@ -98,8 +94,8 @@ class QuotaBuckets:
         return tuple(found)
 
     def share(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
-        """Set the rate at which the lanes of each group may copy in this worker (bytes/s). Groups without a
-        rate have no quota. Return the groups whose quota changed."""
+        """Set the copy rate of each group in this worker (bytes/s), and return the groups whose rate changed.
+        Groups without a rate have no quota."""
         changed = {
             group
             for group in shares.keys() | self._shares.keys()
@@ -116,7 +112,7 @@ class QuotaBuckets:
 
 
 class HeldTime:
-    """Total time of delays up to now, without the future part of a delay."""
+    """Total delay of a lane until now."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -131,7 +127,7 @@ class HeldTime:
         self._from, self._until = now, max(self._until, until)
 
     def take(self, now: float) -> float:
-        """Return the seconds of delay since the last call."""
+        """Return the delay since the last call in seconds."""
         self._pass(now)
         passed, self._passed = self._passed, 0.0
         return passed
@@ -144,24 +140,23 @@ class HeldTime:
 
 
 _LEASE_SECONDS: Final = 300.0
-"""Time to read from a preferred replica before reading from the leader again.
+"""Seconds to read from a preferred replica before reading from the leader again.
 
 Kafka's consumer uses `metadata.max.age.ms` for this.
 """
 _AWAY_SECONDS: Final = 30.0
-"""Time to read from the leader instead of a failed replica.
+"""Seconds to read from the leader after a replica has failed.
 
-A leader may redirect to a dead replica until the controller has noticed; requests to a leader after a failure
-therefore omit the client's rack, so that the leader itself returns the records.
+Until the controller notices the failure, the leader may redirect clients to the dead replica. Requests in
+this time therefore omit the client's rack, so that the leader itself returns the records.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """The broker to read from until a time in monotonic seconds.
-
-    `broker` None means the leader, with requests that omit the client's rack to prevent a redirect.
-    """
+    """The broker to read from, and the time until which to read from it (monotonic seconds). `broker` None is
+    the leader. Requests to the leader omit the client's rack, so that the leader does not redirect the
+    client."""
 
     broker: int | None
     until: float
@@ -174,10 +169,10 @@ class Replica:
 
 
 def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
-    """Return the broker to read from after a redirect to a preferred replica.
+    """Return the broker to read from after a response has named a preferred replica.
 
-    `present`: the replica that sent the response, None for the leader. To prevent loops, the result is the
-    leader if a replica redirects to another replica, or if the metadata does not contain the broker.
+    `present`: the replica that sent the response, None for the leader. The leader is returned if a replica
+    names another replica, which could become a loop, or if the metadata does not contain the named broker.
     """
     if present is not None or broker == leader or broker not in brokers:
         return avoided(now)
@@ -185,5 +180,5 @@ def named(broker: int, present: Replica | None, leader: int, brokers: Container[
 
 
 def avoided(now: float) -> Replica:
-    """Return the replica to read from after a replica has failed: the leader, for a while."""
+    """Return the replica to use after a replica has failed: the leader, for `_AWAY_SECONDS`."""
     return Replica(None, now + _AWAY_SECONDS)

@@ -1,7 +1,7 @@
 """Copies one partition: its batches in progress, their order, and its progress.
 
-A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
-`mirror.replication.lanes` changes them: `delivery` the queue, the position and the progress,
+A lane has a lifecycle and four parts: `read`, `queue`, `ownership` and `progress`. `mirror.replication.lanes`
+changes the parts: its module `delivery` the queue, the position and the progress, its module
 `producer_identities` the ownership.
 """
 
@@ -33,11 +33,11 @@ _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_
 
 
 class Lane:
-    """State of one partition. No I/O; driven by `mirror.replication`.
+    """State of one partition. Without I/O, which `mirror.replication` does.
 
-    Only `LaneRunner` writes `lifecycle`. `turn` of the lifecycle is the generation of the lane: results of
-    steps that began in an earlier generation are ignored. `key`: group and source partition; `target`:
-    destination partition. `size_cap`: batch size limit learned from rejections despite the topic's settings.
+    Only `LaneRunner` writes `lifecycle`. `turn` is the generation of the lane: results of operations that
+    began in an earlier generation are ignored. `key`: group and source partition; `target`: destination
+    partition. `size_cap`: maximum batch size learned from rejections, if smaller than the topic's setting.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Lane:
 
     @property
     def checkpoint(self) -> int:
-        """Source offset from which copying can resume without loss."""
+        """Source offset from which copying can resume without loss of records."""
         return self.progress.ledger.next
 
     @property
@@ -104,7 +104,7 @@ class Lane:
 
     @property
     def is_writable(self) -> bool:
-        """Return whether the destination is connected; otherwise the lane is not fetched."""
+        """Return whether the destination is connected. A lane without a destination is not fetched."""
         return self.writer is not None and self.writer.is_connected
 
     @property
@@ -118,7 +118,7 @@ class Lane:
         return self.state is LaneState.COPYING and self.intent is None
 
     def may_send(self, most: int = MOST_IN_FLIGHT) -> bool:
-        """Return whether another batch may be sent. `most`: limit once the first batch is accepted."""
+        """Return whether another batch may be sent. `most`: limit after the first acknowledgement."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False
@@ -136,12 +136,12 @@ class Lane:
 
     @property
     def is_fenced(self) -> bool:
-        """Return whether another owner has taken the lane permanently. Progress must not be stored then."""
+        """Return whether another owner has fenced the lane. A fenced lane must not store progress."""
         return self.pause is not None and self.pause.lasting
 
     @property
     def in_hand(self) -> InHand:
-        """State of the lane's batches, which determines whether the intent can be carried out."""
+        """State of the lane's batches, for the decision on the intent."""
         queue, ownership = self.queue, self.ownership
         return InHand(
             queue.in_flight > 0,
@@ -153,7 +153,7 @@ class Lane:
 
     @property
     def halting_loss(self) -> DataLossDetected | None:
-        """Error for records lost by the destination; None if the policy is to continue."""
+        """Error for records that the destination lost; None if `on_loss` is `continue`."""
         loss = self.progress.target_loss
         if not loss or self.spec.policy.on_loss is not OnLoss.HALT:
             return None
@@ -177,8 +177,8 @@ class Lane:
         read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. Encode the progress before the lane changes: it contains the lane's
-        ledger and map."""
+        """Return the progress to store. The progress shares the lane's ledger and map, and must be encoded
+        before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec, end)

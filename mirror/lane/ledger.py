@@ -20,11 +20,11 @@ from mirror.protocol.batches.holes import OffsetHole
 from mirror.protocol.batches.reframe import Run
 
 _MOST_STRETCHES: Final = 32
-"""Maximum number of stored ranges of skipped records; if there are more, neighbouring ranges are joined."""
+"""Maximum number of stored ranges of skipped records. Above it, neighbouring ranges are joined."""
 
 
 class OffsetClass(IntEnum):
-    """Classes of source offsets."""
+    """Class of a source offset."""
 
     MIRRORED = 0
     """The record is at the destination."""
@@ -33,25 +33,22 @@ class OffsetClass(IntEnum):
     ABORTED = 2
     """A record of an aborted transaction, skipped under read_committed."""
     FILTERED = 3
-    """The record was dropped by a transform or by the rejection policy."""
+    """A transform or the rejection policy dropped the record."""
     COMPACTED = 4
-    """The offset has no record: compaction, or a batch that compaction emptied."""
+    """The offset has no record, because of compaction."""
     LOST = 5
-    """The record was removed from the source before it was copied: truncation or retention."""
+    """Truncation or retention removed the record from the source before it was copied."""
     DEAD_LETTERED = 6
-    """The record was rejected by the destination, and is in the dead-letter topic."""
+    """The destination rejected the record, and the record is in the dead-letter topic."""
 
 
 class Unaccounted(Exception):
-    """Raised if source offsets would be classified without evidence."""
+    """Raised if no evidence exists for the class of a source offset."""
 
 
 class SkippedOffsets:
-    """Source offsets [first, next) that are not sent, and their class.
-
-    The class is final once all earlier offsets have a class. The class COMPACTED requires an observed hole;
-    otherwise Unaccounted is raised.
-    """
+    """Source offsets [first, next) that are not sent, and their class. The class is final when all earlier
+    offsets have a class. Raises Unaccounted for COMPACTED without an observed gap."""
 
     __slots__ = ("first", "next", "offset_class")
 
@@ -87,7 +84,7 @@ class LeftOutStretch(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if all offsets in the range were filtered or dead-lettered."""
+        """True if the range contains no other offsets."""
         return self.records == self.next - self.first
 
 
@@ -113,14 +110,14 @@ class Ledger:
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Record the class of offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
+        """Record the class of skipped offsets. Raises Unaccounted for a gap before `skipped`."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
-        """Record the offsets of mirrored records and the skipped offsets between them, in order.
-        Raises Unaccounted if there is a gap."""
+        """Record the offsets of a batch: its mirrored records, and the skipped offsets between them. Raises
+        Unaccounted if an offset of the batch is missing."""
         place = 0
         for first, count in runs:
             while place < len(passed) and passed[place].first < first:
@@ -145,7 +142,7 @@ class Ledger:
             self.left_out = _joined(self.left_out, self._grain)
 
     def prune(self, below: int) -> None:
-        """Drop ranges below the log start of the source, where all records have expired."""
+        """Drop the ranges below the log start offset of the source."""
         if self.left_out and self.left_out[0].next <= below:
             self.left_out = [stretch for stretch in self.left_out if stretch.next > below]
 
@@ -155,7 +152,7 @@ class Ledger:
 
     @property
     def is_balanced(self) -> bool:
-        """True if the counts of all classes add up to `next - start`."""
+        """Return whether the counts of all classes add up to `next - start`."""
         return sum(self.counts) == self.next - self.start
 
     def by_class(self) -> dict[str, int]:
@@ -187,14 +184,13 @@ class Ledger:
         if "left_out" in document:
             stretches = [LeftOutStretch(*map(int, stretch)) for stretch in document["left_out"]]
             ledger.left_out = [stretch for stretch in stretches if stretch.records > 0]
-        elif count:  # written by a version that did not store the ranges: the records may be anywhere
+        elif count:  # stored by a version without ranges: the skipped records may be anywhere
             ledger.left_out = [LeftOutStretch(ledger.start, ledger.next, count)]
         return ledger
 
 
 def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStretch]:
-    """Join neighbouring ranges if there is no gap between them, or if together they span at most `grain`
-    offsets."""
+    """Join ranges that have no gap between them, or that span at most `grain` offsets together."""
     joined: list[LeftOutStretch] = []
     for stretch in stretches:
         if joined:

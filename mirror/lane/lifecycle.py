@@ -60,7 +60,7 @@ class ProbeRule:
     longest_seconds: float = 60.0
 
     def delay_ms(self, attempt: int) -> int:
-        """Return the delay before probe number `attempt` (from 1)."""
+        """Return the delay before retry `attempt` (first: 1)."""
         doubled = self.first_seconds * 2 ** min(attempt - 1, 30)
         return int(min(doubled, self.longest_seconds) * 1000)
 
@@ -69,9 +69,9 @@ class ProbeRule:
 class Pause:
     """Pause of a lane, and its reason.
 
-    `lasting`: the lane is not retried; an operator or a new owner must act. `failed_ms`: time of the latest
-    failure (epoch ms). `failed_ms` and `cause` are not stored. A pause that was restored from storage has
-    `failed_ms` 0, and this process has not reported it yet.
+    `lasting`: the lane is not retried until an operator or a new owner acts. `failed_ms`: time of the latest
+    failure (epoch ms), not stored; 0 for a pause that was read from storage and is not yet reported. `cause`:
+    cause of the pause, not stored.
     """
 
     reason: str
@@ -83,7 +83,7 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether an outage since `since_ms`, which has ended, may have caused the failure."""
+        """Return whether an outage from `since_ms` until now may have caused the failure."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
@@ -97,7 +97,7 @@ class Pause:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], now_ms: int) -> Pause:
-        """Restore a pause from its stored form. The next attempt is due immediately, as after any restart."""
+        """Restore a pause from its stored form. The next retry is due immediately, as after a restart."""
         return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), now_ms)
 
 
@@ -113,8 +113,8 @@ def pause_again(
 ) -> Pause:
     """Return the pause after a failure.
 
-    `former`: the pause whose retry has just failed, if any. `counts` is False for failures of an unavailable
-    cluster: these neither increase later delays nor replace the reason of a failure that counts.
+    `former`: the pause whose retry has failed, if any. `counts`: False if the cluster was unavailable; such a
+    failure neither increases later delays nor replaces an earlier reason.
     """
     attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
@@ -127,42 +127,41 @@ class LaneState(StrEnum):
     """States of a lane."""
 
     STARTING = "starting"
-    """The lane looks up its position, the partition leaders and its producer id."""
+    """The lane determines its position, the partition leaders and its producer id."""
     COPYING = "copying"
     RECOVERING = "recovering"
-    """The lane compares the end of the destination log with the source before it continues."""
+    """The lane compares the end of the destination log with the source before copying."""
     PAUSED = "paused"
     DRAINING = "draining"
-    """The lane no longer reads, and sends the remaining items."""
+    """The lane no longer reads, and sends its remaining items."""
     CHECKPOINTING = "checkpointing"
-    """The lane has no items, and stops once its checkpoint is durable."""
+    """The lane has no items, and stops when its checkpoint is durable."""
     STOPPED = "stopped"
 
 
 class Intent(StrEnum):
-    """Transition that a lane makes once no batch is outstanding."""
+    """Transition of a lane that waits until no batch is outstanding."""
 
     PAUSE_WHEN_DRAINED = "pause when drained"
-    """The source has a problem after the items read so far."""
+    """The source has failed after the items read so far."""
     PAUSE = "pause"
     """The destination has rejected an item."""
     RESTART = "restart"
     FINISH = "finish"
-    """All records were read: the lane sends its batches and stops. A rejection may pause or restart it
-    first."""
+    """All records were read: the lane sends its batches and stops, unless a rejection intervenes."""
     STOP = "stop"
-    """A stop was requested: the lane ends at its current position."""
+    """A stop was requested: the lane stops at its current position."""
 
 
 class EventKind(StrEnum):
     """Events of a lane."""
 
     RESTORED = "restored"
-    """The lane's stored progress contains a pause."""
+    """The stored progress of the lane contains a pause."""
     DISPLACED = "displaced"
-    """The lane's stored progress belongs to another destination."""
+    """The stored progress of the lane belongs to another destination."""
     POSITIONED = "positioned"
-    """The lane has everything that it needs for copying."""
+    """The lane is ready to copy."""
     HEADWAY = "headway"
     READ_ALL = "read all"
     COMPARING = "comparing"
@@ -170,23 +169,23 @@ class EventKind(StrEnum):
     FAILED = "failed"
     """The lane cannot send its items."""
     FAILED_AHEAD = "failed ahead"
-    """The lane can send its items, but cannot continue after them."""
+    """The lane can send its items, but cannot read further."""
     INVALIDATED = "invalidated"
-    """The lane must start again from its checkpoint."""
+    """The lane must restart from its checkpoint."""
     STOP_ASKED = "stop asked"
     SETTLING = "settling"
     GAVE_UP = "gave up"
-    """The lane must stop, and its items cannot be sent. No batch is outstanding."""
+    """The lane must stop without sending its items. No batch is outstanding."""
     BROKE = "broke"
-    """Pausing the lane has failed."""
+    """The lane could not be paused."""
     DUE = "due"
     """The retry of a paused lane is due."""
     STORED = "stored"
-    """The lane's last checkpoint is durable, or cannot be stored."""
+    """The last checkpoint is durable, or cannot be stored."""
 
 
 class LaneAction(StrEnum):
-    """Actions that the runner takes for a lane."""
+    """Action of the runner for a lane."""
 
     DETACH_READER = "detach reader"
     DETACH_WRITER = "detach writer"
@@ -194,18 +193,18 @@ class LaneAction(StrEnum):
     """Drop the unsent items of the lane."""
     DROP = "drop"
     LET_GO = "let go"
-    """Like DROP, drop all items and return to the checkpoint, but stop writing first."""
+    """Stop writing, drop all items and return to the checkpoint."""
     FREE = "free"
-    """Free all items and ignore errors, because the progress will be loaded again."""
+    """Free all items and ignore errors, because the progress will be read again."""
     SETTLE = "settle"
-    """Inspect the items and report SETTLING."""
+    """Inspect the items, and report SETTLING."""
     COMMIT = "commit"
-    """End the open transaction; the commit reports SETTLING again."""
+    """Commit the open transaction, and report SETTLING afterwards."""
     START = "start"
-    """Find the position to copy from."""
+    """Determine the position to copy from."""
     READ_ON = "read on"
     PROBE = "probe"
-    """Report DUE when the next attempt of the pause is due."""
+    """Report DUE when the next retry is due."""
     AWAIT_CHECKPOINT = "await checkpoint"
     """Report STORED when the checkpoint is durable."""
     MARK_DIRTY = "mark dirty"
@@ -215,9 +214,9 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """State of a lane's items that are not yet at the destination. `outstanding`: sent without a response.
-    `refused`: rejected by the destination. `uncommitted`: part of an open transaction. `lost`: must be
-    dropped."""
+    """State of the items that are not yet acknowledged. `outstanding`: a sent item has no response.
+    `refused`: the destination has rejected an item. `uncommitted`: an item is part of an open transaction.
+    `lost`: items must be dropped."""
 
     outstanding: bool = False
     drained: bool = True
@@ -227,9 +226,11 @@ class InHand(NamedTuple):
 
 
 class LifecycleEvent(NamedTuple):
-    """An event of a lane. `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for
-    SETTLING. `generation`: generation of the lane when the operation behind the event began; None if the
-    event is never outdated."""
+    """An event of a lane.
+
+    `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for SETTLING. `generation`: the
+    lane's generation when the operation began; None if the event is valid in any generation.
+    """
 
     kind: EventKind
     pause: Pause | None = None
@@ -238,7 +239,7 @@ class LifecycleEvent(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """State, pending intent, current or upcoming pause, and generation (`turn`) of a lane."""
+    """State, pending intent, pause and generation (`turn`) of a lane."""
 
     state: LaneState = LaneState.STARTING
     intent: Intent | None = None
@@ -251,7 +252,7 @@ Advance = tuple[Lifecycle, Actions]
 
 
 class ImpossibleEvent(Exception):
-    """Raised for an event that cannot happen in the state of the lane."""
+    """Raised for an event that is impossible in the state of the lane."""
 
 
 _S = LaneState
@@ -259,12 +260,12 @@ _A = LaneAction
 _K = EventKind
 NOTHING: Final[Actions] = ()
 ACTIVE: Final = frozenset({_S.COPYING, _S.RECOVERING, _S.DRAINING, _S.CHECKPOINTING})
-"""States after the start in which a lane is neither paused nor stopped."""
+"""States of a started lane that is neither paused nor stopped."""
 _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAINING})
 """States in which a lane may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
-"""Intents that a comparison with the destination cancels. The items are dropped and read again."""
+"""Intents that a comparison with the destination cancels, because it drops the items and reads them again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:
@@ -309,7 +310,7 @@ def _compared(now: Lifecycle, event: LifecycleEvent) -> Advance:
     if now.intent in _READ_AGAIN:
         return now._replace(state=_S.COPYING, intent=None), (_A.READ_ON,)
     state = _S.DRAINING if now.intent is Intent.STOP else _S.COPYING
-    return now._replace(state=state), (_A.SETTLE,)  # there are no items, so no response would trigger it
+    return now._replace(state=state), (_A.SETTLE,)  # without items, no response would trigger the transition
 
 
 def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
@@ -326,7 +327,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _pause_for_good(now: Lifecycle) -> Advance:
-    """Pause with the reason of the lasting pause, regardless of the event."""
+    """Keep the lasting pause and its reason, whatever the event."""
     intent = Intent.STOP if now.intent is Intent.STOP else Intent.PAUSE
     return now._replace(intent=intent), (_A.DETACH_READER, _A.SETTLE)
 
@@ -363,7 +364,7 @@ def _settling(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
-    """Carry out an intent when no batch is outstanding or uncommitted."""
+    """Carry out an intent. Requires that no batch is outstanding or uncommitted."""
     if intent in _ENDS:
         if hand.drained:
             return _checkpoint(now, _A.DETACH_WRITER)
@@ -422,7 +423,7 @@ def _probe(pause: Pause | None) -> Actions:
 
 def _checkpoint(now: Lifecycle, *actions: LaneAction) -> Advance:
     then = Lifecycle(_S.CHECKPOINTING, Intent.STOP, now.pause, now.turn + 1)
-    return then, (_A.AWAIT_CHECKPOINT, *actions)  # first, as the lane must stop even if dropping fails
+    return then, (_A.AWAIT_CHECKPOINT, *actions)  # first: the lane must stop even if dropping the items fails
 
 
 def _start_again(now: Lifecycle) -> Advance:

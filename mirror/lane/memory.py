@@ -21,11 +21,11 @@ from typing import Final
 from mirror.lane.byte_budget import ByteBudget
 
 _SMALL: Final = 64 * 1024
-"""Maximum size of a response with its own buffer; larger responses use a pooled buffer."""
+"""Size in bytes up to which a response has its own buffer; larger responses use pooled buffers."""
 
 
 class BufferStock:
-    """Unused large buffers of one size, shared by all buffer pools of a budget."""
+    """Unused large buffers of one size, shared by the buffer pools of all clusters."""
 
     __slots__ = ("_free", "_most", "size")
 
@@ -41,7 +41,7 @@ class BufferStock:
         return self._free.pop() if self._free else _new(self.size)
 
     def take_back(self, buffer: mmap) -> None:
-        """Keep the buffer for reuse if it has the standard size."""
+        """Keep a buffer of the standard size for reuse."""
         if len(buffer) == self.size and len(self._free) < self._most:
             self._free.append(buffer)
 
@@ -77,7 +77,7 @@ class ReceiveBuffer:
 
 
 class BufferPool:
-    """Buffers for the large responses of one cluster. `budget`: the cluster's part of the memory."""
+    """Buffers for the large responses of one cluster, and its part of the budget."""
 
     def __init__(self, size: int, budget: ByteBudget, stock: BufferStock | None = None) -> None:
         self._size = size
@@ -89,11 +89,8 @@ class BufferPool:
         budget.on_room = self._serve
 
     def slab(self, size: int) -> ReceiveBuffer | None:
-        """Return a buffer of at least `size` bytes within the budget; None if there is no room now.
-
-        Always succeeds for small sizes, and for any size while the cluster uses no other buffer; this
-        prevents deadlocks.
-        """
+        """Return a buffer of at least `size` bytes, or None if the budget has no room. To prevent deadlocks,
+        the result is never None for small sizes or while the cluster uses no other buffer."""
         if size <= _SMALL:
             return ReceiveBuffer(bytearray(size), None)
         if not self._has_room(size):
@@ -103,12 +100,12 @@ class BufferPool:
         return ReceiveBuffer(buffer, self)
 
     def when_free(self, size: int, callback: Callable[[], None]) -> None:
-        """Call `callback` once there may be room for that size. Callers are served in order."""
+        """Call `callback` when `size` bytes may be free. Callers are served in order."""
         self._waiting.append((size, callback))
         self._budget.is_wanted = True
 
     def take_back(self, slab: ReceiveBuffer) -> None:
-        """Return a buffer to the budget after its last reference was removed."""
+        """Return an unreferenced buffer to the budget."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)
         if isinstance(slab.buffer, mmap):

@@ -1,8 +1,8 @@
 """The offset map of a lane: exact translation between source and destination offsets.
 
 A run maps `length` consecutive source offsets to as many consecutive destination offsets. A topic without
-gaps needs only one run. A gap on either side (transaction markers, compaction, filtered records) starts a new
-run. Source and destination offsets increase from run to run, so a lookup is a binary search.
+gaps has one run. A gap on either side (transaction markers, compaction, filtered records) starts a new run.
+Offsets increase from run to run, so a lookup is a binary search.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 CHUNK: Final = 256
-"""Number of runs that are stored together once they are final."""
+"""Number of runs in a stored chunk."""
 
 
 class MapRun(NamedTuple):
-    """A run of `length` records, starting at the offsets `source` and `target` of the two clusters."""
+    """A run of `length` records. `source`, `target`: first offset at the source and at the destination."""
 
     source: int
     target: int
@@ -26,16 +26,16 @@ class MapRun(NamedTuple):
 
 
 class Precision(StrEnum):
-    """Kind of a translation."""
+    """Kind of a translated offset."""
 
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record; the result is the offset of the next record."""
+    """The offset has no record; the result is the next record."""
     END = "end"
-    """The offset is after the mirrored records; the result is the end of these records."""
+    """The offset is after the last mirrored record; the result is the end of the mirrored records."""
     BEFORE = "before"
-    """The offset is before the map; the result is the start of the map."""
+    """The offset is before the first run; the result is the start of the first run."""
 
 
 class Translation(NamedTuple):
@@ -55,7 +55,7 @@ class OffsetMap:
         self._targets = array("q")
         self._counts = array("q")
         self.first_index = first_index
-        """Number of the first run that remains after pruning. Runs are counted from the first run ever."""
+        """Index of the first run that was not pruned. Indexes also count pruned runs."""
         self.sealed = first_index
         """Number of the first run that is not stored in a chunk; see `first_index`."""
         self.stored_from = first_index
@@ -69,11 +69,11 @@ class OffsetMap:
 
     @property
     def target_end(self) -> int | None:
-        """Destination offset after the last mirrored record; None if no record was mirrored."""
+        """Destination offset after the last mirrored record; None if the map is empty."""
         return self._targets[-1] + self._counts[-1] if self._sources else None
 
     def add(self, source: int, target: int, count: int) -> None:
-        """Add records, in increasing order of source offsets."""
+        """Add `count` records. Source offsets must increase from call to call."""
         if self._sources:
             last = self._counts[-1]
             if self._sources[-1] + last == source and self._targets[-1] + last == target:
@@ -91,21 +91,20 @@ class OffsetMap:
             self._counts.append(count)
 
     def forward(self, source: int) -> Translation:
-        """Return the destination position of a group that would next read `source`."""
+        """Translate the next source offset of a group to the destination."""
         return _look_up(self._sources, self._targets, self._counts, source)
 
     def backward(self, target: int) -> Translation:
-        """Return the source position of a group that would next read `target`."""
+        """Translate the next destination offset of a group to the source."""
         return _look_up(self._targets, self._sources, self._counts, target)
 
     def holds(self, start: int, end: int) -> bool:
-        """Return whether one run contains every source offset of [start, end), which is not empty."""
+        """Return whether one run contains the non-empty range [start, end) of source offsets."""
         index = bisect_right(self._sources, start) - 1
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset after the last record mirrored below a destination offset. None if no
-        record was mirrored below it."""
+        """Return the source offset after the last record mirrored below `target`, or None."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None
@@ -120,7 +119,7 @@ class OffsetMap:
         return found
 
     def rewind(self, source: int) -> None:
-        """Remove all records from a source offset on, because they will be copied again."""
+        """Remove the records from a source offset on, because they will be copied again."""
         while self._sources and self._sources[-1] >= source:
             self._drop_last()
         if self._sources:
@@ -129,11 +128,11 @@ class OffsetMap:
         self.sealed = min(self.sealed, last - last % CHUNK)
 
     def truncate(self, runs: int) -> None:
-        """Keep only the first runs."""
+        """Keep only the first `runs` runs."""
         del self._sources[runs:], self._targets[runs:], self._counts[runs:]
 
     def forget_targets(self, target: int) -> None:
-        """Remove all records from the destination offset on, because the destination has lost them."""
+        """Remove the records from a destination offset on, because the destination has lost them."""
         while self._targets and self._targets[-1] + self._counts[-1] > target:
             kept = target - self._targets[-1]
             if kept > 0:
@@ -142,7 +141,7 @@ class OffsetMap:
             self.rewind(self._sources[-1])
 
     def prune(self, below: int) -> None:
-        """Remove runs entirely below the source's log start, in whole chunks."""
+        """Remove the chunks that are entirely below the log start offset of the source."""
         keep = 0
         while keep < len(self._sources) and self._sources[keep] + self._counts[keep] <= below:
             keep += 1
@@ -155,8 +154,8 @@ class OffsetMap:
             self.sealed = max(self.sealed, self.first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
-        """Return the full chunks to store now, with their numbers, and the remaining runs. The remaining
-        runs may still change: the last run may still grow, so it is never in a full chunk."""
+        """Return the full chunks to store now, with their numbers, and the remaining runs. The last run may
+        still grow, so it is never part of a full chunk."""
         runs = list(self)
         full: list[tuple[int, list[MapRun]]] = []
         start = max(self.sealed - self.sealed % CHUNK, self.first_index)

@@ -1,4 +1,4 @@
-"""Batches between source and destination, in source order: to send, sent and rejected."""
+"""Batches of a lane in source order: waiting, sent and rejected."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mirror.protocol.batches.holes import OffsetHole, Span
 from mirror.protocol.batches.reframe import Run
 
 _ATTRIBUTES_AT: Final = 22
-"""Byte offset of the low byte of a batch's attributes; the high byte is unused."""
+"""Position of the low attribute byte in a batch header; the high byte is unused."""
 
 
 class Path(IntEnum):
-    """Processing path of a batch."""
+    """How a batch was processed."""
 
     PASSTHROUGH = 0
     """Unchanged from the source, except for the producer identity."""
     REFRAMED = 1
-    """Decompressed, renumbered or merged, and compressed again; keys and values unchanged."""
+    """Decompressed, renumbered or merged, and compressed again, with the same keys and values."""
     RECORDS = 2
-    """Decoded and encoded, record by record."""
+    """Decoded and encoded record by record."""
 
 
 class BatchOrigin:
@@ -139,12 +139,12 @@ class OutBatch:
         self.slab = slab
 
     def charge(self, budget: ByteBudget) -> None:
-        """Charge the batch's own memory to a budget."""
+        """Charge the batch's own bytes to a budget."""
         budget.take(len(self.batch))
         self.budget = budget
 
     def detach(self, budget: ByteBudget) -> None:
-        """Copy the batch out of its receive buffer. The buffer can then receive further responses."""
+        """Copy the batch out of its receive buffer, so that the buffer can be reused."""
         if self.slab is not None:
             slab, self.slab = self.slab, None
             self.batch = memoryview(bytearray(self.batch))
@@ -152,7 +152,7 @@ class OutBatch:
             slab.release()
 
     def forget(self) -> None:
-        """Ignore a response to the batch. Frees the batch now, or when an outstanding response arrives."""
+        """Ignore any response to the batch. The batch's memory is freed when no response is outstanding."""
         if self.outstanding:
             self.outstanding = False
         else:
@@ -200,7 +200,7 @@ class RoutedItems:
         self.position = skipped.next
 
     def skip_hole(self, following: int, evidence: Span) -> None:
-        """Skip the offsets before `following`, which have no record. The batch `evidence` shows that."""
+        """Skip the offsets before `following`, which have no record, as the batch `evidence` proves."""
         if self.position < following:
             self.skip(compacted(OffsetHole(self.position, following, evidence)))
 
@@ -240,10 +240,8 @@ class RoutedItems:
         self.items.append(outgoing)
 
     def pass_to(self, after: int, count: int) -> Sequence[SkippedOffsets]:
-        """Move the cursor to `after` and return the skipped offsets before it.
-
-        Raises Unaccounted unless the skipped offsets and `count` records cover the range.
-        """
+        """Move the cursor to `after`, and return the skipped offsets before it. Raises Unaccounted unless
+        these offsets and `count` records cover the range."""
         passed = [skipped for skipped in self.skipped if skipped.first < after]
         unknown = after - self.cursor - count - sum(skipped.count for skipped in passed)
         if unknown:
@@ -265,8 +263,8 @@ class RoutedItems:
 
 
 class FoundRecords(NamedTuple):
-    """A run of `length` records that a comparison found at the destination. `source`, `target`: first offset
-    of the run at the source and at the destination."""
+    """A run of `length` records that already exist at the destination. `source`, `target`: first offset at
+    the source and at the destination."""
 
     source: int
     target: int
@@ -275,8 +273,8 @@ class FoundRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """The first batch that the destination rejected, with its response. The lane sends no further batch
-    until every batch in flight has a response, and then decides how to continue."""
+    """The first batch that the destination rejected, with the response. The lane sends no batch until every
+    batch in flight has a response."""
 
     outgoing: OutBatch
     code: int
@@ -285,12 +283,12 @@ class RejectedBatch:
 
 
 class LaneQueue:
-    """Items in source order: `sent`, then `unsent`.
+    """Items in source order: first `sent`, then `unsent`.
 
-    `bytes_in_hand`: size of the batches. `trouble`: the first rejected batch. `is_slow`: the destination
-    partition is under-replicated, so batches are sent alone. `damaged_sends`: number of batches that the
-    destination has rejected as corrupt, all of them below the source offset `damaged_up_to`; reset when the
-    batches up to that offset are accepted. `send_tries`: number of consecutive transient produce errors.
+    `bytes_in_hand`: size of all batches. `trouble`: the first rejected batch. `is_slow`: the destination
+    partition is under-replicated, so the lane sends one batch at a time. `damaged_sends`: number of batches
+    below the source offset `damaged_up_to` that the destination rejected as corrupt; reset when all batches
+    below that offset are accepted. `send_tries`: consecutive transient produce errors.
     """
 
     __slots__ = (
@@ -315,28 +313,28 @@ class LaneQueue:
 
     @property
     def is_drained(self) -> bool:
-        """True if there are no items."""
+        """Return whether the queue has no items."""
         return not self.unsent and not self.sent
 
     def batches(self) -> Iterator[OutBatch]:
-        """Yield the batches that are not acknowledged, in order."""
+        """Yield the unacknowledged batches in order."""
         for item in (*self.sent, *self.unsent):
             if isinstance(item, OutBatch) and not item.acknowledged:
                 yield item
 
     @property
     def first(self) -> OutBatch | None:
-        """First batch that is not acknowledged, None if there is none."""
+        """First unacknowledged batch, or None."""
         return next(self.batches(), None)
 
     @property
     def is_settled(self) -> bool:
-        """True if every batch that was sent is acknowledged."""
+        """Return whether every sent batch is acknowledged."""
         if self.in_flight or self.trouble is not None:
             return False
         return not any(batch.is_stamped for batch in self.batches())
 
     @property
     def is_ambiguous(self) -> bool:
-        """Return whether the destination may have stored batches that are not acknowledged."""
+        """Return whether the destination may have stored unacknowledged batches."""
         return any(batch.maybe_stored for batch in self.batches())

@@ -28,26 +28,28 @@ MAIN_PARTS: Final = 3
 Owner = tuple[int, int]
 """Producer id and epoch of an owner."""
 Version = tuple[str, int, int]
-"""Identity of a stored record of a lane: (engine that wrote it, epoch ms, next offset). The engine is empty
-in records of versions that did not store it."""
+"""Identity of a stored record: (engine that wrote it, epoch ms, next offset).
+
+The engine is empty if an older version wrote the record.
+"""
 
 
 class Contents(IntEnum):
-    """Validity of a lane's progress in memory."""
+    """State of the progress in memory."""
 
     UNREAD = 0
-    """The stored progress must be read first."""
+    """The stored progress must be read."""
     FOUND = 1
-    """The stored progress was read, but not compared with the clusters yet."""
+    """The stored progress was read, but not yet compared with the clusters."""
     LOADED = 2
     BROKEN = 3
-    """A step failed halfway; the progress is invalid and must not be stored."""
+    """An operation failed halfway; the progress is invalid and must not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """Identity of the source log that was copied. Fields: the topic id (empty if the cluster has no topic
-    ids), the leader epoch of the last record read (-1 if unknown), and the cluster id (empty if unknown)."""
+    """Identity of the source log: topic id, leader epoch of the last record read, and cluster id. The ids are
+    empty and the epoch is -1 if unknown."""
 
     topic_id: bytes = b""
     leader_epoch: int = -1
@@ -59,14 +61,14 @@ class LaneProgress:
     """The state to resume from.
 
     `target_id`, `target_topic`: id and name of the destination topic; `target_cluster`: id of its cluster;
-    `target_next`: next destination offset of the lane. `restart_ms`: time of the datastream's restart before
-    this progress, 0 if there was none. `clean`: the lane was drained, and has written nothing since. `life`:
-    counts how often the source log was replaced or has diverged. `gaps`: sentences about losses, newest last;
-    `target_loss`: the sentence about a loss at the destination after which the lane has not continued.
-    `owner`: last producer id and epoch of the lane, None if it never wrote. `version`: identity of the stored
-    record, None if it was not loaded. `caught_up`: `Excuse.name` of the last excuse that ended by catching
-    up, 0 if none. `owned_from`: destination offset from which all records of the map were written by `owner`,
-    None if unknown, as with transactions. `source_end`: last known end of the source log, -1 if unknown.
+    `target_next`: destination offset after the lane's last record. `restart_ms`: time of the last restart of
+    the datastream, 0 if there was none. `clean`: the lane was drained, and has written nothing since. `life`:
+    number of times that the source log was replaced or has diverged. `gaps`: sentences about losses, newest
+    last; `target_loss`: sentence about a loss at the destination that stopped the lane. `owner`: last
+    producer id and epoch of the lane, None if it never wrote. `version`: identity of the stored record, None
+    if it was not loaded. `caught_up`: `Excuse.name` of the last excuse that ended by catching up, 0 if none.
+    `owned_from`: destination offset from which `owner` wrote all records of the map, None if unknown, as with
+    transactions. `source_end`: last known end of the source log, -1 if unknown.
     """
 
     ledger: Ledger
@@ -90,16 +92,16 @@ class LaneProgress:
 
     @property
     def next_offset(self) -> int:
-        """The checkpoint: source offset from which to resume."""
+        """The checkpoint: source offset to resume from."""
         return self.ledger.next
 
     @property
     def target_end(self) -> int:
-        """Minimum end offset of the destination log. A lower end shows that records were lost."""
+        """End offset that the destination log has if it has lost no record."""
         return max(self.offset_map.target_end or 0, self.target_next or 0)
 
     def begin_elsewhere(self) -> None:
-        """Reset everything except `owner`, because the progress belongs to another destination."""
+        """Reset everything except `owner` for another destination."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
@@ -107,7 +109,7 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`. `same_log`: keep the source and the map before `position`."""
+        """Start a new ledger at `position`. `same_log`: keep the source identity and the map."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
@@ -119,7 +121,7 @@ class LaneProgress:
         self.source = SourceIdentity(before.topic_id, leader_epoch, before.cluster_id)
 
     def begin_target(self, sentence: str) -> None:
-        """Start over in a new destination log that has no mirrored records."""
+        """Start in a new destination log without mirrored records."""
         self.gaps.append(sentence)
         self.offset_map = OffsetMap()
         self.target_id, self.target_loss, self.owned_from = b"", "", None
@@ -127,12 +129,12 @@ class LaneProgress:
             self.target_next = 0
 
     def pass_marker(self) -> None:
-        """Skip the transaction marker that the lane has written after the mirrored records."""
+        """Skip the transaction marker that follows the mirrored records."""
         if self.target_next is not None:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Record copies found at the destination, in source order, starting at the checkpoint."""
+        """Record copies found at the destination, in source order from the checkpoint on."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -143,15 +145,18 @@ class LaneProgress:
         self.target_next, self.owned_from = target_next, None
 
     def lose_target(self, first: int, place: TopicPartition) -> None:
-        """Record that the destination lost the records from `first` on. `place`: source partition."""
+        """Record that the destination lost the records from offset `first` on. `place`: source partition."""
         lost = f"{first} to {self.target_end - 1}"
         self.target_loss = f"the destination lost offsets {lost} of {place}"
         self.gaps.append(self.target_loss)
         self.offset_map.forget_targets(first)
 
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
-        """Record an acknowledged batch in the ledger and the offset map. `place`: source partition. Return
-        the number of preceding offsets that other producers have written."""
+        """Record an acknowledged batch in the ledger and the offset map, and return the number of foreign
+        offsets.
+
+        Foreign offsets are those that other producers wrote before the batch. `place`: source partition.
+        """
         target, foreign, origin = outgoing.target, 0, outgoing.made_from
         self.ledger.enter_batch(outgoing.runs, () if origin is None else origin.passed)
         if target < self.target_end:
@@ -167,7 +172,7 @@ class LaneProgress:
     def to_store(
         self, clean: bool, pause: Mapping[str, Any] | None, spec: LaneSpec, source_end: int
     ) -> LaneProgress:
-        """Return the progress to store, which shares ledger and map with this object."""
+        """Return the progress to store, which shares the ledger and the map of this object."""
         return LaneProgress(
             self.ledger,
             self.offset_map,
@@ -189,18 +194,15 @@ class LaneProgress:
         )
 
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
-        """Return whether this progress belongs to this destination topic and to the time after that restart.
-
-        The topic id is empty if unknown. A manually written record contains no destination, and always
-        matches.
-        """
+        """Return whether this progress belongs to the destination topic and was made after the restart. An
+        empty topic id is unknown. A record written by hand has no destination, and always matches."""
         if self.restart_ms < restart_ms and self.target_topic:
             return False
         is_same_topic = bool(target_id) and self.target_id == target_id
         return is_same_topic or self.target_topic in ("", target_topic)
 
     def require_cluster(self, name: str, cluster_id: str) -> None:
-        """Raise UnexpectedCluster if the copied records are on another cluster."""
+        """Raise UnexpectedCluster if the mirrored records are on another cluster."""
         if self.target_cluster and cluster_id and cluster_id != self.target_cluster:
             raise UnexpectedCluster.at(name, self.target_cluster, cluster_id)
 
@@ -210,24 +212,25 @@ Entry = tuple[bytes, bytes | None]
 
 
 def main_key(key: LaneKey) -> bytes:
-    """Return the key of the lane's main record."""
+    """Return the key of a lane's main record."""
     return f"{key.group}/{key.partition.topic}/{key.partition.partition}".encode()
 
 
 def main_of(key: bytes) -> bytes:
-    """Return the key of the main record to which a record of the topic belongs."""
+    """Return the key of the main record for a main record or chunk."""
     return key if key.count(b"/") < MAIN_PARTS else b"/".join(key.split(b"/")[:MAIN_PARTS])
 
 
 def chunk_key(key: LaneKey, number: int) -> bytes:
-    """Return the key of a chunk of the lane's offset map."""
+    """Return the key of a chunk of a lane's offset map."""
     return main_key(key) + b"/map/%d" % number
 
 
 def entries_of(
     key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
 ) -> tuple[list[Entry], int]:
-    """Return the records to write, and `offset_map.sealed` after the write. `engine`: name of the writer."""
+    """Return the records to write, and the value of `offset_map.sealed` after the write. `engine`: name of
+    the writer."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full

@@ -18,11 +18,8 @@ _TOPIC_ID_BYTES: Final = 16
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether a former owner of the lane wrote `newer`, although it was written after `stored`.
-
-    A former owner that was frozen writes its old state when it resumes. Epochs of a producer id only
-    increase.
-    """
+    """Return whether a former owner wrote `newer` after the current owner wrote `stored`. An owner that was
+    frozen writes outdated progress, recognizable by its lower producer epoch."""
     if _has_same_owner(stored, newer):
         return False
     before, after = _owner(stored), _owner(newer)
@@ -32,8 +29,8 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
 
 
 def _has_same_owner(one: bytes, two: bytes) -> bool:
-    """Return whether both records have the same owner, without decoding them; False if unclear. Strings of
-    JSON do not contain the text, because their quotes are escaped."""
+    """Return whether both records have the same owner, without decoding them; False if unclear. The searched
+    text cannot occur within JSON strings, because their quotes are escaped."""
     start, other = one.find(_OWNER), two.find(_OWNER)
     if start < 0 or other < 0 or one.rfind(_OWNER) != start or two.rfind(_OWNER) != other:
         return False
@@ -51,7 +48,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return producer id and epoch in a record: empty if the lane never wrote, None if unknown."""
+    """Return the producer id and epoch of a record: empty if the lane never wrote, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):
@@ -61,8 +58,8 @@ def _owner(value: bytes) -> list[int] | None:
 
 
 def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
-    """Return a lane's progress from the latest value of every key; None if there is none. Raises CorruptData
-    for invalid values, NewerFormat for values that a later version has written."""
+    """Return a lane's progress from the latest value of every key, or None. Raises CorruptData for invalid
+    values, and NewerFormat for values of a later version."""
     value = stored.get(main_key(key))
     if value is None:
         return None
@@ -71,7 +68,7 @@ def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress |
         if document.get("format", FORMAT) > FORMAT:
             raise NewerFormat(
                 f"progress of {key.partition} has format {document['format']}, newer than {FORMAT}",
-                advice="run the newer version again",
+                advice="run the newer version of Headrace again",
             )
         return _progress(key, document, stored)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:

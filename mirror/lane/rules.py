@@ -1,7 +1,4 @@
-"""Rules for processing batches.
-
-The rules follow from the destination's limits, the datastream's options and aborted transactions.
-"""
+"""Rules for processing batches, from destination limits, datastream options and aborted transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from mirror.protocol.batches.decompression import LARGEST_PAYLOAD
 from mirror.protocol.batches.records import MOST_PARTS, Record, read_batch
 
 LARGEST_BATCH: Final = 1_048_588
-"""Kafka's default of `max.message.bytes`: a whole batch with its header."""
+"""Kafka's default of `max.message.bytes`, which includes the batch header."""
 
 _ABORT_MARKER: Final = 0
 _LARGEST_MARKER: Final = 4096
@@ -33,10 +30,10 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Sizes below which batches are merged, and the maximum size of the result (bytes).
+    """Sizes in bytes below which batches are merged, and the maximum size of the result.
 
-    `records`: by codec number, the number of records below which a batch is small; the numbers differ because
-    the cost of decompression differs. Sizes are compressed except for `payload_bytes`.
+    `records`: by codec, the number of records below which a batch is small, because the cost of decompression
+    depends on the codec. Sizes are compressed except `payload_bytes`.
     """
 
     records: tuple[int, int, int, int, int] = (40, 5, 20, 20, 10)
@@ -50,12 +47,11 @@ NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 
 
 class Refusal(NamedTuple):
-    """Reason to skip a record or batch of the source.
+    """Reason to skip a source record or batch that was rejected or cannot be decoded within the limits.
 
-    The destination rejected it, or it cannot be decoded within the limits. `offset_class`: class of the
-    skipped offsets. `leader_epoch`: latest leader epoch that the lane had read when the refusal was recorded.
-    After an unclean election, different records may have the same offsets under higher leader epochs; these
-    records are copied.
+    `offset_class`: class of the skipped offsets. `leader_epoch`: latest leader epoch when the refusal was
+    recorded. After an unclean election, other records may have the same offsets with a higher leader epoch;
+    those records are copied.
     """
 
     offset_class: OffsetClass
@@ -75,17 +71,17 @@ def refused(refusals: Mapping[int, Refusal], offset: int, leader_epoch: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class RoutingRules:
-    """Processing rules of a lane.
+    """Rules for the batches of a lane.
 
     `batch_limit`: maximum batch size of the destination in bytes. `merge`: None if small batches are not
     merged. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
-    records that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of
-    leader epochs up to `opened_epoch`, are encoded again; if `opens_singly`, each record becomes one batch.
-    `transform_names`: names of the transforms, for messages. `opened_bytes`, `opened_records`: limits on the
-    contents of a batch that must be decoded, unless the batch itself is larger. `unopened`: batches that are
-    skipped because they exceed these limits or cannot be decoded, by their last offset. `refused_of`: topic
-    id and cluster id of the source topic to which the refusals belong, empty if unknown; `refused_life`: the
-    lane's `life` (see `LaneProgress`) when the last refusal was added.
+    records that the destination rejected, by source offset. `opened_from`, `opened_below`, `opened_epoch`:
+    range of source offsets and maximum leader epoch of batches that must be encoded again. `opens_singly`:
+    each record of these batches becomes a batch. `transform_names`: names of the transforms for messages.
+    `opened_bytes`, `opened_records`: limits for decoding a batch, unless the batch itself is larger.
+    `unopened`: skipped batches by last offset, because they exceed the limits or cannot be decoded.
+    `refused_of`: topic id and cluster id to which the refusals belong, empty if unknown; `refused_life`:
+    `LaneProgress.life` when the last refusal was added.
     """
 
     read_committed: bool = True
@@ -108,7 +104,7 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return the rules without refusals that belong to another topic."""
+        """Return the rules without the refusals of any other topic."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
@@ -128,7 +124,7 @@ class RoutingRules:
         )
 
     def is_opened(self, first: int, last: int, leader_epoch: int) -> bool:
-        """Return whether a batch must be encoded again, because the destination rejected it."""
+        """Return whether the destination rejected the batch, which must therefore be encoded again."""
         if first < self.opened_below and last >= self.opened_from and leader_epoch <= self.opened_epoch:
             return True
         return any(
@@ -137,7 +133,7 @@ class RoutingRules:
         )
 
     def transform(self, record: Record) -> Record | None:
-        """Return the record after all transforms; None if one of them dropped it. Raises TransformFailed."""
+        """Return the transformed record, or None if a transform dropped it. Raises TransformFailed."""
         changed = record
         for number, step in enumerate(self.transforms):
             try:
@@ -150,7 +146,7 @@ class RoutingRules:
         return changed
 
     def transform_failed(self, offset: int, error: BaseException, number: int = -1) -> TransformFailed:
-        """Return the error for a record. `number`: index of the transform, -1 for the last."""
+        """Return the error for a record. `number`: index of the transform; -1 for the last."""
         name = self.transform_names[number] if self.transform_names else "?"
         return TransformFailed(
             legible(f"transform {name} failed on the record at offset {offset}: {named(error)}", 500),
@@ -160,10 +156,10 @@ class RoutingRules:
 
 
 class AbortedFilter:
-    """Determines in offset order which batches belong to an aborted transaction.
+    """Determines in offset order whether a batch belongs to an aborted transaction.
 
-    `aborted`: (producer id, first offset) in the fetch response. Batches of a producer in `aborted` are
-    skipped from its first offset until its abort marker (Apache Kafka, `CompletedFetch`).
+    `aborted`: (producer id, first offset) in the fetch response. The filter skips the batches of a producer
+    from that offset to its abort marker, as `CompletedFetch` of Apache Kafka does.
     """
 
     __slots__ = ("_active", "_waiting")
@@ -173,7 +169,7 @@ class AbortedFilter:
         self._active: set[int] = set()
 
     def offset_class(self, batch: memoryview, header: BatchHeader) -> OffsetClass | None:
-        """Return CONTROL, ABORTED, or None for a batch to copy."""
+        """Return CONTROL, ABORTED, or None if the batch must be copied."""
         while self._waiting and self._waiting[-1][1] <= header.last_offset:
             self._active.add(self._waiting.pop()[0])
         if header.attributes & CONTROL:

@@ -45,7 +45,7 @@ _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
 """Size limit, in RE2 instructions, of an expression that matches many names in one call.
 
-A call that matches names blocks all other threads.
+A matching call blocks all other threads.
 """
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
@@ -105,10 +105,8 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """Return the pattern that matches many names in one call, compiled on first use.
-
-        Returns None if the expression can match only one name at a time.
-        """
+        """Return the pattern that matches many names in one call, or None if only one at a time is
+        possible."""
         if self._lines is None and self._is_small:
             import re2
 
@@ -340,11 +338,8 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes such that every match starts with one of them.
-
-    The comparison of prefixes excludes most names without RE2. The result contains the empty string if no
-    prefixes can be found easily.
-    """
+    """Return prefixes such that every match starts with one of them. A comparison with the prefixes excludes
+    most names without RE2. Contains the empty string if no prefix is easy to find."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

@@ -9,8 +9,7 @@ ClusterRef = NewType("ClusterRef", str)
 
 DatastreamName = NewType("DatastreamName", str)
 GroupName = NewType("GroupName", str)
-"""Name of a group of datastreams that share tasks (`system.taskPrefix`). Default: the name of the
-datastream."""
+"""Name of a group of datastreams that share tasks (`system.taskPrefix`), by default the datastream's name."""
 
 TaskName = NewType("TaskName", str)
 """Name of a task: `<group>-<number>`, numbered from 0."""

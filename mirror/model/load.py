@@ -202,7 +202,7 @@ class TaskLimits:
         return (widest is None or max(sizes, default=0) <= widest) and not self.ask_for_more(sizes)
 
     def ask_for_more(self, sizes: Sequence[int]) -> bool:
-        """Return whether fewer than `min_tasks` tasks have partitions although there are enough
+        """Return whether fewer than `min_tasks` tasks have partitions, although there are enough
         partitions."""
         return len([size for size in sizes if size]) < min(self.min_tasks, sum(sizes))
 
@@ -219,10 +219,8 @@ def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
 
 
 def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
-    """Return the limits of shared tasks: the strictest value of each limit.
-
-    A minimum above the maximum is lowered to the maximum.
-    """
+    """Return the limits of shared tasks: the strictest value of each limit. A minimum above the maximum is
+    reduced to the maximum."""
     found = tuple(several)
     most = min((limits.max_tasks for limits in found if limits.max_tasks is not None), default=None)
     widest = min(

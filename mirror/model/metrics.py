@@ -72,12 +72,12 @@ class MirrorMetric(LaneInterval):
     none, None if unknown, for example while the source does not respond. Records hidden by an open
     transaction are not readable and do not count. The published value excludes records that do not count
     against an objective (`mirror.model.movement.excuses`). `latency_counts`: number of records per latency
-    bucket, with the same exclusion. The latency is the time of the acknowledgement minus the timestamp of the
-    batch's newest record. `uncompressed_bytes`: uncompressed size of the batches where it is known without
-    decompression. `wait_ms` … `produce_ms`: sums of the latency of all batches by stage: waiting at the
-    source, fetch, queue in the mirror, produce until acknowledged. `cpu_ms`: share of the worker's CPU time
-    attributed to the lane; `spare_cpu_ms`: part of `cpu_ms` spent on small responses and small batches, which
-    the same bytes would not cost in a backlog. Fields that add up over partitions and time, except
+    bucket, without the excluded records. The latency is the time of the acknowledgement minus the timestamp
+    of the batch's newest record. `uncompressed_bytes`: uncompressed size of the batches where it is known
+    without decompression. `wait_ms` … `produce_ms`: sums of the latency of all batches by stage: waiting at
+    the source, fetch, queue in the mirror, produce until acknowledged. `cpu_ms`: share of the worker's CPU
+    time attributed to the lane; `spare_cpu_ms`: part of `cpu_ms` spent on small responses and small batches,
+    which the same bytes would not cost in a backlog. Fields that add up over partitions and time, except
     `latency_counts`, have a `Series`. Append new fields at the end and increment `MIRROR_METRIC_VERSION`.
     """
 
@@ -188,8 +188,8 @@ class PlacementEvent:
 
 
 class WorkerLoss(NamedTuple):
-    """Unexpected end of a worker process. `time_ms`: epoch ms. `how`: exit code or signal. `lanes`: number
-    of partitions that the process copied."""
+    """Unexpected end of a worker process. `time_ms`: time of the event (epoch ms). `how`: exit code or
+    signal. `lanes`: number of partitions that the process copied."""
 
     time_ms: int
     worker: int
@@ -207,6 +207,6 @@ class Drops:
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """Add several `Drops`. The reason is the first that is not empty."""
+    """Add several `Drops`, with the first reason that is not empty."""
     every = tuple(drops)
     return Drops(sum(one.count for one in every), next((one.reason for one in every if one.reason), ""))

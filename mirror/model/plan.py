@@ -41,10 +41,8 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. The instance gets its tasks back if it returns in time.
-
-    `is_lost`: the instance lost its session.
-    """
+    """Tasks that an instance ran when it left, and gets back if it returns in time. `is_lost`: the instance
+    lost its session."""
 
     left_ms: int
     tasks: frozenset[TaskName]
@@ -252,9 +250,7 @@ class GroupPlan:
 
     def check(self, request: PlanningRequest) -> None:
         """Raise PlanRejected for a partition with two tasks, an unknown partition, or a foreign task name.
-
-        A task whose name does not start with the name of the group might belong to another group.
-        """
+        The name of a task starts with the name of its group."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

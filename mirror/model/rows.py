@@ -1,8 +1,8 @@
 """Converts metric records to flat rows with an Avro schema.
 
-The writer (mirror) and the table (pinot) derive their columns from the same dataclass, so they always agree.
-Field types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum -> string; `latency_counts`
-becomes one long column per bucket, and a nested record its columns.
+Writer (mirror) and table (pinot) derive their columns from the same dataclass, so they always agree. Field
+types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum -> string; `latency_counts` becomes
+one long column per bucket, and a nested record its columns.
 """
 
 from __future__ import annotations

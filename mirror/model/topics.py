@@ -159,7 +159,7 @@ class TopicSelection:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Full topic names in the expression, without anchors, brackets and backslashes."""
+        """Full topic names in the expression, without its anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
 
     @cached_property
@@ -183,11 +183,8 @@ class TopicSelection:
 
     @cached_property
     def takes_all(self) -> bool:
-        """True if every topic except internal topics is mirrored.
-
-        `exclude` is empty, and `include` matches a set of very different sample names. Samples are used
-        because such an expression can be written in many ways.
-        """
+        """True if every topic except internal topics is mirrored. `exclude` is empty, and `include` matches
+        very different sample names, because such an expression can be written in many ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
@@ -330,8 +327,10 @@ class TopicCreation(NamedTuple):
 
 TOPICS_AT_ONCE: Final = 200
 PARTITIONS_AT_ONCE: Final = 2_000
-"""Maximum number of topics that one request creates, and of their partitions. A controller rejects requests
-with more than 10,000 changes, of which each partition and each setting is one."""
+"""Maximum number of topics in a creation request, and of their partitions.
+
+A controller rejects requests with more than 10,000 changes; each partition and each setting is a change.
+"""
 
 
 def first_request(partitions: Iterable[int], most: int = TOPICS_AT_ONCE) -> int:

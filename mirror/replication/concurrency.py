@@ -13,7 +13,7 @@ class RunWhile:
     """Awaitable that runs a coroutine while a condition holds.
 
     The condition is checked at the start and after every `await`. If the condition is false, the coroutine is
-    closed: its `finally` blocks and context managers run, and the awaited result or error is discarded.
+    closed: `finally` blocks and context managers run, and the awaited result or error is discarded.
     """
 
     def __init__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> None:
@@ -34,20 +34,16 @@ class RunWhile:
 
 
 class RecheckCondition:
-    """Awaitable that makes `RunWhile` check its condition immediately.
-
-    Use `await RecheckCondition()` after a call that may have changed the condition.
-    """
+    """Awaitable that makes `RunWhile` check its condition again. Use `await RecheckCondition()` after a call
+    that may have changed the condition."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield None
 
 
 class ConcurrencyLimit:
-    """Limits the number of concurrent coroutines. Others wait in order.
-
-    Wrap the limited section in `async with slots:`, which releases the slot in every case.
-    """
+    """Limits the number of concurrent coroutines; the others wait in order. Wrap the limited code in `async
+    with slots:`."""
 
     def __init__(self, count: int) -> None:
         self._free = count

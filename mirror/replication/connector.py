@@ -1,13 +1,12 @@
-"""The two Protocols of connectors to systems other than Kafka, and their lookup.
+"""Protocols of connectors to systems other than Kafka, and the lookup of connectors.
 
-A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to a connector as `NAME:/PATH`,
-such as `file:/var/landing`. A package registers a connector as an entry point of the groups
-`headrace.sources` and `headrace.sinks`; the entry point is a function that takes the text after the colon.
-`mirror.jobs.transfer_job` copies records from a source to a sink. The job relies only on the contract in this
-module; `tests/contract/mirror/test_connectors.py` checks every connector against it, including Kafka's own.
+A connector provides a `RecordSource`, a `RecordSink` or both. Users name a connector as `NAME:/PATH`, such as
+`file:/var/landing`. A package registers a connector as an entry point of the group `headrace.sources` or
+`headrace.sinks`: a function whose argument is the text after the colon. `mirror.jobs.transfer_job` copies
+records from a source to a sink, and relies only on the contract in this module.
+`tests/contract/mirror/test_connectors.py` checks every connector, including Kafka's own.
 
-Kafka-to-Kafka copies do not use connectors: the lanes of the engine copy whole batches without decompressing
-them.
+Kafka-to-Kafka copies do not use connectors: lanes copy whole batches without decompressing them.
 """
 
 from __future__ import annotations
@@ -33,16 +32,13 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     SOURCES: {"file": f"{_FILES}:open_source"},
     SINKS: {"file": f"{_FILES}:open_sink"},
 }
-"""Built-in connectors by group and name, in entry-point notation."""
+"""Built-in connectors by group and name, in the notation of entry points."""
 _REFERENCE: Final = re.compile(r"([a-z][a-z0-9+-]*):(/.*)")
 
 
 class Bounds(NamedTuple):
-    """Range [first, end) of the readable offsets of a partition.
-
-    `origin` identifies the log to which the offsets belong, and changes when a topic is deleted and created
-    again. Empty means unknown.
-    """
+    """Range [first, end) of the readable offsets of a partition. `origin` identifies the log, and changes
+    when a topic is deleted and created again. Empty if unknown."""
 
     first: int
     end: int
@@ -50,10 +46,7 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position in a log.
-
-    Every earlier record of the log `origin` is committed or was skipped on purpose.
-    """
+    """A committed position: earlier records of the log `origin` are committed or skipped on purpose."""
 
     next_offset: int
     origin: str = ""
@@ -67,35 +60,29 @@ class CommitRule(NamedTuple):
 
 
 class RecordPortion(NamedTuple):
-    """All records of a source within a range of offsets, in order, possibly none.
-
-    `span`: the range, such as the offsets in a batch header. Offsets between two consecutive spans have no
-    record.
-    """
+    """The records of a source within a range of offsets, in order, possibly none. `span`: the range, such as
+    the offsets in a batch header. Offsets between consecutive spans have no record."""
 
     span: Span
     records: Sequence[Record] = ()
 
 
 class RecordSource(Protocol):
-    """A reader of partitions. The record at an offset never changes; offsets may have holes."""
+    """A reader of partitions. The record at an offset never changes; some offsets may have no record."""
 
     async def topics(self) -> Mapping[str, int]:
         """Return the number of partitions of every topic. Raises Unreachable."""
         ...
 
     async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Return the readable range of each partition. Raises Unreachable.
-
-        Partitions with an unknown range are omitted.
-        """
+        """Return the readable range of each partition, if known. Raises Unreachable."""
         ...
 
     def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         """Yield the records in [start, end) in order, in portions with their offset ranges.
 
-        The generator must not end before the portions have reached `end`. Raises Unreachable if the range
-        cannot be read now, CorruptData if it is damaged, DataLossDetected if it is missing.
+        The portions must reach `end`. Raises Unreachable if the range is temporarily unreadable, CorruptData
+        if it is damaged, and DataLossDetected if it is missing.
         """
         ...
 
@@ -107,41 +94,37 @@ class RecordSource(Protocol):
 class RecordSink(Protocol):
     """A writer of partitions.
 
-    `commit` is the only step that takes effect: the records since the last commit and the new position become
-    durable and visible together, or not at all, no matter when the process dies.
-
-    For a partition without a committed position, the start position is committed before the first record is
-    written. After any error, the partition must be taken again; `take` then returns the committed position.
-    `guarantees`: delivery guarantees that the sink supports. `commit_rule`: when to commit.
+    `commit` makes the records since the last commit and the new position durable and visible together, or
+    neither of them if the process dies. For a partition without a committed position, the start position is
+    committed before the first record is written. After an error, `take` must be called again, which returns
+    the committed position. `guarantees`: supported delivery guarantees. `commit_rule`: when to commit.
     """
 
     @property
     def guarantees(self) -> Collection[Guarantee]:
-        """Delivery guarantees that the sink supports."""
+        """Supported delivery guarantees."""
         ...
 
     @property
     def commit_rule(self) -> CommitRule:
-        """Thresholds at which to commit."""
+        """Limits after which to commit."""
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create missing topics with these numbers of partitions; existing topics stay unchanged."""
+        """Create missing topics with these numbers of partitions. Existing topics stay unchanged."""
         ...
 
     async def take(self, place: TopicPartition) -> Position | None:
-        """Become the owner of the partition and return its last committed position, if any.
+        """Become the owner of the partition, and return its last committed position, if any.
 
-        Only one owner can commit: either this call raises Fenced while another owner lives, or the next
-        commit of the former owner raises Fenced. Raises Fenced, Unreachable.
+        Only one owner can commit: `take` raises Fenced while another owner lives, or fences the other owner.
+        Raises Fenced, Unreachable.
         """
         ...
 
     async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        """Add records, in order, to a partition that was taken.
-
-        Raises Unreachable (also if storage is full), Refused for a record that cannot be stored, Fenced.
-        """
+        """Add records, in order, to a partition that this sink owns. Raises Unreachable (also if the storage
+        is full), Refused for a record that cannot be stored, and Fenced."""
         ...
 
     async def commit(self, place: TopicPartition, position: Position) -> None:
@@ -159,26 +142,26 @@ class RecordSink(Protocol):
 
 @runtime_checkable
 class LedgerKeeper(Protocol):
-    """A sink that records the class of every offset."""
+    """A sink that stores the class of every offset."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Note skipped offsets, which will never be written. Called before any later record is written."""
+        """Record skipped offsets, which are never written. Called before a later record is written."""
         ...
 
 
 def is_connector(reference: str) -> bool:
-    """Return whether the text names a connector rather than a cluster."""
+    """Return whether the text names a connector, not a cluster."""
     return _REFERENCE.fullmatch(reference) is not None
 
 
 def open_source(reference: str) -> RecordSource:
-    """Return the source for `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
+    """Open the source `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
     source: RecordSource = _open(SOURCES, "source", reference)
     return source
 
 
 def open_sink(reference: str) -> RecordSink:
-    """Return the sink for `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
+    """Open the sink `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
     sink: RecordSink = _open(SINKS, "sink", reference)
     return sink
 

@@ -1,4 +1,4 @@
-"""Resources shared by all parts of a worker: the loop, memory, clusters and settings."""
+"""Resources that all parts of a worker share: event loop, memory, clusters and settings."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from mirror.replication.progress_log import ProgressLog
 T = TypeVar("T")
 
 _ROUND_SECONDS: Final = 0.5
-"""Longest wait for events in one loop iteration of a command (seconds)."""
+"""Maximum seconds that a command waits for events in one iteration of the loop."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
-"""Memory of each cluster for responses outside the lanes (bytes). No cluster has to wait for another."""
+"""Memory in bytes for responses outside the lanes, separate for each cluster."""
 _FRAME_MARGIN: Final = 64 * 1024
-"""Maximum size of a response in addition to the requested bytes of records."""
+"""Bytes that a response may have in addition to the requested records."""
 
 
 @dataclass(frozen=True)
 class EngineIdentity:
     """Identity of an engine.
 
-    `client_id` is sent to brokers; `progress_topic` and `replication_factor` define the topic for progress;
-    `task_bytes_per_second` is the quota of a task, 0 for none; `keeps_reports` keeps a report of every
-    stopped lane.
+    `client_id`: client id that is sent to brokers. `progress_topic`: topic that stores progress.
+    `replication_factor`: its replication factor if Headrace creates it. `task_bytes_per_second`: quota of a
+    task, 0 for none. `keeps_reports`: keep a report of every stopped lane.
     """
 
     instance: str
@@ -53,7 +53,7 @@ class EngineIdentity:
 
 
 class EngineContext:
-    """Context of one engine. A cluster is opened when a lane first needs it."""
+    """Context of one engine. A cluster is opened when a lane first uses it."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EngineContext:
         live = BufferPool(self._live_stock.size, self.budget_of(reference, live=True), self._live_stock)
         bulk = BufferPool(self._stock.size, self.budget_of(reference, live=False), self._stock)
         ahead = BufferPool(self._ahead_stock.size, self._ahead_budget.part(), self._ahead_stock)
-        aside = BufferPool(0, ByteBudget(_ASIDE_BYTES))  # this pool retains no buffers
+        aside = BufferPool(0, ByteBudget(_ASIDE_BYTES))  # a pool without spare buffers
         config = ConnectionConfig(
             self.loop,
             bulk,
@@ -117,7 +117,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return the reason why stored progress may expire on the cluster, or None."""
+        """Return why the cluster may delete stored progress, or None if it does not."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
@@ -128,50 +128,50 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return the due time of the oldest late response by cluster, if it was due before `before`."""
+        """Return when the oldest late response of each cluster was due, if before `before`."""
         found = {name: cluster.watch.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return the starts of outages that ended since the last call, by cluster (monotonic seconds)."""
+        """Return when each outage that ended since the last call began, by cluster (monotonic seconds)."""
         found = {
             name: cluster.connections.reachability.take_returned() for name, cluster in self._clusters.items()
         }
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return the seconds of throttling by brokers since the last call, by cluster, without zeros."""
+        """Return the seconds of throttling since the last call, by cluster. Zeros are omitted."""
         found = {name: cluster.connections.take_throttled() for name, cluster in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
-        """Return the largest clock skew of a broker by cluster; unknown skews are omitted."""
+        """Return the largest broker clock skew of each cluster. Unknown skews are omitted."""
         now_ms = self.clock.now_ms()
         found = {name: cluster.clocks.worst(now_ms) for name, cluster in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:
-        """Return the address of the cluster that does not respond, and the symptom."""
+        """Return the address of an unresponsive cluster, and the symptom."""
         return self._clusters[reference].watch.silence
 
     def rack(self, reference: ClusterRef) -> str:
-        """Return the rack that this client has in the cluster."""
+        """Return this client's rack in the cluster."""
         return self._access(reference).rack
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """Return the bytes that a lane requests at a time. A quota reduces them, so that lanes share it."""
+        """Return the bytes that a lane requests at once, fewer with a quota, so that lanes share it."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
-        """Return the memory reserved for responses of that cluster in a tier."""
+        """Return the memory for responses of that cluster in a tier."""
         part = self._parts.get((source, live))
         if part is None:
             part = self._parts[source, live] = (self.live_budget if live else self.budget).part()
         return part
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
-        """Run one coroutine to completion; for commands that run nothing else. Raises TimedOut after
-        `seconds`; the context can no longer be used after that."""
+        """Run one coroutine to completion, for commands that run nothing else. Raises TimedOut after
+        `seconds`; the context is unusable afterwards."""
         promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:
             left = until - self.loop.now()

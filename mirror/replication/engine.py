@@ -1,9 +1,8 @@
 """Engine of a worker process: copies partitions batch by batch. Implements `ports.CopyEngine`.
 
-This module wires the parts and runs the loop. A batch passes through the parts in this order: `fetcher` ->
-`fetch_handler` -> `lane.batch_router` -> `delivery` -> `sender` -> `ack_handler` -> `delivery` (ledger, map)
--> `checkpoints`. `lane_runner` changes the state of lanes, `startup` starts them. Every part receives
-its dependencies in its constructor.
+This module connects the parts and runs the event loop. A batch passes through `fetcher` -> `fetch_handler` ->
+`lane.batch_router` -> `delivery` -> `sender` -> `ack_handler` -> `delivery` (ledger, map) -> `checkpoints`.
+`startup` starts lanes; `lane_runner` changes their state.
 """
 
 from __future__ import annotations
@@ -61,15 +60,13 @@ from mirror.replication.startup import LaneStartup
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.05
-"""Interval between two checks of time-based work."""
+"""Seconds between two checks of timed work."""
 _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """A copy engine, used by one thread; only `step` waits. The engine owns the context and closes it.
-
-    `lanes` is the registry of lanes, `runner` changes their state, `checkpoints` stores their progress.
-    """
+    """A copy engine for one thread. Only `step` waits. The engine owns the context and closes it. `lanes`:
+    registry of lanes. `runner`: changes the state of lanes. `checkpoints`: stores progress."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -92,18 +89,15 @@ class BatchEngine:
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
-        self._measured: list[Lane] = []  # lanes of the last measurements
+        self._measured: list[Lane] = []  # lanes of the latest measurements
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes that another instance still owns.
-
-        Connect and look up metadata, but copy nothing.
-        """
+        """Prepare lanes that another instance still owns: connect and read metadata, but copy nothing."""
         self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Start copying these lanes from their checkpoints. Running lanes are not affected."""
+        """Start to copy these lanes from their checkpoints. Other lanes are not affected."""
         for spec in specs:
             if (known := self.lanes.by_key.get(spec.key)) is not None:
                 known.observed.watch.forget()
@@ -115,8 +109,7 @@ class BatchEngine:
                 self.lanes.report(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching, drain and checkpoint these lanes. A `LaneStopped` event reports the end of each
-        lane."""
+        """Stop fetching, drain and checkpoint these lanes. A stopped lane reports `LaneStopped`."""
         for key in keys:
             lane = self.lanes.by_key.get(key)
             if lane is None:
@@ -174,10 +167,7 @@ class BatchEngine:
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return measurements for the time since the last call.
-
-        Lanes that have nothing to report are omitted.
-        """
+        """Return measurements since the last call, without lanes that have nothing to report."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, oldest_request = self._context.loop.now(), self._oldest_request()
@@ -197,7 +187,7 @@ class BatchEngine:
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the latest measurements, with the backlog ages that count against objectives."""
+        """Return the latest measurements, with backlog ages as objectives count them."""
         return [
             metric if lane.read.excused is None else counted_metric(lane.read.excused, metric)
             for lane, metric in zip(self._measured, metrics, strict=True)
@@ -208,8 +198,8 @@ class BatchEngine:
     ) -> Sequence[LanePosition | None]:
         """Return the positions of the lanes in the latest measurements, in order.
 
-        `at`: current time in monotonic seconds if the receiver has all earlier positions, otherwise None. If
-        `at` is set, positions that `PositionWatch` withholds are None.
+        `at`: current time (monotonic seconds) if the receiver has all earlier positions, otherwise None. With
+        `at`, positions that `PositionWatch` withholds are None.
         """
         if at is not None:
             return self._positions.due_positions(self._measured, at, self._measured_ms)
@@ -221,7 +211,7 @@ class BatchEngine:
         return [lane.checkpoint for lane in self._measured]
 
     def timestamp_offsets(self) -> Sequence[int]:
-        """Return the clock errors of producers for the lanes in the latest measurements (ms), in order."""
+        """Return the producer clock errors (ms) of the lanes in the latest measurements, in order."""
         return [lane.read.times.offset_ms for lane in self._measured]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
@@ -231,26 +221,21 @@ class BatchEngine:
         }
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the rate limits of lanes in the latest measurements that brokers' socket buffers cause."""
+        """Return the rate limits from socket buffers of brokers for the lanes in the latest measurements."""
         found = ((lane.key, windows_of(lane)) for lane in self._measured)
         return {key: windows for key, windows in found if windows != NO_WINDOWS}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the time for which brokers have throttled this engine since the last call, by cluster.
-
-        In seconds; see KIP-219.
-        """
+        """Return the seconds of throttling by brokers since the last call, by cluster (KIP-219)."""
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Return the largest clock skew of a broker by cluster, without clusters whose skew is unknown.
-
-        The skew of a broker is measured when this engine writes to topics with `LogAppendTime`.
-        """
+        """Return the largest broker clock skew of each cluster. Unknown skews are omitted. A skew is measured
+        when the engine writes to topics with `LogAppendTime`."""
         return self._context.clock_skews()
 
     def _oldest_request(self) -> float:
-        """Return when the oldest outstanding response of any broker was due, or infinity."""
+        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
         oldest_requests = [
             channel.unanswered_since() for part in self.lanes.sources.values() for channel in part.channels
         ]
@@ -272,18 +257,15 @@ class BatchEngine:
         return [report_of(lane, now) for lane in self.lanes.by_key.values()]
 
     def sums(self) -> LaneSums:
-        """Return the sums over all lanes that have not stopped; much faster than `reports`."""
+        """Return the sums over all lanes that have not stopped. Much faster than `reports`."""
         return sums_of(self.lanes.by_key.values())
 
     def take_final_reports(self) -> list[LaneReport]:
-        """Return final reports of lanes stopped since the last call.
-
-        Empty unless the engine's identity keeps reports.
-        """
+        """Return the final reports of lanes stopped since the last call, if `keeps_reports` is set."""
         return self.lanes.take_final()
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """Drain and checkpoint all lanes until the deadline, then close all connections. Idempotent."""
+        """Drain and checkpoint all lanes until the deadline, and close all connections. Idempotent."""
         if self._is_closed:
             return ()
         until = self._context.loop.now() + deadline_seconds

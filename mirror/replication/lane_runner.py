@@ -1,9 +1,8 @@
-"""Carries out the decisions of `mirror.lane.lifecycle`. Only this module changes a lane's state and
-generation.
+"""Carries out the decisions of `mirror.lane.lifecycle`: the only module that changes the state of lanes.
 
-Everything that happens to a lane is passed to `handle` as an event; events of an earlier generation are
-dropped. The new state is written before its actions run, so if an action fails, the error handling knows the
-target state, and a stop is never lost.
+Everything that happens to a lane is an event for `handle`. Events of an earlier generation are dropped. The
+new state is set before its actions run. If an action fails, the error handling therefore knows the target
+state, and a stop is never lost.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ from mirror.replication.reports.lane_reports import report_of
 _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 1000
 _SOON_SECONDS: Final = 0.5
-"""Delay of the next attempt after a cluster could not be reached."""
+"""Seconds until the next attempt after a cluster could not be reached."""
 _CREATED_SECONDS: Final = 5.0
-"""Maximum delay between two attempts of a lane whose destination topic the leader has not created yet."""
+"""Maximum seconds between attempts while the leader has not created the destination topic."""
 
 
 class Transactions(Protocol):
-    """Operations on the transactions of exactly-once lanes, for code that changes lanes."""
+    """Transactions of exactly-once lanes, as other modules use them."""
 
     def begin(self, lane: Lane) -> None:
-        """Open a transaction for a lane that has batches to send."""
+        """Begin a transaction for a lane that has batches to send."""
         ...
 
     def commit(self, lane: Lane) -> None:
@@ -54,11 +53,11 @@ class Transactions(Protocol):
         ...
 
     def invalidate(self, lane: Lane) -> None:
-        """Do not commit the lane's transaction, if it has any."""
+        """Prevent the commit of the lane's transaction, if it has one."""
         ...
 
     def abandon(self, lane: Lane) -> None:
-        """Abort the open transaction, whose records are copied again after the last commit is loaded."""
+        """Abort the open transaction. The records of an aborted transaction are copied again."""
         ...
 
     def fenced(self, lane: Lane, error: Fenced) -> None:
@@ -74,20 +73,14 @@ Performer = Callable[[Lane], None]
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns the lanes that are still starting.
-
-    The current start of these lanes is not complete.
-    """
+    """Return a function that returns those of the lanes whose current start is incomplete."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
 
 class LaneActions:
-    """Actions of a lane's lifecycle that need no decision.
-
-    The actions concern channels, buffers, pending work and reports. `abandon` aborts the open transaction of
-    a lane.
-    """
+    """Actions of a lane's lifecycle that need no decision: channels, buffers, pending work and reports.
+    `abandon`: aborts the open transaction of a lane."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
         self._context = context
@@ -99,7 +92,7 @@ class LaneActions:
         self._abandon = abandon
 
     def performers(self) -> Mapping[LaneAction, Performer]:
-        """Return the function that performs each action."""
+        """Return the function for each action."""
         return {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,
@@ -169,7 +162,7 @@ class LaneActions:
 
 
 class LaneRunner:
-    """Runs the lifecycle and steps of lanes. `transactions`: creates the transaction manager."""
+    """Runs the lifecycle and the operations of lanes. `transactions`: creates the transaction manager."""
 
     def __init__(
         self,
@@ -199,7 +192,7 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply the event and perform the resulting actions. Return False if the event is outdated."""
+        """Apply the event, and perform the resulting actions. Return False if the event is outdated."""
         if event.generation is not None and event.generation != lane.turn:
             _log.debug("lane %s: %s is outdated", lane.key.partition, event.kind)
             return False
@@ -222,14 +215,14 @@ class LaneRunner:
         heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
 
     def set_aside(self, lane: Lane, error: Exception) -> None:
-        """Pause a lane after one of its steps failed, and free its memory."""
+        """Pause a lane after an operation has failed, and free its memory."""
         problem = error if isinstance(error, HeadraceError) else _unexpected(lane, error)
         try:
             if problem is error:
                 self.pause(lane, problem, lasting=isinstance(error, Fenced))
                 return
             self._delivery.invalidate(lane)
-            if lane.state is LaneState.PAUSED:  # already paused, so its in-memory state is discarded here
+            if lane.state is LaneState.PAUSED:  # already paused: discard its state in memory
                 self._break(lane, problem)
             else:
                 self.pause(lane, problem)
@@ -238,19 +231,19 @@ class LaneRunner:
             self._break(lane, problem)
 
     def _break(self, lane: Lane, problem: HeadraceError) -> None:
-        """Pause a lane in any state, after the normal pause failed."""
+        """Pause a lane in any state after the normal pause has failed."""
         pause = pause_again(lane.pause, str(problem), self._context.clock.now_ms(), self._rule)
         self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 
     def guard(self, lane: Lane, step: Callable[[Lane], object]) -> None:
-        """Run one step of a lane; a failure pauses only this lane."""
+        """Run one operation of a lane. A failure pauses only this lane."""
         try:
             step(lane)
         except Exception as error:  # noqa: BLE001 - only this lane is affected
             self.set_aside(lane, error)
 
     def later(self, lane: Lane, seconds: float, step: Callable[[Lane], object]) -> None:
-        """Run a step of the lane after a delay, unless the lane restarts first."""
+        """Run an operation of the lane after a delay, unless the lane restarts first."""
         turn = lane.turn
 
         def run_if_valid() -> None:
@@ -260,14 +253,12 @@ class LaneRunner:
         self._context.loop.call_later(seconds, run_if_valid)
 
     def spawn(self, lane: Lane, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous steps of the lane in the background; see `run`."""
+        """Run asynchronous operations of the lane in the background; see `run`."""
         self._context.loop.spawn(self.run(lane, lane.turn, steps))
 
     async def run(self, lane: Lane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous steps for the lane's generation `turn`; stop them if the lane restarts.
-
-        A failure pauses only this lane; a failure in an earlier generation has no effect.
-        """
+        """Run asynchronous operations for the generation `turn` of a lane. The operations end when the lane
+        restarts. A failure pauses only this lane. A failure in an earlier generation has no effect."""
         try:
             await RunWhile(lambda: lane.turn == turn, steps)
         except Exception as error:  # noqa: BLE001 - only this lane is affected
@@ -298,7 +289,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: Lane) -> None:
-        """Release unsent batches to free memory for other lanes; they are read again later."""
+        """Release unsent batches to free memory for other lanes. The batches are read again later."""
         end = lane.read.position
         self._delivery.shed(lane)
         if lane.reader is not None:
@@ -311,10 +302,7 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: Lane) -> None:
-        """Fetch from the lane's position, or finish the lane at its end offset.
-
-        Does nothing unless the lane is copying.
-        """
+        """Fetch from the lane's position, or finish the lane at its end offset, while it is copying."""
         if not lane.may_read:
             return
         end = lane.spec.end_offset
@@ -324,10 +312,7 @@ class LaneRunner:
             self._lanes.source(lane).attach(lane)
 
     def finish(self, lane: Lane) -> None:
-        """Finish a lane that has read up to its end offset.
-
-        The lane stops once all batches are acknowledged.
-        """
+        """Finish a lane that has reached its end offset. The lane stops when all batches are acknowledged."""
         self.note_headway(lane)
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
@@ -342,7 +327,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 
     def probe(self, now_ms: int) -> None:
-        """Restart the paused lanes whose next attempt is due."""
+        """Restart the paused lanes whose next retry is due."""
         while self._probes and self._probes[0][0] <= now_ms:
             _, _, lane, turn = heapq.heappop(self._probes)
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))

@@ -1,6 +1,6 @@
-"""Limits of destination topics, and the routing rules of lanes that follow from them.
+"""Limits of destination topics, and the resulting processing rules of lanes.
 
-Only this module changes a lane's rules, including rules learned from rejections.
+Only this module changes the rules of a lane, including rules learned from rejections.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEAST_BATCH: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """Limits on the batches of a topic: its settings, and the formats that its brokers can read."""
+    """Limits of a topic: its settings, and the batch formats that its brokers can read."""
 
     batch_bytes: int = LARGEST_BATCH
     stamps_append_time: bool = False
@@ -43,12 +43,7 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic.
-
-        Defaults apply to a topic that this client has no permission to describe.
-
-        Raises Unreachable.
-        """
+        """Return the limits of each topic; defaults without permission. Raises Unreachable."""
         now = self._cluster.loop.now()
         wanted = set(topics)
         missing = sorted(topic for topic in wanted if self._is_old(topic, now))
@@ -80,22 +75,19 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
 
 
 def learn_cap(lane: Lane, size: int) -> None:
-    """Reduce the maximum batch size of the lane to half of `size`. The destination rejected a batch of that
-    size although its settings allow it."""
+    """Halve the maximum batch size of the lane after a rejection of `size` bytes, despite the topic's
+    limit."""
     lane.size_cap = max(size // 2, _LEAST_BATCH)
 
 
 def forget_cap(lane: Lane) -> None:
-    """Reset the learned batch size, as the destination's settings may have changed."""
+    """Reset the learned batch size, because the destination's settings may have changed."""
     lane.size_cap = None
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Decode and encode the batches in [first, following) again.
-
-    If earlier rejected batches remain, the range is extended to include them. With `singly`, send each record
-    as one batch.
-    """
+    """Encode the batches in [first, following) again. The range is extended to earlier rejected batches, if
+    any. With `singly`, each record becomes a batch."""
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -105,36 +97,30 @@ def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> Non
 
 
 def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Exclude these source records from copying. `source`: identity of the lane's source when the records
-    were rejected."""
+    """Exclude these source records from copying. `source`: the lane's source at the time of the rejection."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
 def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Exclude the batch that ends at this source offset from copying.
-
-    `source`: identity of the lane's source when it read the batch.
-    """
+    """Exclude the batch that ends at this source offset from copying. `source`: the lane's source at the time
+    of reading."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
 def forget_unnamed_topic(lane: Lane) -> None:
-    """Drop rejections in a source topic without an id before another log replaces it.
-
-    A recreated topic looks the same, but its leader epochs start over.
-    """
+    """Drop rejections in a source topic without an id when another log replaces the topic. A recreated topic
+    cannot be distinguished, but its leader epochs start over."""
     if not lane.progress.source.topic_id:
         lane.read.rules = lane.read.rules.without_refusals()
 
 
 def forget_other_topics(lane: Lane) -> None:
-    """Drop rejections that belong to a former source topic.
+    """Drop rejections that belong to a former source topic, after the current topic was looked up.
 
-    The current topic has been looked up. Rejections in the new topic are kept. If the first transaction in
-    the new topic aborts, an exactly-once lane returns to the progress of the former topic, but the rejections
-    in the new topic still apply.
+    Rejections in the current topic remain valid if the first transaction in this topic aborts, and the lane
+    therefore returns to the progress of the former topic.
     """
     lane.read.rules = lane.read.rules.with_refusals_of(
         lane.progress.source.topic_id, lane.progress.source.cluster_id
@@ -142,14 +128,14 @@ def forget_other_topics(lane: Lane) -> None:
 
 
 def _rules_of(lane: Lane, source: SourceIdentity) -> RoutingRules:
-    """Return the lane's rules, without rejections in source topics other than `source`."""
+    """Return the lane's rules without rejections in other source topics than `source`."""
     rules = lane.read.rules.with_refusals_of(source.topic_id, source.cluster_id)
     life = max(rules.refused_life, lane.progress.life)
     return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
 class RuleBook:
-    """Cache of rules by policy and limits. Lanes with equal policies and limits share an object."""
+    """Cache of rules by policy and limits, so that equal lanes share an object."""
 
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches
@@ -161,12 +147,10 @@ class RuleBook:
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
-        """Return the routing rules of a lane that starts.
+        """Return the rules of a starting lane, with the recorded rejections from its start position on.
 
-        The rules include the recorded rejections of records at or after its start position. The start is the
-        stored position, not the position in an open transaction. If the position is -1 (not determined yet)
-        or belongs to an earlier life of the log, all rejections are kept, because the lane may still reach
-        them.
+        The start is the stored position, not the position in an open transaction. All rejections are kept if
+        the position is -1 (unknown) or belongs to an earlier life of the log.
         """
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))

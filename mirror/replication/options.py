@@ -1,4 +1,4 @@
-"""Sizes and timeouts of an engine as plain values, so that a worker process need not import pydantic.
+"""Sizes and timeouts of an engine as plain values, so that workers need not import pydantic.
 
 `settings.py` derives the settings for operators from this class.
 """
@@ -16,11 +16,8 @@ _POSITIVE: Final[Mapping[str, int]] = {"gt": 0}
 
 @dataclass(frozen=True)
 class CopyingOptions:
-    """Memory, request sizes and timeouts of one worker process.
-
-    The defaults suit most clusters. The metadata of a field contains the bounds of its value, with pydantic's
-    names.
-    """
+    """Memory, request sizes and timeouts of one worker process. The defaults suit most clusters. The metadata
+    of a field has the bounds of its value, under pydantic's names."""
 
     buffer_bytes: int = field(default=16 * _MIB, metadata={"ge": _MIB})
     """Memory in bytes for partitions that are catching up, shared by all source clusters. Fetching pauses
@@ -92,8 +89,5 @@ class CopyingOptions:
 
     @property
     def ahead_bytes(self) -> int:
-        """Size of a request for reading ahead (bytes).
-
-        The memory has room for four of them per connection.
-        """
+        """Size in bytes of a read-ahead request. The memory has room for four requests per connection."""
         return self.read_ahead_bytes // (4 * max(self.read_connections, 1))

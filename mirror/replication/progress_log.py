@@ -1,12 +1,11 @@
 """Stores the progress of lanes in a compacted topic of the destination cluster.
 
-The topic is read on demand by new owners: first a full scan, later only new records. The topic contains the
-progress of every lane, but only the progress of requested lanes is kept in memory; a later request for other
-lanes causes another scan of their partitions. The reader itself decides which transactional records count
-(those with a commit marker), because transactions of unrelated lanes would delay a read-committed consumer.
+New owners read the topic: first a full scan, later only new records. Only the progress of requested lanes
+stays in memory. A later request for other lanes causes another scan of their partitions. The reader itself
+checks for commit markers, because transactions of other lanes would delay a read-committed consumer.
 
-The records of a lane are always written to the partition in which they were found, even after partitions were
-added. A topic that deletes old records is rejected: a lane without progress would start over.
+The records of a lane are always written to the partition in which they were found, even if partitions are
+added. A topic that deletes old records is rejected, because a lane without progress would start over.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class ProgressLog:
         self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
-        """Reason why the topic may lose progress, from the last check of its settings; None if it keeps
-        it."""
+        """Reason why the topic may lose progress, from the last check of its settings, or None."""
 
     async def require_safe(self) -> None:
         """Raise UnsafeProgressTopic if the topic exists and may lose progress. Raises Unreachable."""
@@ -60,7 +58,7 @@ class ProgressLog:
 
     @property
     def exists(self) -> bool:
-        """Return whether the topic existed at the last metadata refresh."""
+        """Return whether the topic existed when metadata was last refreshed."""
         known = self._cluster.topics.get(self.topic)
         return known is not None and not known.error
 
@@ -71,16 +69,16 @@ class ProgressLog:
         return {key: self.stored(key) for key in keys}
 
     def stored(self, key: LaneKey) -> LaneProgress | None:
-        """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
+        """Return the lane's progress at the last read. Raises CorruptData, NewerFormat."""
         return self._stored.of(key)
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable; it may have contained the progress of any lane."""
+        """Return whether a batch was unreadable. The batch may have contained the progress of any lane."""
         return self._stored.is_damaged
 
     def want(self, keys: Iterable[LaneKey]) -> None:
-        """Keep the progress of these lanes in memory, starting with the next read."""
+        """Keep the progress of these lanes in memory from the next read on."""
         self._stored.want({main_key(key) for key in keys})
 
     def release(self, key: LaneKey) -> None:
@@ -90,21 +88,21 @@ class ProgressLog:
         self._stored.release(main)
 
     async def read_all(self) -> None:
-        """Read and keep the progress of every lane, for commands that inspect all lanes."""
+        """Read the progress of every lane and keep it, for commands that inspect all lanes."""
         self._stored.keep_all()
         await self.catch_up()
 
     async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
-        """Read the records since the last read, and the progress of these lanes."""
+        """Read the records since the last read, and all records of these lanes."""
         self.want(keys)
         while self._reading is not None and not self._reading.is_done:
-            await self._reading  # it may have started before the records that are wanted were written
+            await self._reading  # the running read may have started before the requested records were written
         self._reading = self._cluster.loop.spawn(self._catch_up())
         await self._reading
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
-        """Write entries until all replicas have them. All entries of one lane are written in the same batch.
-        Raises Unreachable, NotAuthorized."""
+        """Write entries until all replicas have them. The entries of a lane are written in one batch. Raises
+        Unreachable, NotAuthorized."""
         if not entries:
             return
         await self.ensure()
@@ -129,11 +127,11 @@ class ProgressLog:
         )
 
     def groups(self) -> set[str]:
-        """Return the groups with stored progress, as far as their records were read and kept."""
+        """Return the groups with stored progress, among the records in memory."""
         return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._stored.keys}
 
     def keys_of(self, group: GroupName) -> list[LaneKey]:
-        """Return the lanes of a group with stored progress, sorted, limited to records read."""
+        """Return the lanes of a group with stored progress, among the records in memory, sorted."""
         parts = [key.decode(errors="replace").split("/") for key in self._stored.keys]
         return sorted(
             {
@@ -144,8 +142,8 @@ class ProgressLog:
         )
 
     def partition_of(self, key: bytes) -> int:
-        """Return the partition for records of a lane: the partition that contains its main record, or for a
-        new lane a partition chosen by the hash of its main key."""
+        """Return the partition for records of a lane: the partition of its main record. A new lane gets the
+        partition of the hash of its main key."""
         main = main_of(key)
         if main not in self._places:
             holders = self._stored.holders(main)
@@ -180,7 +178,7 @@ class ProgressLog:
         await self._topic.read()
 
     def _forget_other_cluster(self) -> None:
-        """Drop the records of the former cluster after another cluster was accepted."""
+        """Drop the records of the former cluster after the operator has accepted another cluster."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._stored.clear()
             self._places.clear()
@@ -192,7 +190,7 @@ class ProgressLog:
 
 
 def batches_of(entries: Sequence[Entry], now_ms: int) -> list[bytearray]:
-    """Group entries into as few batches as possible without splitting a lane's entries."""
+    """Group entries into as few batches as possible, with the entries of a lane in one batch."""
     groups: list[list[Record]] = [[]]
     size = 0
     for key, value in entries:

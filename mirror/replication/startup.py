@@ -1,6 +1,6 @@
-"""Starts many lanes at a time: looks up progress, metadata, positions and limits, then copies.
+"""Starts many lanes at a time: reads progress, metadata, positions and limits, then copies.
 
-Lookups are batched for all lanes; a problem of one lane pauses only that lane.
+Requests are batched for all lanes. A problem of one lane pauses only that lane.
 """
 
 from __future__ import annotations
@@ -37,20 +37,14 @@ from mirror.replication.ownership.start_positions import StartPositionFinder, be
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
 _OFFSETS_SECONDS: Final = 2.0
-"""Time limit for offset lookups (seconds).
-
-Partitions without a leader do not delay others for longer.
-"""
+"""Time limit for offset lookups in seconds. Partitions without a leader wait until it expires."""
 
 Starting = Callable[[], list[Lane]]
-"""Function that returns the lanes that are still starting.
-
-Lanes that have stopped, paused or restarted since are omitted.
-"""
+"""Function that returns the lanes whose start is incomplete and was not abandoned."""
 
 
 class LaneStartup:
-    """Startup of the lanes in `LaneRegistry.to_start`."""
+    """Starts the lanes in `LaneRegistry.to_start`."""
 
     def __init__(
         self,
@@ -88,16 +82,13 @@ class LaneStartup:
                 self._context.loop.spawn(self._start(starting))
 
     def expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare future lanes.
-
-        Steps that depend on the position at which their current owner stops are omitted.
-        """
+        """Prepare lanes that another instance still owns. Omits everything that depends on the position at
+        which that owner stops."""
         for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
             self._context.loop.spawn(self._get_ready(list(group)))
 
     def _open(self, lane: Lane) -> None:
-        """Open the lane's clusters and request its stored progress. Raises ConfigError if a cluster cannot be
-        opened."""
+        """Open the lane's clusters, and request its stored progress. Raises ConfigError."""
         registry, context, spec = self._lanes, self._context, lane.spec
         if spec.source not in registry.sources:
             cluster, rack = context.cluster(spec.source), context.rack(spec.source)
@@ -161,10 +152,7 @@ class LaneStartup:
             self._context.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
-        """Look up the lag of paused lanes.
-
-        The last fetch response of a paused lane becomes outdated.
-        """
+        """Request the end offsets of paused lanes, whose fetch responses become outdated."""
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
@@ -178,7 +166,7 @@ class LaneStartup:
                 self._lanes.ends.note_end_while_paused(lane, end.offset)
 
     async def _load(self, starting: Starting) -> None:
-        """Load the stored progress of lanes without progress in memory."""
+        """Load the stored progress of lanes that have no progress in memory."""
         wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
@@ -201,10 +189,8 @@ class LaneStartup:
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, starting: Starting) -> None:
-        """Refresh the metadata of both clusters.
-
-        Lanes that cannot continue are paused. The loss policy is applied to lanes that lost records.
-        """
+        """Refresh the metadata of both clusters. Pauses lanes that cannot continue, and applies the loss
+        policy to lanes that lost records."""
         lanes = starting()
         if not lanes:
             return
@@ -222,7 +208,7 @@ class LaneStartup:
         for lane in lanes:
             if lane.pause is not None:
                 forget_cap(lane)
-                book.forget(lane.spec.destination_topic)  # a change of its settings may be the remedy
+                book.forget(lane.spec.destination_topic)  # the operator may have changed its settings
         limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
         self._set_rules(starting(), limits)
 
@@ -273,16 +259,16 @@ class LaneStartup:
         return problem
 
     def _begin_target(self, lane: Lane, sentence: str) -> None:
-        """Start over in a new destination log that has no mirrored records.
+        """Start in a new destination log without mirrored records.
 
-        The log has no producer state, so it would accept any first sequence, even from former owners. The
-        lane therefore acquires its producer id again, and fences former owners in the new log.
+        The log has no producer state, so it would accept any first sequence number, even from former owners.
+        The lane therefore acquires its producer id again, and fences former owners in the new log.
         """
         self._lanes.identities.end(lane)
         self._unsaved.begin_target(lane, sentence)
 
     async def _find_positions(self, starting: Starting) -> None:
-        """Find the start positions of lanes without a checkpoint, or with a recreated source topic."""
+        """Find the start positions of lanes without a checkpoint or with a recreated source topic."""
         for lane in [lane for lane in starting() if begins_at_offset(lane)]:
             self._runner.guard(lane, self._begin_at_offset)
         await self._start_positions.take_over(starting)
@@ -303,11 +289,8 @@ class LaneStartup:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin_at_offset(self, lane: Lane) -> None:
-        """Start at the requested offset.
-
-        If the source has deleted the requested offset, or its log ends before that offset, the missing
-        records count as a loss.
-        """
+        """Start at the requested offset. If the offset is outside the source log, the missing records count
+        as a loss."""
         assert lane.spec.start_offset is not None
         self._unsaved.begin(lane, lane.spec.start_offset)
 
@@ -331,9 +314,8 @@ class LaneStartup:
     def _go(self, seen: bytes, lane: Lane) -> None:
         """Copy from the lane's position.
 
-        If the position belongs to a former topic with the same name, restart the lane. Another lane may have
-        refreshed the metadata since `_look_at`. `seen`: id of the source topic before the position was looked
-        up.
+        If the position belongs to a former topic with the same name, restart the lane. `seen`: id of the
+        source topic before the position was looked up; another lane may have refreshed the metadata since.
         """
         self._unsaved.note_source_id(lane, seen)
         problem = self._source_logs.problem(lane) or self._produce_failures.target_problem(lane)
@@ -341,7 +323,7 @@ class LaneStartup:
             self._runner.restart(lane, str(problem))
             return
         source, sink = self._lanes.source(lane), self._lanes.sink(lane)
-        # An older broker of a cluster that is being upgraded reports no ids.
+        # During an upgrade of the cluster, older brokers report no ids.
         source_id = self._source_id(lane) or lane.progress.source.topic_id
         target_id = sink.cluster.topic_id(lane.spec.destination_topic) or lane.progress.target_id
         identity = SourceIdentity(source_id, lane.progress.source.leader_epoch, source.cluster.cluster_id)
@@ -376,12 +358,12 @@ def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
 
 
 def _question(lane: Lane) -> tuple[bool, int]:
-    """Return the isolation level and the timestamp of the lane's ListOffsets request."""
+    """Return isolation level and timestamp of the lane's ListOffsets request."""
     return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
 
 
 def _begins_at(lane: Lane) -> int:
-    """Return the timestamp for ListOffsets. A recreated topic is copied from its beginning."""
+    """Return the timestamp for ListOffsets. A recreated topic is copied from its start."""
     spec = lane.spec
     if lane.progress.life:
         return EARLIEST
@@ -393,5 +375,5 @@ def _begins_at(lane: Lane) -> int:
 
 
 def _is_missing(answer: OffsetAnswer) -> bool:
-    """Return whether the partition has no record as recent as the requested time."""
+    """Return whether the partition has no record at or after the requested time."""
     return not answer.error and answer.offset < 0

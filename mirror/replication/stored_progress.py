@@ -1,4 +1,4 @@
-"""Progress of lanes in memory, as read from the partitions of the progress topic. No I/O."""
+"""Progress of lanes in memory, as read from the progress topic. No I/O."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mirror.protocol.batches.records import Record, read_batch
 
 _log = logging.getLogger(__name__)
 _LARGEST_BATCH: Final = 16 * 1024 * 1024
-"""Maximum decompressed size of a batch; batches written by Headrace are much smaller."""
+"""Maximum decompressed size of a batch in bytes. Batches of Headrace are much smaller."""
 _COMMIT_MARKER: Final = 1
 
 
 class StoredProgress:
-    """Records of the wanted lanes, or of all lanes. Lanes that are wanted later require another read of their
-    partitions."""
+    """Records of the requested lanes, or of all lanes. Lanes that are requested later require another read of
+    their partitions."""
 
     def __init__(self) -> None:
         self._parts: dict[int, ProgressPart] = {}
@@ -35,26 +35,26 @@ class StoredProgress:
         """Numbers of partitions with which the topic was read."""
 
     def of(self, key: LaneKey) -> LaneProgress | None:
-        """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
+        """Return the lane's progress at the last read. Raises CorruptData, NewerFormat."""
         return read_progress(key, self.records_of(main_key(key)))
 
     def records_of(self, main: bytes) -> ChainMap[bytes, bytes]:
-        """Return, by key, the records in the partitions with a main record of the lane, most recent first."""
+        """Return the records by key from the partitions that have the lane's main record, newest first."""
         return ChainMap(*(self._parts[number].values for number in self.holders(main)))
 
     @property
     def partitions(self) -> list[dict[bytes, bytes]]:
-        """Records of each partition by key."""
+        """Records of each partition, by key."""
         return [part.values for part in self._parts.values()]
 
     @property
     def is_damaged(self) -> bool:
-        """True if a batch was unreadable; it may have contained the progress of any lane."""
+        """Return whether a batch was unreadable. The batch may have contained the progress of any lane."""
         return any(part.is_damaged for part in self._parts.values())
 
     @property
     def is_grown(self) -> bool:
-        """True if partitions were added since lanes first stored their progress."""
+        """Return whether partitions were added since lanes first stored progress."""
         return len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
 
     @property
@@ -63,7 +63,7 @@ class StoredProgress:
         return [key for part in self._parts.values() for key in part.values]
 
     def keys_of_lanes(self, mains: Set[bytes]) -> dict[int, list[bytes]]:
-        """Return the keys of the records of lanes by partition, without partitions that have none."""
+        """Return the keys of the lanes' records by partition, without empty partitions."""
         found = {
             number: [key for key in part.values if main_of(key) in mains]
             for number, part in self._parts.items()
@@ -71,19 +71,19 @@ class StoredProgress:
         return {number: keys for number, keys in found.items() if keys}
 
     def holders(self, main: bytes) -> list[int]:
-        """Return the partitions with a main record of the lane, most recent record first."""
+        """Return the partitions that have the lane's main record, newest record first."""
         found = [number for number, part in self._parts.items() if main in part.values]
         if len(found) > 1:
             found.sort(key=lambda number: written_at(self._parts[number].values[main]), reverse=True)
         return found
 
     def want(self, mains: Set[bytes]) -> None:
-        """Keep the progress of these lanes, starting with the next read."""
+        """Keep the progress of these lanes from the next read on."""
         if not self._keeps_all:
             self._unseen.update(mains - self._wanted)
 
     def keep_all(self) -> None:
-        """Keep the progress of every lane, starting with the next read."""
+        """Keep the progress of every lane from the next read on."""
         self._keeps_all = True
         self._parts.clear()
 
@@ -101,10 +101,8 @@ class StoredProgress:
         self._counts.clear()
 
     def begin_read(self, count: int) -> tuple[set[bytes], set[int]]:
-        """Return the lanes that are wanted since the last read, and the partitions that must be read again.
-
-        `count`: number of partitions of the topic.
-        """
+        """Return the lanes requested since the last read, and the partitions to read again. `count`: number
+        of partitions of the topic."""
         self._counts.add(count)
         unseen, self._unseen = self._unseen, set()
         self._wanted |= unseen
@@ -113,18 +111,18 @@ class StoredProgress:
         return unseen, {zlib.crc32(main) % count for main in unseen}
 
     def abandon_read(self, unseen: set[bytes]) -> None:
-        """Note that a read has failed: the lanes of `begin_read` are still to be read."""
+        """Record that a read has failed: the lanes of `begin_read` are still to be read."""
         self._wanted -= unseen
         self._unseen |= unseen
 
     def part(self, number: int, end: int) -> ProgressPart | None:
-        """Return the records of a partition to continue with; None if it must be read from its start. `end`:
-        end offset of the partition."""
+        """Return the records of a partition to continue with, or None if it must be read from its start.
+        `end`: end offset of the partition."""
         known = self._parts.get(number)
         return known if known is not None and known.read_up_to <= end else None
 
     def new_part(self, number: int, count: int, start: int) -> ProgressPart:
-        """Return an empty partition, which replaces the known one when it is `put`."""
+        """Return an empty partition, which `put` stores in place of the existing one."""
         return ProgressPart(None if self._keeps_all else self._wanted, start, (number, count))
 
     def put(self, number: int, part: ProgressPart) -> None:
@@ -133,11 +131,11 @@ class StoredProgress:
 
 
 class ProgressPart:
-    """Progress in one partition of the topic for the lanes in `wanted`, or for all lanes if `wanted` is None.
+    """Progress records in one partition of the topic.
 
-    `place`: partition number and number of partitions. `is_scattered`: the partition has records whose hash
-    belongs to another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be
-    read.
+    `wanted`: lanes to keep, None for all lanes. `place`: partition number and number of partitions.
+    `is_scattered`: some keys belong to another partition by hash, because the topic had fewer partitions.
+    `is_damaged`: a batch was unreadable.
     """
 
     def __init__(self, wanted: set[bytes] | None, start: int, place: tuple[int, int]) -> None:
@@ -182,7 +180,7 @@ class ProgressPart:
         return record.key is None or zlib.crc32(main_of(record.key)) % count == number
 
     def forget(self, main: bytes) -> None:
-        """Drop the records of that lane."""
+        """Drop the records of a lane."""
         for key in [key for key in self.values if key.startswith(main) and main_of(key) == main]:
             del self.values[key]
 

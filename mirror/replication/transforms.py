@@ -1,9 +1,9 @@
 """Transforms and filters: plug-ins that change or drop records.
 
 A plug-in is an entry point of the group `headrace.transforms`: a function that takes the text after the colon
-in `name:text` and returns a `mirror.lane.rules.Transform`. A transform must be pure: after a crash, the same
-record must yield the same result. With an impure transform, the comparison with the destination would not
-recognize a record that was already copied.
+in `name:text`, and returns a `mirror.lane.rules.Transform`. A transform must be pure: after a crash, the same
+record must yield the same result. Otherwise, the comparison with the destination would not recognize copied
+records.
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ def rename_header(names: str) -> Transform:
 
 
 def mask_field(field: str) -> Transform:
-    """Return the transform `mask-field:a.b`, which replaces that JSON field of values with `***`. Values that
-    are not JSON pass unchanged.
+    """Return the transform `mask-field:a.b`, which replaces that JSON field of values with `***`.
 
-    The transform raises the errors of the JSON library for documents nested too deep or with too long
-    numbers, because such a record must not pass unmasked. Raises ConfigError without a field.
+    Values that are not JSON pass unchanged. JSON nested too deep, or with too long numbers, raises the errors
+    of the JSON library, because such a record must not pass unmasked. Raises ConfigError without a field.
     """
     if not all(field.split(".")):
         raise ConfigError(f"mask-field: invalid argument {field!r}", advice="write mask-field:a.b")
@@ -117,10 +116,8 @@ BUILT_IN: Final[dict[str, Factory]] = {
 
 @cache
 def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
-    """Return the transforms of these names, in order.
-
-    Raises ConfigError for an unknown name or an invalid argument.
-    """
+    """Return the transforms with these names, in order. Raises ConfigError for an unknown name or an invalid
+    argument."""
     return tuple(_load(name) for name in names)
 
 
@@ -147,7 +144,7 @@ def _load(described: str) -> Transform:
 
 
 def _plug_in(name: str) -> EntryPoint:
-    from importlib.metadata import entry_points  # loads the email package: megabytes that few need
+    from importlib.metadata import entry_points  # loads the email package: megabytes that few users need
 
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:

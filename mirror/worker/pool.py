@@ -296,7 +296,7 @@ def cpu_seconds(process_id: int) -> float | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a worker that has closed its channel. Kill it if it does not exit."""
+    """Return the exit code of a worker that has closed its channel. Kill a process that does not exit."""
     try:
         return process.wait(_LAST_WORDS_SECONDS)
     except subprocess.TimeoutExpired:

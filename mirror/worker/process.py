@@ -48,7 +48,7 @@ class Watchdog:
     """Watchdog timer. Call `turn` in every iteration of the loop, and `rest` after the last iteration.
 
     A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
-    endless loop does not stop it. When it expires, it writes the stack to standard error and ends the
+    endless loop does not stop it. An expired watchdog writes the stack to standard error and ends the
     process.
     """
 

@@ -360,11 +360,8 @@ def _refuse(error: CorruptData) -> None:
 
 
 class MessageReader:
-    """Incremental decoder of messages.
-
-    `skipped`: callback that receives the error of an invalid message, before the next message is read. By
-    default, it raises the error.
-    """
+    """Incremental decoder of messages. `skipped`: callback that receives the error of an invalid message,
+    before the next message is read. The default handler raises the error."""
 
     def __init__(self, skipped: Callable[[CorruptData], None] = _refuse) -> None:
         self._buffer = bytearray()

@@ -38,9 +38,9 @@ Within this time, the watchdog of the worker ends an endless loop and logs its s
 class WorkerSilence:
     """Times for which a running process has sent nothing and read nothing. `limit_seconds`: silence after
     which a process that is ready and computes nothing is killed. `heartbeats`: number of reads from the
-    process. `taken`: number of chunks that it has read; None if no message is pending. `cpu_at`: seconds of
-    silence and CPU seconds when the process last computed. `is_fatal`: whether it was killed because of
-    silence."""
+    process. `taken`: number of chunks that it has read; None if no message is pending. `cpu_at`: length of
+    the silence and CPU time when the process last computed, in seconds. `is_fatal`: whether it was killed
+    because of silence."""
 
     limit_seconds: float
     heartbeats: int = 0

@@ -22,7 +22,7 @@ _ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ (?:asked for|requested)\b")
 
 
 def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[PastBreach, ...]:
-    """Return the past breaches of a datastream. `records`: latest first."""
+    """Return the past breaches of a datastream. `records`: breaches, latest first."""
     mine = (record for record in records if record.datastream == datastream)
     found = [
         _breach(breach.opened_ms, breach.closed_ms, breach.gain, (entry.text for entry in breach.timeline))
@@ -46,8 +46,8 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches. If the incidents cannot be read, return an empty result, so that the failure
-    does not delay a rebalance."""
+    """Return the past breaches, or nothing if the incidents cannot be read, which must not delay a
+    rebalance."""
     try:
         return read()
     except HeadraceError as error:

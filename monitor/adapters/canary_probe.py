@@ -1,8 +1,8 @@
 """Writes and reads the records of one canary with Headrace's own Kafka client.
 
-The canary topic has one partition, and the settings in `TOPIC_SETTINGS`. Each probe has an id, so that
-several probes can share one topic, for example the probes of two leaders and of a release gate. Writes are
-not retried: a retry could write a record twice, which would look like a fault of the mirror.
+The canary topic has one partition, and the settings in `TOPIC_SETTINGS`. A probe has an id, so that several
+probes can share a topic, for example those of two leaders and of a release gate. Writes are not retried,
+because a retry could write a record twice, which would look like a fault of the mirror.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ControlService:
         return self._instances.movements()
 
     def has_own_monitor(self) -> bool:
-        """Return False: this is the monitor within the service."""
+        """Return False, because this is the monitor within the service."""
         return False
 
     def hold(self) -> LeaseHold:

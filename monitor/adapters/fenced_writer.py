@@ -1,8 +1,8 @@
 """Writes to a topic that must have only one writer at a time.
 
 A writer that acquires the transactional id gets a higher producer epoch than the previous writer. A
-transaction marker with this epoch makes the broker reject all later batches of the previous writer, which may
-still be running after a freeze (`mirror.client.producer_identity.fence`).
+transaction marker with this epoch makes the broker reject later batches of the previous writer, which may
+resume after a freeze (`mirror.client.producer_identity.fence`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class FencedWriter:
         self._is_busy = False
 
     async def take(self, cluster: Cluster) -> None:
-        """Fence the current writer. Further calls do nothing, because they could fence a successor. Raises
-        Unreachable, NotAuthorized, Refused."""
+        """Fence the current writer. Raises Unreachable, NotAuthorized, Refused. Further calls do nothing,
+        because they could fence a successor."""
         if self._former is not None:
             return
         try:
@@ -95,5 +95,5 @@ class FencedWriter:
 
 
 def record_batches(values: Mapping[str, bytes | None], now_ms: int) -> Iterator[list[Record]]:
-    """Group values by key into batches of limited size. A larger value has its own batch."""
+    """Group values by key into batches of limited size. A value above the limit has its own batch."""
     return sized_batches(Record(0, now_ms, key.encode(), value) for key, value in values.items())

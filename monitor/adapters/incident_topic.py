@@ -44,8 +44,7 @@ class IncidentTopic:
     """Stores incidents in a topic. `load` and `write` are not thread-safe.
 
     `days`: retention of a topic that this class creates. `rows`: topic of Pinot's table `incidents`, empty
-    without Pinot. If rows cannot be written, the incident is still stored, and the rows are written with the
-    next incident.
+    without Pinot. Rows that cannot be written are written with the next incident.
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:

@@ -77,12 +77,12 @@ def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
 
 
 def _state(name: str | None) -> MovementState | None:
-    """Parse a movement state. Return None if it is missing or unknown to this version."""
+    """Parse a movement state. Return None for a missing value, or one unknown to this version."""
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
 
 
 def _origin(name: str | None) -> BacklogOrigin | None:
-    """Parse the origin of a backlog. Return None if it is missing or unknown to this version."""
+    """Parse the origin of a backlog. Return None for a missing value, or one unknown to this version."""
     return BacklogOrigin(name) if name is not None and name in set(BacklogOrigin) else None
 
 

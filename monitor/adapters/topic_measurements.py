@@ -30,8 +30,8 @@ from monitor.recent_rows import RecentRows, columns_read
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 LONGEST_SECONDS: Final = 3_600
-"""Longest supported window. Rows of the last hour are kept in memory by minute. After a failed read, all rows
-are read again."""
+"""Longest supported window. Rows of the last hour are kept in memory by minute, and read again after a failed
+read."""
 
 
 _ONE_LOOK_MS: Final = 1_000
@@ -39,15 +39,15 @@ _ONE_LOOK_MS: Final = 1_000
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
 """Lengths of the time range that is read for past periods, in ms. The shortest sufficient length is used.
 
-There are few lengths, because a longer range must be read again from its start. The longest still covers a
-full hour ten minutes after its end.
+A longer range must be read again from its start, so there are few lengths. The longest covers a full hour ten
+minutes after its end.
 """
 _LONGEST_PAUSE_MS: Final = 600_000
 """Pause in ms after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
 """Maximum number of rows that are read again for a past period.
 
-Decoding them takes one core about 10 s, in which no objective is evaluated.
+Decoding these rows takes one core about 10 s, in which no objective is evaluated.
 """
 
 
@@ -163,7 +163,7 @@ class TopicMeasurements:
         self._drop()
 
     def _drop(self) -> None:
-        """Drop all rows. A read in progress continues to add to the dropped rows."""
+        """Drop all rows. A read in progress adds to the dropped rows."""
         self._state, self._looked_ms = _ReadState(RecentRows(self._least_ms)), 0
 
     def _refuse_too_many(self, since_ms: int) -> None:

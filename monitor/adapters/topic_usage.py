@@ -26,7 +26,7 @@ from pinot.time_range import TimeRange
 
 _SECONDS: Final = 60.0
 MOST_ROWS: Final = 2_000_000
-"""Maximum number of rows that are read for one response. Decoding them takes one core about 30 s."""
+"""Maximum number of rows that are read for one response. Decoding these rows takes one core about 30 s."""
 MOST_SUMS: Final = 200_000
 _Key = tuple[int, str, str, str]
 _COUNTS: Final = ("records_copied", "bytes_copied", "batches", "cpu_ms")

@@ -18,7 +18,7 @@ _LEAST_AVAILABILITY: Final = 0.9
 _SILENT_SECONDS: Final = 300.0
 """Seconds within which the first canary record must arrive.
 
-Meanwhile, the leader must find the canary topic at the source and create its copy.
+In this time, the leader finds the canary topic at the source and creates its copy.
 """
 
 

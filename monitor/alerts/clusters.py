@@ -1,10 +1,8 @@
 """Alerts for faults that affect several datastreams. Pure.
 
-Faults are clusters that do not respond, brokers that throttle, and lost processes.
-
-A fault has one alert for all datastreams. The alerts of the affected datastreams are suppressed during the
-fault. If the alert of the fault has fired, they remain suppressed until the datastreams have caught up. Idle
-datastreams are ignored.
+A fault is a cluster that does not respond, brokers that throttle, or a lost process. A fault has one alert
+for all datastreams, and suppresses the alerts of the affected datastreams. If the alert of the fault has
+fired, those alerts remain suppressed until the datastreams have caught up. Idle datastreams are ignored.
 """
 
 from __future__ import annotations
@@ -212,13 +210,13 @@ class Outages:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """Datastreams that a fault affects, or that are still catching up after a fault."""
+        """Datastreams that a fault affects, or that have not caught up since a fault."""
         return frozenset(str(name) for name, outage in self._outages.items() if not outage.is_over)
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Datastreams in `held_back` or recently caught up. The windows of the datastreams' error budgets
-        still include the outage."""
+        """Datastreams in `held_back` or recently caught up, whose error budget windows still include the
+        outage."""
         return frozenset(map(str, self._outages))
 
 

@@ -54,8 +54,8 @@ from monitor.turn_result import TurnResult
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: latest alert of it. `is_inherited`: whether only a previous monitor has
-    observed the condition. `is_inhibited`: whether another alert has already paged for the fault."""
+    """An observed condition. `alert`: its latest alert. `is_inherited`: only a previous monitor has observed
+    the condition. `is_inhibited`: another alert has already paged for the fault."""
 
     alert: Alert
     since: ClockReading
@@ -126,9 +126,8 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts about error budgets that started to burn while the datastream's incident had an alert.
-        Budget alerts are inhibited while the windows of the budgets contain the incident, so that one fault
-        pages once."""
+        """Alerts about error budgets that began to burn during an alert of the datastream's incident. They
+        are inhibited while the windows of the budgets contain the incident, so that one fault pages once."""
         return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
     def judged(
@@ -170,9 +169,11 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after an evaluation without any verdict. Earlier alerts continue to
-        fire. After a while, an alert about the missing verdicts fires, too. `movements` may still contain
-        the states of partitions."""
+        """Return the alerts that fire after an evaluation without any verdict.
+
+        Earlier alerts continue, and an alert about the missing verdicts fires after a while. `movements` may
+        still contain the states of partitions.
+        """
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
@@ -248,8 +249,7 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether an alert about the same fault suppresses this draft. A firing alert is never
-        suppressed."""
+        """Return whether an alert about the same fault suppresses this draft, which is not firing yet."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -351,7 +351,7 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether alerts need not wait for the incidents of a previous monitor. Either these
+        """Return whether alerts need not wait for the incidents of a previous monitor. Returns True if the
         incidents are known, or a minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
@@ -375,7 +375,7 @@ class Conditions:
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
         """Return whether the condition has lasted long enough to fire. Records that are late intermittently
-        also fire after `recovered_seconds` without a good verdict."""
+        fire after `recovered_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
@@ -396,7 +396,7 @@ _HALTS: Final = frozenset(
 )
 """Critical kinds of alerts about uncopied partitions of one datastream."""
 _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
-"""Causes that follow from partitions that were not copied."""
+"""Causes that result from partitions that were not copied."""
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 

@@ -165,10 +165,8 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both alerts as the same alert.
-
-    False if the datastream was recreated with another source, because the labels differ.
-    """
+    """Return whether receivers treat both alerts as the same alert. A datastream that was recreated with
+    another source has other labels."""
     return other is not None and other.cluster == alert.cluster
 
 

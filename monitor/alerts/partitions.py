@@ -121,7 +121,8 @@ def loss_alert(
 
 
 def partitions_text(movement: Movement) -> str:
-    """Describe the problems of partitions for the text of another alert. Empty if there are none."""
+    """Describe the problems of partitions for the text of another alert. The result is empty if there are
+    none."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
         f"{counted(count.partitions, 'partition')} {_SAYS[count.state]} ({count.worst})" for count in counts

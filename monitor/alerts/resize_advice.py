@@ -1,8 +1,8 @@
 """Alert that recommends more instances, according to the sizing advice. Pure except for reading the advice.
 
 The alert fires a configured lead time before the first hour that requires more instances than the service
-has. The alert resolves when the service has enough instances, or when these hours have passed. Changes of the
-forecast do not resolve it, so that one peak causes one alert.
+has. It resolves when the service has enough instances, or when these hours have passed. Changes of the
+forecast do not resolve the alert, so that one peak causes one alert.
 """
 
 from __future__ import annotations

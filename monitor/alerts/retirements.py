@@ -1,4 +1,4 @@
-"""Alerts about topics that are being retired: their owners can still stop it."""
+"""Alerts about topics that are being retired, whose owners can still stop the retirement."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def _description(retirement: Retirement) -> str:
 
 
 def retirements_of_answer(rest: InstanceClient) -> Sequence[Retirement]:
-    """Return the retirements that a service reports. Empty if its version has no retirements."""
+    """Return the retirements that a service reports. The result is empty if the service's version has no
+    retirements."""
     try:
         answer = rest.get("/v1/retirements")
     except NotFound:

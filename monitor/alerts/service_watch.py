@@ -15,7 +15,7 @@ _Fact = TypeVar("_Fact")
 
 
 class ServiceWatch(Generic[_Fact]):
-    """Reads facts in every evaluation. If a read fails, the alerts of the last successful read continue."""
+    """Reads facts in every evaluation. After a failed read, the previous alerts continue."""
 
     def __init__(
         self, read: Callable[[], Sequence[_Fact]], alerts_of: Callable[[Sequence[_Fact]], Iterable[Alert]]

@@ -78,8 +78,7 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
     without a refresh, so alerts of a monitor that no longer runs are resolved."""
     watchdog: bool = False
-    """True if to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
-    switch."""
+    """Send the alert `HeadraceWatchdog`, which fires while a monitor runs, for a dead man's switch."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:

@@ -54,8 +54,7 @@ class InheritedAlert(NamedTuple):
 
 
 class InheritedAlerts:
-    """Firing alerts in the state in which they first fired. Later changes of a summary therefore cause no
-    writes."""
+    """Firing alerts in the state in which they first fired, so that later changes cause no writes."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}

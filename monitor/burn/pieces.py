@@ -15,7 +15,7 @@ _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
 """Number of steps in a window.
 
-A window starts on a multiple of its step, so it may start earlier by up to 1/24 of its length.
+A window starts on a multiple of its step, up to 1/24 of its length early.
 """
 _SEEN_AFTER_MS: Final = 20_000
 """Time in ms by which windows that are too short for whole minutes start later.
@@ -67,7 +67,7 @@ def looked_at_seconds(seconds: int) -> float:
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return how long to cache a piece, by its length. Both are in ms.
+    """Return how long to cache a piece (ms), by its length (ms).
 
     Minutes are cached for the length of a one-hour window, because such a window starts with single minutes.
     Hours are not cached, because there would be many, and each would be needed again only once a day.

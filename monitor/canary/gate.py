@@ -47,7 +47,7 @@ class GateResult:
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Judge a finished run. Records that are still waiting have had at least `max_delay_ms` to arrive."""
+    """Judge a finished run. Waiting records have had at least `max_delay_ms` to arrive."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

@@ -25,7 +25,7 @@ DUE_SECONDS: Final = 10.0
 OVERTAKEN_SECONDS: Final = 60.0
 """Seconds for which a record may be missing after a later record has arrived."""
 EXPIRY_SECONDS: Final = 86_400.0
-"""Retention of the canary topic. The source has deleted an older record, so it can no longer arrive."""
+"""Retention of the canary topic, after which a missing record can no longer arrive."""
 _MOST_REMEMBERED: Final = 100_000
 """Maximum number of indices kept to distinguish late records from duplicates."""
 
@@ -35,12 +35,12 @@ class CanaryFigures:
     """Results of a canary since its start. Unknown values are None.
 
     `produced`: acknowledged writes. `failed`: writes without acknowledgement. `waiting`: expected records
-    that have not arrived. `oldest_seconds`: age of the oldest of them. `produce_availability`: share of
-    acknowledged writes in the last minute. `consume_availability`: share of records in the last minute that
-    arrived within `DUE_SECONDS`. `delay_ms_avg`, `delay_ms_max`: delays in the last minute. `slowest_ms`:
-    highest delay since the first arrival. `delay_ms_max` and `slowest_ms` include waiting records.
-    `lost_seconds`: time since the last loss. `silent_seconds`: time since the first acknowledgement if no
-    record has arrived yet.
+    that have not arrived. `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share
+    of acknowledged writes in the last minute. `consume_availability`: share of records in the last minute
+    that arrived within `DUE_SECONDS`. `delay_ms_avg`, `delay_ms_max`: delays in the last minute.
+    `slowest_ms`: highest delay since the first arrival. `delay_ms_max` and `slowest_ms` include waiting
+    records. `lost_seconds`: time since the last loss. `silent_seconds`: time since the first acknowledgement
+    if no record has arrived yet.
     """
 
     produced: int = 0

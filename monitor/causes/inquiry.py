@@ -1,9 +1,9 @@
 """Rate-limited diagnosis of late datastreams.
 
 After a slow phase, the backlog is copied at full speed. A lane that catches up looks like an overload or a
-slow source, until enough reports show that the backlog shrinks. If the previous cause was not an overload, an
-overload is diagnosed only for partitions whose backlog has not shrunk since the previous check. Time spent
-waiting at the source counts only from the second check on.
+slow source, until enough reports show that the backlog shrinks. After another cause, an overload is therefore
+diagnosed only for partitions whose backlog has not shrunk since the previous check. Time spent waiting at the
+source counts only from the second check on.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
-"""Load in cores above which a worker process is the bottleneck, because it copies in one thread.
+"""Load in cores above which a worker process, which copies in one thread, is the bottleneck.
 
 The load includes the time spent waiting for a core.
 """
@@ -225,7 +225,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond. The phases then describe earlier batches."""
+    """Apply rule 9 for a cluster that does not respond, because the phases describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -361,7 +361,7 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
         return _catch_up(lane)
     if phases.wait <= _MOST * total or not has_time:
         return None
-    # What the mirror cannot send soon enough waits at the source, as its own queue is full.
+    # Records that the mirror cannot send in time wait at the source, because its queue is full.
     return Cause.NETWORK if lane.destination_window is not None else _by_window(lane, Cause.SOURCE_BOUND)
 
 

@@ -77,8 +77,8 @@ _WITHOUT_PROCESS: Final = frozenset({PauseCause.SILENT_WORKER, PauseCause.NO_WOR
 class MovementRules:
     """Seconds for which a condition must last before a rule applies.
 
-    `patience_seconds`: missing information. `stall_seconds`: unchanged position. `silence_seconds`: no report
-    from a lane with waiting records; longer than two report intervals.
+    `patience_seconds`: information is missing. `stall_seconds`: the position does not change.
+    `silence_seconds`: a lane with waiting records sends no report; longer than two report intervals.
     """
 
     patience_seconds: float = 15.0

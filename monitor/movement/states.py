@@ -94,7 +94,7 @@ class LaneJudgement(NamedTuple):
 
         Records are lost if the retention of the records ends before the lane has caught up, and the log start
         advances faster than the lane. If the time until the lane has caught up is unknown, the lane counts as
-        too slow. False for a lane in the state OK.
+        too slow. The value is False for a lane in the state OK.
         """
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False

@@ -16,10 +16,10 @@ from monitor.latency import ObjectiveSubject, Source
 SETTLED_MS: Final = 120_000
 """Time in ms after a change of the selection by which every instance has stopped the former lanes.
 
-An instance that has lost its connection to ZooKeeper has stopped its lanes, too.
+This includes instances without a connection to ZooKeeper.
 """
 _MOST_APART_MS: Final = 60_000
-"""Maximum time between two updates. After a longer time, the selection may have changed in between."""
+"""Maximum ms between two updates; after a longer gap, the selection may have changed in between."""
 
 
 class SourcesAlone:
@@ -30,7 +30,7 @@ class SourcesAlone:
         self._looked_ms = 0
 
     def look(self, subjects: Iterable[ObjectiveSubject], now_ms: int) -> None:
-        """Update the state from all evaluated datastreams. `now_ms`: epoch milliseconds."""
+        """Update the state from all evaluated datastreams. `now_ms`: current time (epoch ms)."""
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms
         self._since = {}

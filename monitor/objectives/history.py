@@ -20,11 +20,8 @@ _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Known sums of a piece.
-
-    `unknown`: numbers of the objectives that were not counted when the piece was queried. `is_final`: all
-    measurements of the piece were in Pinot then.
-    """
+    """Known sums of a piece. `unknown`: numbers of the objectives that the query did not count. `is_final`:
+    Pinot had all measurements of the piece."""
 
     counting: CountPlan
     sums: TallyColumns
@@ -64,11 +61,8 @@ class _Window(NamedTuple):
 
 
 class History:
-    """Cache of past measurements. Not thread-safe.
-
-    A refresh is cheap, because the sums of older pieces are kept. Minutes that will later be the first
-    minutes of a longer window are also kept.
-    """
+    """Cache of past measurements. Not thread-safe. A refresh is cheap, because sums of older pieces are kept,
+    also those that a longer window will need."""
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past
@@ -92,9 +86,9 @@ class History:
     ) -> None:
         """Query missing pieces: shortest windows first, and latest pieces first within a window.
 
-        `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces. A piece
-        that is not final yet is queried at each refresh, and once more when it is final. `alone`: sources
-        whose topics need not be queried separately.
+        `windows`: lengths of the windows in seconds. `most_questions`: maximum number of queries for final
+        pieces. A piece that is not final yet is queried at each refresh, and once more when it is final.
+        `alone`: sources whose topics need not be queried separately.
         """
         if wanted != self._counting.wanted:
             self._counting = CountPlan(wanted)

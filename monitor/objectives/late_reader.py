@@ -43,7 +43,8 @@ class LateTimes:
         verdicts: Mapping[DatastreamName, LatencyVerdict],
         now_ms: int,
     ) -> Mapping[DatastreamName, Lateness]:
-        """Return the lateness of each datastream that misses its objective. Empty if it cannot be read."""
+        """Return the lateness of each datastream that misses its objective. The result is empty if the
+        history cannot be read."""
         self._began_ms = now_ms if self._began_ms is None else self._began_ms
         late = {
             name: verdict

@@ -47,9 +47,9 @@ class TopicLateness(NamedTuple):
 def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
     """Return whether a partition may still have late records.
 
-    True if its last report is too close to its last report with late records. `late_ms`: time of the last
-    report with late records. `newest_ms`: time of the last report. Both times are from the same partition,
-    because the clocks of instances may differ.
+    Returns True if a partition's last report is too close to its last report with late records. `late_ms`:
+    time of the last report with late records. `newest_ms`: time of the last report. Both times are from the
+    same partition, because the clocks of instances may differ.
     """
     numerator, denominator = _NEWER_REPORTS
     return (newest_ms - late_ms) * denominator < numerator * interval_ms

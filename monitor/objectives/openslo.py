@@ -33,7 +33,7 @@ METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
 _MOST_WRONG: Final = 10
-"""Maximum number of invalid documents that an error describes. The error only counts further documents."""
+"""Maximum number of invalid documents that an error describes; others are only counted."""
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63

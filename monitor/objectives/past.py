@@ -1,6 +1,6 @@
 """Measurements of a past time range as columns: one row per topic, then one row per objective. Pure.
 
-Each minute, several time ranges with thousands of topics are read. An object for each topic would be too
+Several time ranges with thousands of topics are read each minute, so an object for each topic would be too
 slow.
 """
 

@@ -1,8 +1,8 @@
 """Records of incidents, derived from the evaluations of the monitor. Pure.
 
-A datastream has at most one open incident. An incident opens when an objective is missed or another problem
-appears, and closes when no problem remains. One cause therefore leads to one incident, however many
-partitions and alerts it affects.
+A datastream has at most one open incident. It opens when an objective is missed or another problem appears,
+and closes when no problem remains. One cause therefore leads to one incident, however many partitions and
+alerts it affects.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class IncidentBook:
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue the latest open incident of each datastream that a previous monitor has stored.
 
-        If this monitor has already opened an incident of the same datastream, it is merged into the stored
+        An incident that this monitor has already opened for the same datastream is merged into the stored
         incident.
         """
         known = sorted(records, key=lambda record: record.opened_ms)
@@ -353,11 +353,8 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
-    """Return whether the time of an evaluation counts as bad, None if unknown.
-
-    The verdict is bad if an objective was missed or records waited. An unresolved alert, or a problem of a
-    datastream without traffic, is not enough.
-    """
+    """Return whether the time of an evaluation counts as bad, None if unknown. Bad if an objective was missed
+    or records waited. An unresolved alert, or a problem without traffic, is not enough."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -387,10 +384,8 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return the time from which an incident without late records may close.
-
-    Before this time, records that the problem delayed may still arrive late, and belong to the incident.
-    """
+    """Return the time from which an incident without late records may close. Records that the problem delayed
+    may arrive late until then, and belong to the incident."""
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 

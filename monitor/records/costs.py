@@ -43,13 +43,13 @@ def with_costs(
 
 
 def observed_interval(record: IncidentRecord, now_ms: int) -> TimeInterval:
-    """Return the interval since the last evaluation. Empty if that was too long ago."""
+    """Return the interval since the last evaluation, empty after too long a gap."""
     is_seen = 0 <= now_ms - record.judged_ms <= _MOST_APART_MS
     return (record.judged_ms if is_seen else now_ms, now_ms)
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:
-    """Return the seconds since the last evaluation, 0 if that was too long ago."""
+    """Return the seconds since the last evaluation, 0 after too long a gap."""
     passed_ms = now_ms - record.judged_ms
     return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
 

@@ -64,10 +64,8 @@ def _has_clearly_more(record: IncidentRecord, cause: str) -> bool:
 
 
 def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
-    """Add the cause that the problems of a closing incident imply, if it has no diagnosis.
-
-    Lateness within the objective is not diagnosed.
-    """
+    """Add the cause that the problems of a closing incident without a diagnosis imply. Lateness within the
+    objective is not diagnosed."""
     implied = next((_IMPLIED[name] for name in record.matters if name in _IMPLIED), "")
     return replace(record, cause=implied) if implied and record.cause in _UNNAMED else record
 

@@ -1,7 +1,7 @@
 """Recent outages of clusters by datastream, from the states of partitions. Pure.
 
-Records that waited during an outage are late when they arrive after it, and their latency phases do not show
-the cause. An outage also starts earlier than its alert and its incident.
+Records that waited during an outage arrive late afterwards, and their latency phases do not show the cause.
+An outage starts earlier than its alert and its incident.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ class RecentOutages:
 
 
 def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -> Outage:
-    """Return the current outage. An outage that began after the known outage was last seen is a new
-    outage."""
+    """Return the current outage, which is new if it began after the known outage was last seen."""
     if known is None:
         return Outage(cause, since_ms, now_ms)
     if since_ms <= known.seen_ms and cause is known.cause:

@@ -15,10 +15,8 @@ _PATIENCE_SECONDS: Final = 20.0
 
 
 class RecordReader:
-    """Reads stored incidents. Thread-safe.
-
-    Errors are cached, too, so that not every caller waits for an unavailable cluster.
-    """
+    """Reads stored incidents. Thread-safe. Errors are cached too, so that callers do not all wait for an
+    unavailable cluster."""
 
     def __init__(self, read: Callable[[], Sequence[IncidentRecord]], clock: Clock) -> None:
         self._read = read

@@ -104,19 +104,15 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget spent during the incident.
-
-        0 if the budget has grown because older breaches left the period.
-        """
+        """Share of the budget spent during the incident. The value is 0 if the budget has grown because older
+        breaches left the period."""
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and of late records for one objective.
-
-    `late`: interpolated from a histogram, so not an integer.
-    """
+    """Number of records that arrived during an incident, and of late records for one objective. `late`:
+    number of late records, interpolated from a histogram and therefore not an integer."""
 
     objective: str
     records: int

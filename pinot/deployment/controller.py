@@ -51,10 +51,7 @@ class PinotController:
 
     def references(self, name: str) -> frozenset[str]:
         """Return the environment variables (`${NAME}`) in the stored table. The document that `table` returns
-        may contain their values instead.
-
-        Empty if the table does not exist.
-        """
+        may contain their values instead. The result is empty if the table does not exist."""
         cluster = self._call("GET", "/cluster/info")["clusterName"]
         path = f"/{cluster}/PROPERTYSTORE/CONFIGS/TABLE/{name}_REALTIME"
         with translated(f"controller {self._address}"):

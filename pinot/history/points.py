@@ -48,8 +48,8 @@ def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
     """Return the start of the latest period of high load, or None.
 
     Within the period, the p95 of every hour is at least `least` bytes per second. None means that the p95 of
-    the latest hour is lower, or that no hour is known. `hours`: oldest first. The period does not extend
-    beyond an hour without samples.
+    the latest hour is lower, or that no hour is known. `hours`: hours, oldest first. The period does not
+    extend beyond an hour without samples.
     """
     since: LoadHour | None = None
     for hour in reversed(hours):

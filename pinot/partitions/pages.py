@@ -90,11 +90,8 @@ def pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[QueryPage]:
-    """Yield pages that cover every partition with samples.
-
-    `given`: the `bounds`. `topics`: None means all topics. Rows with invalid topics or partition numbers are
-    skipped.
-    """
+    """Yield pages that cover every partition with samples. `given`: values that `bounds` returned. `topics`:
+    None means all topics. Rows with invalid topics or partition numbers are skipped."""
     if topics is not None and not topics:
         return iter(())
     only = "" if topics is None else "and topic in (%(topics)s)"

@@ -1,7 +1,7 @@
 """Settings that must not change after the first run with a checkpoint folder.
 
-The settings are stored in a small file in that folder. The file is accessed through Hadoop's file systems, so
-it can be stored wherever Spark can store a checkpoint.
+A small file in the checkpoint folder stores these settings. The file is accessed through Hadoop's file
+systems, so it can be stored wherever Spark can store a checkpoint.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ class _RollupRows(Collector):
 def expired(progress: Mapping[str, Any]) -> int:
     """Return the number of offsets in a batch whose records expired before the job read them.
 
-    The sample topics are neither compacted nor written in transactions, so each offset had a record. A
-    recreated topic starts below the last position and has not lost these offsets.
+    The sample topics are neither compacted nor written in transactions, so each offset had a record. The
+    start of a recreated topic is below the last position, so its missing offsets do not count.
     """
     return sum(_expired(source) for source in progress.get("sources", ()))
 

@@ -109,10 +109,10 @@ def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Return the growths; those that retention has hidden in part are scaled up.
+    """Return the growths, scaled up where retention has hidden a part.
 
-    The rates of `shrinking` partitions are scaled up to the rest of the topic's rate `total`, if the rest is
-    clearly larger than the sum of their rates.
+    If the sum of the growths is clearly below the rate `total` of the topic, the growths of the `shrinking`
+    partitions are scaled up to the missing part.
     """
     if not shrinking or sum(slope.values()) >= CLEARLY_SHORT * total:
         return slope

@@ -1,6 +1,6 @@
 """Detects partial results: a restarted Pinot server answers queries while it still reads its topic.
 
-The response does not show that. A partial result is detected by comparison with the previous result or, if
+Such a response looks complete. A partial result is detected by comparison with the previous result or, if
 there is none, by Pinot's offsets in the topic.
 """
 

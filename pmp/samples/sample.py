@@ -88,11 +88,8 @@ EXPLANATIONS: Final[Mapping[Malformed, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement of one partition by its leader. Rates per second, sizes in bytes.
-
-    A metric is None if it is unknown, because it was not measured or the version lacks it. `cpu` is a share
-    of the broker's cores.
-    """
+    """One measurement of one partition by its leader. Rates per second, sizes in bytes. A metric that was not
+    measured, or that the version lacks, is None. `cpu` is a share of the broker's cores."""
 
     topic: str
     partition: int

@@ -155,10 +155,9 @@ async def restart_from(
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Discard all progress and copy again from a start position.
 
-    Use this after the destination was rebuilt. The request is rejected if destination topics contain records,
-    unless duplicates are allowed. The clusters that are now found at the addresses of the source and the
-    destination are accepted, even if their cluster ids have changed, for all datastreams with these
-    addresses.
+    Use this operation after the destination was rebuilt. The request is rejected if destination topics
+    contain records, unless duplicates are allowed. The clusters now found at the addresses of source and
+    destination are accepted, even with other cluster ids, for all datastreams with these addresses.
     """
     services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
 
@@ -234,7 +233,7 @@ async def resume(
 async def stop(
     call: CallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Stop a datastream and release its tasks until it is resumed. The operation at `Location` is done once
+    """Stop a datastream, and release its tasks until it is resumed. The operation at `Location` is done when
     the status is STOPPED."""
     return await _change_status(call, "stop", body, dry_run=dry_run)
 
@@ -255,10 +254,8 @@ async def _change_status(
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
-    """Return the response to an action.
-
-    After a stop or a deletion, it has a Location header for the operation.
-    """
+    """Return the response to an action, after a stop or a deletion with a Location header for the
+    operation."""
     if (operation := halting(stored.datastream)) is not None:
         located(operation, call.response)
     return written_answer(stored, call.reads, call.response)

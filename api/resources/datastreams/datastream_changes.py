@@ -256,14 +256,13 @@ def _paused_numbers(datastream: Datastream) -> dict[str, list[int] | str]:
 class UpdatePlanAnswer(BaseModel):
     """Effects of a change, from a dry run.
 
-    `starts`, `stops`, `moves`, `restarts`: affected lanes; all other lanes continue without interruption.
-    `reasons`: explanation of the number of tasks. `started_bytes_per_second`: rate at which records arrive
-    for the lanes that start. `interrupted_bytes_per_second`: rate at which records arrive for the lanes that
-    move or restart; these lanes stop briefly and then catch up. `started_backlog_records`: number of records
-    waiting for the lanes that start. Each sum is null if the value of a lane is unknown. `loads_from`:
-    `leader` if the leader computed the effects with its loads; `stored` if the leader did not respond, and
-    the last loads that it stored for its successor were used. `task_changes`: tasks that would be added or
-    removed.
+    `starts`, `stops`, `moves`, `restarts`: affected lanes. Other lanes are not interrupted. `reasons`:
+    explanation of the number of tasks. `started_bytes_per_second`: rate at which records arrive for the lanes
+    that start. `interrupted_bytes_per_second`: rate at which records arrive for the lanes that move or
+    restart; these lanes stop briefly and then catch up. `started_backlog_records`: number of records waiting
+    for the lanes that start. Each sum is null if the value of a lane is unknown. `loads_from`: `leader` if
+    the leader computed the effects with its loads; `stored` if the leader did not respond, and the last loads
+    that it stored for its successor were used. `task_changes`: tasks that would be added or removed.
     """
 
     name: str

@@ -233,8 +233,8 @@ class OptionFields(StrictModel, SharedFields):
 
 @with_options("guarantee")
 class ChoicesBody(OptionFields):
-    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set the keys instead of
-    these fields, or in addition with the same values."""
+    """Options that Brooklin's interface expresses as metadata keys. A request may set the keys in `metadata`
+    instead of fields, or both with the same values."""
 
     policies: PoliciesBody = PoliciesBody()
     quota: QuotaBody = QuotaBody()

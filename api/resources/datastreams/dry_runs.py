@@ -138,10 +138,7 @@ class Reply(Generic[_Answer]):
 
 
 class Basis(NamedTuple):
-    """Loads for a dry run.
-
-    `gap`: reason why these loads are not the leader's; empty if they are the leader's.
-    """
+    """Loads for a dry run. `gap`: reason why these are not the leader's loads; otherwise empty."""
 
     view: WorldView
     gap: str = ""
@@ -183,11 +180,8 @@ class DryRun(Generic[_Answer]):
 
 
 def told_dry_run(services: Services, requested: Any) -> Any:
-    """Return the result of a dry run as JSON for another instance.
-
-    The other instance has checked the permissions of the caller. None unless this instance is the leader.
-    Raises InvalidRequest.
-    """
+    """Return the result of a dry run as JSON for another instance. Returns None unless this instance is the
+    leader. The other instance has checked the caller's permissions. Raises InvalidRequest."""
     document = bounds.mapping("the query", requested)
     kind = _KINDS.get(bounds.text("the kind", bounds.field(document, "kind"), bounds.LONGEST_NAME))
     if kind is None:

@@ -136,9 +136,9 @@ async def pause_group(
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
     """Pause all datastreams that share tasks, in one transaction.
 
-    The pause lasts until they are resumed or it expires. A datastream that is already paused stays paused
-    until the later of the two expiry times; a stopped datastream stays stopped. The response is 409 if a
-    datastream cannot be paused, or if all are already paused. With If-Match, the request is rejected if a
+    The pause lasts until it expires or the datastreams are resumed. A datastream that is already paused stays
+    paused until the later of the two expiry times; a stopped datastream stays stopped. The response is 409 if
+    a datastream cannot be paused, or if all are already paused. With If-Match, the request is rejected if a
     datastream of the group has changed since the tag was returned. A datastream that is created concurrently
     is not paused.
     """

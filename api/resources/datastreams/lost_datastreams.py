@@ -1,4 +1,4 @@
-"""/v1/lost-datastreams: definitions that are missing in the coordination store but cached by instances."""
+"""/v1/lost-datastreams: definitions that the coordination store has lost, but instances have cached."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
     """List datastreams that are missing although they were not deleted.
 
-    Datastreams are missing if the coordination store has lost its data or was restored from older data. Each
-    definition is the last version that an instance has read.
+    Datastreams are lost if the coordination store has lost its data, or was restored from older data. The
+    definitions are the last versions that an instance has read.
     """
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(lost.datastream) for lost in found]

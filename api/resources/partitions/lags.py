@@ -155,10 +155,8 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[_Entry], Any]]] = {
 
 
 class PartitionGaps(StoredPartition):
-    """Records of one partition that are missing at the destination, according to the last stored progress.
-
-    Missing records are not copied unless an operator acts.
-    """
+    """Records of one partition that are missing at the destination, according to stored progress. They are
+    not copied unless an operator acts."""
 
     offsets: dict[str, int]
     """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""

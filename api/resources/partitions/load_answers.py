@@ -36,10 +36,8 @@ class LeadersLoads:
     now_ms: int
 
     def of(self, place: TopicPartition) -> PartitionLoad | None:
-        """Return the load of a partition; None if it was not measured in the last day.
-
-        If the provider measures nothing now, return the last measured load.
-        """
+        """Return the load of a partition; None if it was not measured in the last day. Without new
+        measurements, the last measured load."""
         return self.known.of(place, self.now_ms)
 
     def is_held(self, load: PartitionLoad) -> bool:

@@ -202,8 +202,8 @@ class FollowedGroupAnswer(AnswerModel):
 class FollowedGroups(AnswerModel):
     """Consumer groups whose offsets are translated to the destination, by name.
 
-    `round_ms`: last time at which all groups were synchronised; null: never. `age_ms`: time since `round_ms`.
-    `unreadable`: number of damaged records.
+    `round_ms`: last time at which all groups were synchronised, null if never. `age_ms`: time since
+    `round_ms`. `unreadable`: number of damaged records.
     """
 
     name: str
@@ -389,11 +389,8 @@ async def group_translation(
 
 @router.get("/{name}/consumer-groups")
 async def followed_groups(translations: TranslationDep) -> FollowedGroups:
-    """Show the consumer groups whose offsets are kept up to date at the destination.
-
-    For each group that is not, the response contains the reason. The response has the state stored at the
-    destination, so the source is not needed.
-    """
+    """Show the consumer groups whose offsets are copied to the destination, and why others are not. The
+    response has the state stored at the destination, so the source is not needed."""
 
     def read() -> FollowedGroups:
         datastream = translations.datastream()

@@ -108,7 +108,7 @@ class Scene:
         self._until("loads are known", self._is_measured)
         processes.set_traffic(_rates(usual_rates()))
         self._pause(30)
-        self._rebalance("the usual traffic is known")
+        self._rebalance("the normal traffic is known")
         self._until("all datastreams are healthy", self._is_quiet)
 
     def incident(self) -> None:

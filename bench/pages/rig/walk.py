@@ -25,8 +25,8 @@ WAY: Final = (
     Stop("overview", "all datastreams, worst first"),
     Stop("hot-partitions", "the hot partition, its share of a task, since when, and the remedy"),
     Stop("datastream", "latency of its records, and load of its tasks"),
-    Stop("plan-preview", "a plan that is not in force, to be approved"),
-    Stop("advice", "how many tasks and instances are needed"),
+    Stop("plan-preview", "a proposed plan, to be approved"),
+    Stop("advice", "required tasks and instances"),
 )
 
 INCIDENT: Final = Stop("incident", "an open incident with its cause and evidence")

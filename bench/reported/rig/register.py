@@ -45,7 +45,7 @@ class Situation:
 
     def __post_init__(self) -> None:
         if not self.tests and not self.falls_short:
-            raise ValueError(f"{self.id}: neither tests nor falls_short")
+            raise ValueError(f"{self.id}: tests or falls_short is required")
         if not self.link:
             raise ValueError(f"{self.id}: {self.reference!r} is neither KAFKA-1234 nor owner/name#number")
 

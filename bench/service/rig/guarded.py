@@ -62,7 +62,7 @@ def guarded(tokens: int = 1_000) -> Iterator[Guarded]:
         }
         open_instance.rest.post("/v1/datastreams", body)
         wait_until(
-            lambda: open_instance.rest.get("/v1/datastreams/bench")["status"] == "READY", 60, "it is READY"
+            lambda: open_instance.rest.get("/v1/datastreams/bench")["status"] == "READY", 60, "bench is READY"
         )
         wait_until(lambda: all(map(_is_well, instances)), 120, "both instances are healthy")
         yield Guarded(instance, open_instance, viewer, operator)

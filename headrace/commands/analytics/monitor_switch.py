@@ -1,4 +1,4 @@
-"""`headrace acting`: allow or forbid monitors to request rebalances."""
+"""`headrace acting`: allow or forbid automatic rebalances."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _show(found: Mapping[str, Any]) -> None:
     switch, waiting = found["acting"], found["waiting"]
     requester = f" by {switch['requested_by']}" if switch["requested_by"] else ""
     why = f": {switch['reason']}" if switch["reason"] else ""
-    console().print(f"acting is {'on' if switch['is_on'] else 'off'}{requester}{why}")
-    console().print(f"judged by {found['holder'] or 'no monitor'}")
+    console().print(f"automatic rebalancing is {'on' if switch['is_on'] else 'off'}{requester}{why}")
+    console().print(f"objectives are checked by {found['holder'] or 'no monitor'}")
     if waiting:
         console().print(f"waiting for the plan of the rebalance of {waiting}")
     console().print(f"{counted(len(found['acts']), 'rebalance')} requested in 24 hours")

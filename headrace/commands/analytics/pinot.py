@@ -134,10 +134,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
 
 
 def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -> None:
-    """Create missing topics.
-
-    Pinot would create them with the broker's default number of partitions.
-    """
+    """Create missing topics. Pinot would create the topics with the broker's default number of partitions."""
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.model.topics import TopicDescription
 

@@ -137,10 +137,8 @@ def _refuse_contradictions(
 
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
-    """Return the capacity in the latest plan of a datastream.
-
-    Empty if `name` is empty. Raises InvalidRequest if the service has not planned the datastream yet.
-    """
+    """Return the capacity in the latest plan of a datastream. The result is empty if `name` is empty. Raises
+    InvalidRequest if the service has not planned the datastream yet."""
     if not name:
         return {}
     from headrace.commands.calls import connect

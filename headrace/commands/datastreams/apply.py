@@ -22,7 +22,7 @@ _WOULD: Final = {"change": "would change", "create": "would be created", "delete
 
 @dataclass(frozen=True)
 class _DeletionWait(WaitOptions):
-    """True if and how long to wait for deletions."""
+    """Options that wait for the end of deletions."""
 
     wait: Annotated[
         bool,

@@ -11,15 +11,16 @@ from headrace.commands.calls import connect
 from headrace.console.terminal import console, print_json
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
-"""Matches names without characters that a shell interprets.
+"""Matches names without characters of shell syntax.
 
-Only these are completed, because other names could inject a shell command.
+Only these names are completed, because other names could inject a shell command.
 """
 _COMPLETION_SECONDS: Final = 1.0
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of datastreams that start with `incomplete`. Empty if no service responds in time."""
+    """Return the names of datastreams that start with `incomplete`, or nothing if no service responds in
+    time."""
     from headrace.console.resources import DATASTREAMS
     from mirror.errors import HeadraceError
 

@@ -22,7 +22,7 @@ _USUAL: Final = "60s"
 
 @dataclass(frozen=True)
 class WaitOptions(OptionGroup):
-    """True if and how long to wait for the end of an operation."""
+    """Options that wait for the end of an operation."""
 
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")
@@ -32,8 +32,8 @@ class WaitOptions(OptionGroup):
     def seconds(self, *, is_done: bool, how: str) -> float | None:
         """Return the seconds to wait, or None without --wait.
 
-        `is_done`: whether the command starts an operation. `how`: options that prevent the operation, for the
-        error message. Raises InvalidRequest for contradicting options.
+        `is_done`: the command starts an operation. `how`: options that prevent the operation, for the error
+        message. Raises InvalidRequest for contradictory options.
         """
         from headrace.console.durations import duration_seconds
         from mirror.errors import InvalidRequest

@@ -47,11 +47,11 @@ def lag(
 
 
 def lags_of(lanes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sum the lags of lanes by datastream.
+    """Return the lag of each datastream, from the response of `GET /v1/lanes`.
 
-    `lanes`: response of `GET /v1/lanes`. Datastreams with an unknown lag come first, the others in descending
-    order of lag. Records and age are None if the lag of every partition is unknown. `unknown`: number of
-    partitions that are not included in the sums.
+    Datastreams with an unknown lag come first, the others in descending order of lag. Records and age are
+    None if the lag of every partition is unknown. `unknown`: number of partitions that are not included in
+    the sums.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for lane in lanes:

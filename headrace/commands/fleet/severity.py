@@ -17,7 +17,7 @@ class StatusSeverity(IntEnum):
     """Severity of a datastream, worst first."""
 
     LOSS = 0
-    """The source is deleting uncopied records, or will do so within hours."""
+    """The source is deleting uncopied records, or will within hours."""
     SET_ASIDE = 1
     LATE = 2
     STUCK = 3
@@ -30,7 +30,7 @@ class StatusSeverity(IntEnum):
 
     @property
     def is_bad(self) -> bool:
-        """True if `headrace status` must exit with an error."""
+        """Return whether `headrace status` must exit with an error."""
         return self <= StatusSeverity.STUCK
 
 

@@ -51,10 +51,8 @@ def status(call: CallOptions = CallOptions()) -> None:
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Fetch all parts of the overview. Return the fetched parts, and the errors of the others.
-
-    Raises HeadraceError if no part can be fetched.
-    """
+    """Fetch all parts of the overview. Return the fetched parts, and the errors of the others. Raises
+    HeadraceError if no part can be fetched."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -168,8 +166,7 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
-    """Return the time from which the objective of an open incident is met again (epoch ms). None if it is
-    still missed."""
+    """Return since when the objective of an open incident is met again (epoch ms), or None."""
     turns = [
         entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")
     ]

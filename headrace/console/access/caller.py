@@ -59,10 +59,8 @@ class ServiceAccess:
 
 
 def token_of(token_file: str) -> str:
-    """Return the token from the environment variable, else from the file. Empty if there is neither.
-
-    Raises ConfigError without the token in its message.
-    """
+    """Return the token from the environment variable, else from the file. The result is empty if there is
+    neither. Raises ConfigError without the token in its message."""
     place, found = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "").strip()
     if not found and token_file:
         place = token_file
@@ -93,8 +91,8 @@ def service_at(option: str, address: str, scheme: str = "") -> str:
 def services_at(given: str, *, is_tls: bool) -> str:
     """Return the addresses of a comma-separated list. Raises InvalidRequest.
 
-    An address without a scheme gets the scheme of the first address. If that has none, it gets `https://` if
-    the service uses TLS.
+    An address without a scheme gets the scheme of the first address. Without a scheme there, the address gets
+    `https://` if the service uses TLS.
     """
     scheme = given.partition(",")[0].rpartition("://")[0] or ("https" if is_tls else "")
     return ",".join(service_at("--at", address.strip(), scheme) for address in given.split(","))

@@ -36,7 +36,8 @@ def config_file(path: Path | None = None) -> Path | None:
 
 
 def read_document(path: Path | None) -> dict[str, Any]:
-    """Parse the settings file without validation. Empty if there is no file. Raises ConfigError."""
+    """Parse the settings file without validation. The result is empty if there is no file. Raises
+    ConfigError."""
     file = config_file(path)
     if file is None:
         return {}

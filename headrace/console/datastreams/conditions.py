@@ -39,10 +39,8 @@ def wait_until(
 
 
 def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
-    """Wait until all datastreams are deleted. Return the reason for each that remains.
-
-    `timeout_seconds`: for all datastreams together.
-    """
+    """Wait until all datastreams are deleted. Return the reason for each that remains. `timeout_seconds`:
+    timeout for all datastreams together."""
     end, found = time.monotonic() + timeout_seconds, {}
     for name in names:
         left = max(0.0, end - time.monotonic())

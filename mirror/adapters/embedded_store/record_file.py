@@ -36,7 +36,7 @@ class Disk:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OF_OWNER)
 
     def open(self, path: Path) -> int:
-        """Open an existing file. Return its descriptor."""
+        """Open an existing file. Return the file descriptor."""
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def write(self, descriptor: int, data: bytes, at: int) -> None:

@@ -121,8 +121,8 @@ class ClusterSession:
     """Session with one cluster. The session opens with the first call, and closes after a minute without
     calls.
 
-    Use it only on the thread of the event loop. `access`: called each time the session opens.
-    `request_seconds`: see `REQUEST_SECONDS`.
+    Use only on the event loop's thread. `access`: called each time the session opens. `request_seconds`: see
+    `REQUEST_SECONDS`.
     """
 
     def __init__(

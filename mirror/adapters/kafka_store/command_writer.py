@@ -72,10 +72,8 @@ class _Commands:
 
 
 class CommandWriter:
-    """Writer of one process. Use it only on the thread of the event loop.
-
-    `largest_bytes`: maximum size of the records in a batch.
-    """
+    """Writer of one process. Use only on the event loop's thread. `largest_bytes`: maximum size of the
+    records in a batch."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, largest_bytes: int) -> None:
         self._cluster = cluster
@@ -88,11 +86,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command. Return a promise of its result.
-
-        The promise resolves when the command is read back from the log. The command fails with Unreachable if
-        it is unknown whether the command was written.
-        """
+        """Queue a command. Return a promise of the result. The promise resolves when the command is read back
+        from the log. The command fails with Unreachable if it is unknown whether the command was written."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()

@@ -31,7 +31,7 @@ class LogRecord(NamedTuple):
 
 
 class ReadRecords(NamedTuple):
-    """Records in order. `size`: in bytes."""
+    """Records in order. `size`: total size of the records in bytes."""
 
     records: tuple[LogRecord, ...]
     size: int
@@ -45,7 +45,7 @@ class LogDiscontinued(Exception):
 
 
 class LogTail:
-    """Reader of one partition. Use it only on the thread of the event loop."""
+    """Reader of one partition. Use only on the event loop's thread."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
         self._cluster = cluster
@@ -55,10 +55,8 @@ class LogTail:
         self._position = offset
 
     async def read(self) -> ReadRecords:
-        """Return the next records. Empty if no record arrives within the fetch wait time.
-
-        Raises LogDiscontinued, Unreachable, and the errors for error codes of the broker.
-        """
+        """Return the next records. The result is empty if no record arrives within the fetch wait time.
+        Raises LogDiscontinued, Unreachable, and the errors for error codes of the broker."""
         position = FetchPosition(-1, self._position, self._epoch, _STEP_BYTES)
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
         if part.error in TRANSIENT:

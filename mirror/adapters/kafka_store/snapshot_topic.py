@@ -42,8 +42,8 @@ class SnapshotTopic:
     async def newest_state(self) -> LogState:
         """Return the state of the newest usable snapshot, or an empty state if there is none.
 
-        A snapshot is usable if it is intact and the log continues it. Raises Unreachable, Refused;
-        DamagedStore if the log was trimmed and no snapshot covers its start.
+        A usable snapshot is intact, and the log has every command after the snapshot. Raises Unreachable,
+        Refused; DamagedStore if the log was trimmed and no snapshot covers its start.
         """
         shelf = await self._shelf()
         start, end = await log_range(self._cluster, self._topics.log)

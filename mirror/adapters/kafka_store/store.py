@@ -44,10 +44,8 @@ _LONG_PAUSE_SECONDS: Final = 5.0
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum growth of the log, in bytes, before a new snapshot is written."""
 _RANK_SHARE: Final = 0.5
-"""Share by which each earlier session increases the log growth at which this instance writes a snapshot.
-
-Normally, only the instance with the earliest session writes snapshots.
-"""
+"""Share of the usual log growth for which an instance delays a snapshot, per session that is older than its
+own. Normally, only the instance with the oldest session writes snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class StoreEvents:
-    """Callbacks, called on the thread of the event loop. They must only enqueue.
+    """Callbacks, called on the thread of the event loop. Callbacks must only enqueue.
 
     `on_trouble`: called with an error that prevents the use of the log (temporarily, if it is retriable), and
     with None when the log is usable again.
@@ -113,11 +111,8 @@ class LogTrouble:
 
 
 class KafkaStore:
-    """A replica and a session. Use it only on the thread of the event loop, except `replica`, `identity` and
-    `state`.
-
-    After a session is lost, a new session is opened as soon as the log is usable again.
-    """
+    """A replica and a session. For the event loop's thread only, except `replica`, `identity` and `state`.
+    After a session is lost, a new session is opened as soon as the log is usable again."""
 
     def __init__(self, cluster: Cluster, options: StoreOptions, events: StoreEvents) -> None:
         self._cluster = cluster

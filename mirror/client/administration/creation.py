@@ -1,4 +1,4 @@
-"""Creates topics, many with one request, although the cluster may reject some topics or settings."""
+"""Creates topics, many with one request, and handles topics or settings that the cluster rejects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from mirror.protocol.control.call import Call
 from mirror.protocol.control.topics import TopicOutcome, adjusted_setting, create_topics
 
 _OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})
-"""Errors that a controller returns for all topics of a request because of one topic, or because of its
-size."""
+"""Errors of a controller for all topics of a request, caused by one topic or by their number."""
 
 
 async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> Sequence[str]:
@@ -40,7 +39,8 @@ class Attempt:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def adjust(self, outcome: TopicOutcome) -> bool:
-        """Clamp or omit the setting that the cluster has rejected. Return False if it has named none."""
+        """Clamp or omit the setting that the cluster has rejected. Return False if its error names no
+        setting."""
         optional = {key: self.settings[key] for key in self.settings.keys() - FORCED_SETTINGS.keys()}
         refused = adjusted_setting(outcome.error, outcome.message, optional)
         if refused is None:
@@ -54,7 +54,7 @@ class Attempt:
         return True
 
     def without(self, key: str) -> Attempt:
-        """Return an attempt without one of the settings."""
+        """Return an attempt without this setting."""
         fewer = {name: value for name, value in self.settings.items() if name != key}
         return replace(self, settings=fewer, reasons={**self.reasons, key: "the broker gave no reason"})
 
@@ -70,9 +70,9 @@ class Attempt:
 class TopicCreations:
     """Creation of many topics.
 
-    Clamps or omits each setting that the cluster rejects, but never omits the settings without which copies
-    would differ from the source (`FORCED_SETTINGS`). A topic that exists counts as created. `results`: by
-    topic, without the topics that may still be created.
+    Clamps or omits each setting that the cluster rejects. Never omits the settings without which copies would
+    differ from the source (`FORCED_SETTINGS`). An existing topic counts as created. `results`: result of each
+    finished topic.
     """
 
     done: ClassVar = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
@@ -87,10 +87,10 @@ class TopicCreations:
         self.results: dict[str, TopicCreation] = {}
 
     async def run(self, cluster: Cluster) -> None:
-        """Create the topics that have no result. May be repeated after a retriable error: if a response was
-        lost, the next one shows which topics exist.
+        """Create the topics that have no result.
 
-        Raises Unreachable, also if only some topics have no result because of transient errors.
+        May be called again after a retriable error, even if a response was lost. Raises Unreachable, also if
+        some topics have no result because of transient errors.
         """
         await self.look(cluster, self._attempts)
         waiting = list(self._attempts.values())
@@ -128,8 +128,11 @@ class TopicCreations:
         return f"creating topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
 
     async def _send(self, cluster: Cluster, part: Sequence[Attempt]) -> Mapping[str, TopicOutcome]:
-        """Return the outcome of each topic of a request. After a failure, the next requests are smaller, and
-        other topics precede, because one of the topics, or their number, may be the reason."""
+        """Send one request, and return the outcome of each topic.
+
+        One of the topics, or their number, may cause a failure. After a failure, the next requests are
+        therefore smaller, and begin with other topics.
+        """
         wanted = [replace(attempt.topic, settings=attempt.settings) for attempt in part]
         try:
             found = await cluster.ask_controller(self.call(wanted))
@@ -142,8 +145,8 @@ class TopicCreations:
         return {topic.name: found.get(topic.name, nothing) for topic in wanted}
 
     async def settle(self, cluster: Cluster, attempt: Attempt, outcome: TopicOutcome) -> None:
-        """Record the result of a topic. If the cluster has not named the setting that it rejects, try to
-        create the topic without one of the settings, each in turn."""
+        """Record the result of a topic. If the cluster rejects a setting without naming it, try to create the
+        topic without each setting in turn."""
         optional = attempt.settings.keys() - FORCED_SETTINGS.keys()
         for key in sorted(optional) if outcome.error == Code.INVALID_CONFIG else ():
             fewer = attempt.without(key)
@@ -162,5 +165,5 @@ class TopicCreations:
 
 
 def _is_of_the_request(outcomes: Collection[TopicOutcome]) -> bool:
-    """Return whether one topic, or the size of the request, may be the reason why all topics failed."""
+    """Return whether all topics may have failed because of one topic or the size of the request."""
     return len(set(outcomes)) == 1 and next(iter(outcomes)).error in _OF_ONE_OR_ALL

@@ -1,1 +1,1 @@
-"""Brokers of one cluster: their addresses, the connections to them, and a watch over silent ones."""
+"""Brokers of one cluster: addresses, connections, and detection of silent brokers."""

@@ -19,18 +19,15 @@ from mirror.protocol.control.cluster import Endpoint, metadata
 
 _log = logging.getLogger(__name__)
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role, as a broker may close each at its first request."""
+"""Minimum seconds between connections of a role, because a broker may close each at its first request."""
 
 Place = tuple[int, str]
 """Broker id and role of a connection."""
 
 
 class BrokerConnections:
-    """One connection for each broker and role.
-
-    `known`: connections, including closed ones. `pinned`: id of the cluster whose brokers are accepted; empty
-    for any cluster. `reachability`: outcomes of the attempts to connect.
-    """
+    """One connection for each broker and role. `known`: connections, including closed ones. `pinned`: id of
+    the accepted cluster; empty for any cluster. `reachability`: results of connection attempts."""
 
     def __init__(self, configs: ConnectionConfigs, cluster: str) -> None:
         self._configs = configs
@@ -45,17 +42,15 @@ class BrokerConnections:
         self._probed_at: dict[Place, float] = {}
 
     def any_open(self, role: str) -> Connection | None:
-        """Return an open connection for a role to any broker; None if there is none."""
+        """Return an open connection of a role to any broker, or None."""
         for (_, known), connection in self.known.items():
             if known == role and connection.is_open:
                 return connection
         return None
 
     async def connect(self, place: Place, endpoint: Endpoint | None) -> Connection:
-        """Open a connection to a broker; callers share an attempt. `endpoint`: None if it is unknown.
-
-        Raises Unreachable, and the errors of `open_connection`.
-        """
+        """Open a connection to a broker. Concurrent callers share one attempt. `endpoint`: None if unknown.
+        Raises Unreachable, and the errors of `open_connection`."""
         opening = self._opening.get(place)
         if opening is None:
             if endpoint is None:
@@ -133,7 +128,7 @@ class BrokerConnections:
         silent.close(TimedOut(f"{silent.name} answers on another connection only"))
 
     def round_trip(self, broker: int) -> float:
-        """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
+        """Return the shortest round trip to the broker in seconds, or 0 if unknown."""
         found = [link.round_trip() for (node, _), link in self.known.items() if node == broker]
         return min([seconds for seconds in found if seconds > 0], default=0.0)
 
@@ -145,7 +140,7 @@ class BrokerConnections:
         return 0
 
     def take_throttled(self) -> float:
-        """Return the seconds for which a broker has throttled this client since the last call (KIP-219)."""
+        """Return the longest throttle time of a broker since the last call in seconds (KIP-219)."""
         return self._configs.aside.throttling.take(self._loop.now())
 
     def disconnect(self) -> None:

@@ -9,10 +9,8 @@ from mirror.protocol.control.cluster import Endpoint
 
 
 class BrokerDirectory:
-    """Bootstrap servers under negative ids, and the brokers that the cluster lists.
-
-    `brokers`: listed brokers by id. `departed`: addresses of brokers that the cluster no longer lists.
-    """
+    """Bootstrap servers under negative ids, and the brokers that the cluster lists. `brokers`: listed brokers
+    by id. `departed`: addresses of formerly listed brokers."""
 
     def __init__(self, bootstrap: Sequence[Endpoint]) -> None:
         self.seeds = {-1 - number: address for number, address in enumerate(bootstrap)}
@@ -28,15 +26,15 @@ class BrokerDirectory:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """Addresses of listed brokers and bootstrap servers; an address may occur twice."""
+        """Addresses of listed brokers and bootstrap servers, possibly with duplicates."""
         return [*self.brokers.values(), *self.seeds.values()]
 
     def endpoint(self, broker: int) -> Endpoint | None:
-        """Return the address of a broker; None if it is unknown."""
+        """Return the address of a broker, or None if unknown."""
         return self.brokers.get(broker) or self.seeds.get(broker)
 
     def replace(self, brokers: Mapping[int, Endpoint]) -> None:
-        """Set the brokers that the cluster lists now."""
+        """Replace the list of brokers."""
         former, self.brokers = self.brokers, dict(brokers)
         self.departed |= {address_of(*where) for where in former.values()}
         self.departed -= {address_of(*where) for where in self.brokers.values()}

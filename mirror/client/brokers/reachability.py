@@ -1,7 +1,7 @@
 """Tracks which brokers of a cluster are unreachable, silent or slow, and since when.
 
-Logs one line when an outage starts and one when it ends. The end of an outage also wakes all coroutines that
-wait for the cluster.
+Logs one line at the start and one at the end of an outage. The end of an outage also wakes the coroutines
+that wait for the cluster.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""Kind of an outage: refused connections or missing responses. Failed logins are a separate kind."""
+"""Kind of an outage with refused connections or missing responses. Failed logins are another kind."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
-"""Time for which a broker still counts as silent after a connection without responses was closed. Only after
-`PATIENCE_SECONDS` does a new connection show that the broker still sends no responses."""
+"""Seconds for which a broker still counts as silent after its silent connection was closed.
+
+A new connection needs `PATIENCE_SECONDS` to show that the broker is still silent.
+"""
 
 
 class _Silence(NamedTuple):
-    """A period without responses from an address, with its start and last observation. `is_over`: the
-    address has responded again."""
+    """A period without responses from an address: its start and last observation. `is_over`: the address has
+    responded again."""
 
     began: float
     latest: float
@@ -43,9 +45,8 @@ class _Silence(NamedTuple):
 class _Attempts:
     """Connection attempts to an address.
 
-    `since`: time since which no attempt has succeeded; None if the last attempt succeeded. `under_way`:
-    number of attempts in progress. `latest`: start or end of the latest attempt. `error`: error of the last
-    failed attempt.
+    `since`: time since which every attempt has failed, None after a success. `under_way`: number of attempts
+    in progress. `latest`: start or end of the latest attempt. `error`: error of the last failed attempt.
     """
 
     since: float | None = None
@@ -66,7 +67,7 @@ class Reachability:
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
-        """Record a connection attempt, and return the seconds to wait before it."""
+        """Record a connection attempt, and return the delay before it in seconds."""
         attempts = self._attempts_of(endpoint)
         if attempts.since is None:
             attempts.since = self._continued(_name(endpoint), now)
@@ -76,7 +77,7 @@ class Reachability:
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def ended(self, endpoint: Endpoint, now: float) -> None:
-        """Record the end of a connection attempt, successful or not."""
+        """Record the end of a successful or failed connection attempt."""
         attempts = self._attempts_of(endpoint)
         attempts.under_way = max(attempts.under_way - 1, 0)
         attempts.latest = now
@@ -104,9 +105,9 @@ class Reachability:
     ) -> None:
         """Update outages from the state of open connections.
 
-        `waiting`: time since which responses are missing or late (infinity if they are not) and a
-        description, by address. `heard`: time at which bytes were last received, by address; `now` if
-        unknown. A connection without outstanding requests does not prove that an outage has ended.
+        `waiting`: for each address, the time since which responses are late (infinity if none is late), and a
+        description. `heard`: for each address, the time of the last received bytes, or `now` if unknown. A
+        connection without outstanding requests does not prove the end of an outage.
         """
         self._forget_untried(now)
         attempted = set[str]()
@@ -122,7 +123,7 @@ class Reachability:
                 self._note_end(name, now)
 
     def _forget_untried(self, now: float) -> None:
-        """Drop failures of addresses without connection attempts. They are not outages."""
+        """Drop failures of addresses to which no connection is attempted any longer."""
         for endpoint, attempts in list(self._attempts.items()):
             is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
             if attempts.since is not None and not is_trying:
@@ -132,7 +133,7 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield each failing address with the start of the failures and the last error."""
+        """Yield each failing address, with the start of the failures and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
@@ -149,8 +150,8 @@ class Reachability:
     def silence(
         self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf
     ) -> tuple[float, str]:
-        """Return the start and reason of the longest silence of a broker, or infinity and an empty string.
-        `waiting`: as for `swept`."""
+        """Return the start and the reason of the longest silence, or infinity and an empty string. `waiting`:
+        as for `swept`."""
         since, reason = inf, ""
         for name, (due, how) in waiting.items():
             began = self._began(name, due) if now - due >= PATIENCE_SECONDS else due
@@ -169,20 +170,20 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the start of an address's silence for a new attempt, or `now` if it is not silent."""
+        """Return when the silence of an address began, or `now` if it is not silent."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence that includes `due`. The start is earlier than `due` if the address
-        was silent shortly before, because a silent broker may accept new connections in between."""
+        """Return the start of the silence that includes `due`. A silent broker may accept new connections in
+        between, so a recent silence of the address also counts."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due
         return min(due, former.began)
 
     def take_returned(self) -> float | None:
-        """Return the earliest start of the outages that have ended since the last call, or None."""
+        """Return the earliest start of the outages that ended since the last call, or None."""
         returned, self._returned = self._returned, None
         return returned
 
@@ -192,7 +193,7 @@ class Reachability:
     def _note_outage(self, name: str, kind: str, reason: str, now: float) -> None:
         if self._outages.failed(name, kind, now):
             _log.warning(
-                "cluster %s: %s; retrying until it answers (further failures are not logged)",
+                "cluster %s: %s; retrying until it responds (further failures are not logged)",
                 self._cluster,
                 reason,
             )

@@ -1,4 +1,4 @@
-"""Watch over the connections to the brokers of one cluster: time-outs, silent brokers, departed brokers."""
+"""Watches the connections to the brokers of one cluster: timeouts, silent and removed brokers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from mirror.model.clusters import address_of
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 1.0
-"""Delay of a response after which another broker is asked whether the cluster still lists the silent one, and
-the interval of these requests."""
+"""Seconds of silence until another broker is queried for the list of brokers, and between such queries."""
 
 
 class BrokerWatch:
-    """Checks every connection twice a second until the connections are closed.
-
-    `list_brokers`: requests the list of brokers from the given one.
-    """
+    """Checks every connection twice a second until the connections are closed. `list_brokers`: function that
+    requests the list of brokers from a broker."""
 
     def __init__(
         self,
@@ -78,8 +75,8 @@ class BrokerWatch:
             connection.close(Unreachable(reason))
 
     async def _look_for_departures(self, late: Set[str], prompt: Set[str]) -> None:
-        """Ask another broker whether the cluster still lists those that do not respond: it does not list a
-        frozen one, whose partitions have other leaders. `prompt`: addresses to try first."""
+        """Find out from another broker whether the cluster still lists the silent brokers. The cluster does
+        not list a frozen broker, whose partitions have other leaders. `prompt`: addresses to try first."""
         self._looked_at = inf
         others = {address_of(*where): broker for broker, where in self._directory.brokers.items()}
         for name in sorted(others.keys() - late, key=lambda name: name not in prompt):

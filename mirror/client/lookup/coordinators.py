@@ -17,7 +17,7 @@ from mirror.protocol.control.cluster import GROUP, MANY_COORDINATORS_FROM, find_
 T = TypeVar("T")
 
 COORDINATE: Final = "coordinate"
-"""Role of a separate connection for coordinators, which may respond only after replication."""
+"""Role of a separate connection to coordinators, whose responses may wait for replication."""
 _AT_ONCE: Final = 100
 
 
@@ -54,10 +54,7 @@ class Brokers(Protocol):
 
 
 class Coordinators:
-    """Cache of coordinators.
-
-    The keys consist of a kind (group or transactional id) and a name.
-    """
+    """Cache of coordinators by kind (group or transactional id) and name."""
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
@@ -70,17 +67,18 @@ class Coordinators:
         self._known = {}
 
     def _forget_one(self, kind: int, key: str) -> None:
-        """Drop a coordinator, which has moved, so that the next call looks it up."""
+        """Drop a coordinator that has moved, so that the next call finds the new one."""
         self._known.pop((kind, key), None)
 
     async def ask(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
+        """Send a request to a coordinator. Retries while the coordinator moves or loads. `error`: function
+        that returns the error code of a response."""
         return await self._cluster.patiently(lambda: self.ask_once(kind, key, call, error))
 
     async def ask_once(
         self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
     ) -> T:
-        """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
+        """Send a request to a coordinator once. Raises Unreachable if a retry may help."""
         try:
             answer = await self._cluster.ask(call, await self.find(kind, key), role)
         except Unreachable:
@@ -93,10 +91,7 @@ class Coordinators:
         return answer
 
     async def find(self, kind: int, key: str) -> int:
-        """Return the broker id of a coordinator. Raises Unreachable, NotAuthorized.
-
-        Concurrent lookups are combined.
-        """
+        """Return the broker id of a coordinator. Raises Unreachable, NotAuthorized."""
         known = self._known.get((kind, key))
         if known is not None:
             return known

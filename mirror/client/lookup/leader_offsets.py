@@ -1,4 +1,4 @@
-"""Requests for offsets: one request to each leader of the partitions."""
+"""Requests offsets from the leaders of partitions, with one request per leader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OFFSETS_AT_ONCE: Final = 2_000
 
 Found = dict[TopicPartition, OffsetAnswer]
 OffsetCall = Callable[[Mapping[TopicPartition, int]], Call[Answers]]
-"""Creates the request for some partitions, with a time or an epoch for each."""
+"""Creates the request for some partitions, each with a time or an epoch."""
 
 
 class Leaders(Protocol):
@@ -34,7 +34,7 @@ class Leaders(Protocol):
         ...
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return the broker id of the leader and the leader epoch."""
+        """Return broker id and epoch of the partition's leader."""
         ...
 
     async def ask(self, call: Call[T], broker: int | None = None) -> T:
@@ -51,14 +51,14 @@ class Leaders(Protocol):
 
 
 def by_time(*, committed: bool) -> OffsetCall:
-    """Return the creator of ListOffsets requests."""
+    """Return a function that creates ListOffsets requests."""
     return lambda wanted: list_offsets(wanted, committed=committed)
 
 
 async def ask_leaders(
     cluster: Leaders, wanted: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> None:
-    """Request the offsets that `found` lacks, once. Raises Unreachable if a repetition may find more."""
+    """Request the missing offsets in `found` once. Raises Unreachable if a retry may find more."""
     missing = {place: value for place, value in wanted.items() if place not in found}
     topics = {place.topic for place in missing}
     await cluster.refresh({place.topic for place in missing if cluster.leader(place) is None})
@@ -68,7 +68,7 @@ async def ask_leaders(
         await cluster.try_refresh(topics)
         raise
     if codes:
-        # A newly elected leader does not know its topic yet. `error_of` would map that to TopicMissing, a
+        # A new leader does not know its topic yet. `error_of` would map its error code to TopicMissing, a
         # permanent error, although the topic is in the metadata.
         await cluster.refresh(topics)
         request, code = call_of(missing).name, name_of(codes[0])
@@ -78,7 +78,7 @@ async def ask_leaders(
 async def _ask_each(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
-    """Send one request to every leader, concurrently. Return the error codes for which a retry may help."""
+    """Send one request to every leader at the same time. Return the error codes that may be transient."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

@@ -1,7 +1,6 @@
-"""Records of datastreams beside their definitions: the partitions with which a datastream that starts at
-`latest` began, and the definitions that the coordination store has lost, which are kept until an operator
-restores or forgets them.
+"""Records of datastreams beside their definitions: initial partitions and lost definitions.
 
-Imports the stores and the model. Read `first_partitions.py`; `stores/deletion_record.py` distinguishes
-deleted from lost definitions.
+Initial partitions are stored for datastreams that start at `latest`. A lost definition is missing from the
+coordination store, and is kept until an operator restores or forgets it. Imports the stores and the model.
+`stores/deletion_record.py` distinguishes deleted from lost definitions.
 """

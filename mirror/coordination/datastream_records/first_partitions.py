@@ -63,11 +63,8 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane with the start position of its partition.
-
-    `first`: stored initial partitions. At the first start, `first` is None or belongs to an earlier
-    datastream with the same name.
-    """
+    """Return the lane's spec with the start position of its partition. `first`: stored initial partitions. At
+    the first start, `first` is None or belongs to an earlier datastream with the same name."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

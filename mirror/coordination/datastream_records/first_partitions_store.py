@@ -44,11 +44,8 @@ class FirstPartitionsStore:
         return self._read(datastream)[0] if begins_at_end(datastream) else None
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
-        """Store the initial partitions of a datastream before it is planned.
-
-        Does nothing if they are already stored. Raises VersionConflict; InvalidRequest if they do not fit
-        into a node.
-        """
+        """Store the initial partitions of a datastream before it is planned. Stored partitions remain
+        unchanged. Raises VersionConflict; InvalidRequest if they do not fit into a node."""
         state = since_of(datastream), datastream.selection
         if self._recorded.get(datastream.name) == state:
             return
@@ -56,7 +53,7 @@ class FirstPartitionsStore:
         self._recorded[datastream.name] = state
 
     def look_again(self) -> None:
-        """Discard the cache, because another leader may write from now on."""
+        """Drop the cache, because another leader may have written."""
         self._recorded = {}
 
     def _write(self, datastream: Datastream, topics: Mapping[str, int]) -> None:

@@ -65,7 +65,7 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions, unless they were deleted. Return False if the call must be repeated.
+        """Store lost definitions that were not deleted. Return False if the call must be repeated.
 
         Of two definitions with the same name, the one that was created later is kept. A definition that
         another instance drops at the same time is not stored.
@@ -131,7 +131,7 @@ class RestoredRecords:
     def begin(self, datastream: Datastream) -> None:
         """Make all partitions without a checkpoint start at their earliest record.
 
-        This also applies to a datastream that started at `latest`. The initial partitions are unknown, and
+        A datastream that started at `latest` is restored likewise. The initial partitions are unknown, and
         copying too many records is better than skipping some.
         """
         if begins_at_end(datastream):

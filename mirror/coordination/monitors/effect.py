@@ -25,11 +25,8 @@ class PlacementEffect:
 
 
 def effect_of(decision: Decision) -> PlacementEffect:
-    """Return the effect of a plan for all planned groups.
-
-    The former load of a task is its new load, minus the loads of arriving partitions, plus the loads of
-    departing partitions.
-    """
+    """Return the effect of a plan for all planned groups. The former load of a task is computed from its new
+    load and the loads of the moved partitions."""
     moves = decision.moves
     loads = {
         (group, partition): load.bytes_per_second

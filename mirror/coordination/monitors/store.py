@@ -34,11 +34,8 @@ _ADVICE: Final = "a monitor may act only on evaluations made under its current l
 
 
 class ActingStore:
-    """Shared state of monitors.
-
-    Each instance determines the expiry of the lease itself, from the time at which it first read the latest
-    renewal.
-    """
+    """Shared state of monitors. Each instance measures the age of the lease from the time at which it first
+    read the latest renewal."""
 
     def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
         self._nodes = nodes

@@ -1,4 +1,1 @@
-"""Plans for review. A reviewed plan is applied exactly as shown, or not at all.
-
-Imports coordination's stores and model. Read `proposal.py`.
-"""
+"""Plans for review. A reviewed plan is applied exactly as shown, or not at all."""

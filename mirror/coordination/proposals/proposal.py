@@ -31,8 +31,8 @@ class Proposal:
     """A proposed plan for one group.
 
     `epoch`: epoch of the current plan. `placed`: new or changed tasks. `gone`: removed tasks. `definitions`,
-    `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`: principal who applied the
-    proposal; None if it is not applied yet.
+    `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`: principal who requested to apply
+    the proposal, or None.
     """
 
     group: GroupName

@@ -37,7 +37,7 @@ class StoredProposal:
     version: int
 
     def check_not_applied(self) -> None:
-        """Raise IllegalTransition if somebody has already requested to apply the proposal."""
+        """Raise IllegalTransition if a request to apply the proposal exists already."""
         if self.proposal.asked_by is not None:
             raise IllegalTransition(f"plan {self.identity} was already applied by {self.proposal.asked_by}")
 

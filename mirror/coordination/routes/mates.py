@@ -1,6 +1,6 @@
 """Finds conflicting settings of datastreams that share tasks. Pure.
 
-Creations and changes that would cause a conflict are rejected. Two concurrent changes can still cause one.
+Changes that would cause a conflict are rejected, but two concurrent changes can still cause one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from mirror.model.load import impossible_limits, joint_limits
 
 
 def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName, str]:
-    """Return a message about each conflict of a datastream with an older datastream of its group.
-
-    The message contains the setting that applies. `datastreams`: oldest first.
-    """
+    """Return a message about each conflict of a datastream with an older datastream of its group. The message
+    contains the setting that applies. `datastreams`: datastreams, oldest first."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         groups.setdefault(datastream.group, []).append(datastream)
@@ -45,10 +43,8 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield messages about conflicting limits.
-
-    Each datastream is valid by itself, but the minimum of one can exceed the maximum of another.
-    """
+    """Yield messages about conflicting limits. The minimum of one datastream can exceed the maximum of
+    another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

@@ -1,9 +1,9 @@
 """Selects the topic names to check for loops and duplicate copies of a new datastream. Pure.
 
-Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with
-another stem cannot return through the new datastream, and it cannot write them twice, so they need not be
-checked. Every name has exactly one stem if every destination name is `*` or a prefix, and no prefix starts
-with another prefix. If names can have several stems, all topics are checked.
+Copying adds prefixes to topic names. Names that differ only in such prefixes have the same stem. Topics with
+other stems cannot return through the new datastream, and the new datastream cannot write them twice. They are
+therefore not checked. Every name has exactly one stem if every destination name is `*` or a prefix, and no
+prefix starts with another prefix. Otherwise, all topics are checked.
 """
 
 from __future__ import annotations
@@ -75,11 +75,8 @@ def _stem(name: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _forms(ways: frozenset[Way]) -> frozenset[str] | None:
-    """Return the prefixes that repeated copying may add to a topic name.
-
-    A path visits each cluster only once, except for one copy within a cluster. Returns None if there are too
-    many prefixes.
-    """
+    """Return the prefixes that repeated copying may add to a topic name. A path visits each cluster once, and
+    may have one copy within a cluster. Returns None if there are too many prefixes."""
     onward: dict[str, list[tuple[str, str]]] = {}
     for source, destination, naming in ways:
         onward.setdefault(source, []).append((destination, naming.template.removesuffix(PLACEHOLDER)))

@@ -137,7 +137,7 @@ class ReturningTopics:
                 return
 
     def _take(self, route: Route, place: _TopicNode) -> None:
-        """Let a route copy the name, unless records would return through this or an older route."""
+        """Let a route copy the topic name, unless records would return through this or an older route."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -167,10 +167,8 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins of a topic name if a route copies it.
-
-    Includes the origins that further copies under the same name add.
-    """
+    """Return the origins of a topic name if a route copies it. Further copies under the same name add more
+    origins."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True
@@ -267,10 +265,8 @@ class RouteJudge:
     def foreseen(
         self, topics: Mapping[DatastreamName, Collection[str]]
     ) -> Mapping[DatastreamName, Collection[str]]:
-        """Return the topics that each datastream will select when all possible copies exist.
-
-        Copies that cannot return are ignored.
-        """
+        """Return the topics that each datastream will select once all possible copies exist. Copies that
+        cannot return are ignored."""
         around = self._returns.routes
         found = {name: set(chosen) for name, chosen in topics.items()}
         fresh = {route.datastream.name: set(topics.get(route.datastream.name, ())) for route in around}
@@ -293,10 +289,7 @@ class RouteJudge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Return the datastreams that can be part of a loop.
-
-    The records of these datastreams can return from the destination to the source.
-    """
+    """Return the datastreams whose records can return from the destination to the source."""
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 
@@ -311,7 +304,7 @@ def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
     """Return the group members that differ from the oldest member in source, destination or naming.
 
     Lanes are identified by group and partition, so two sources would use the same lane names. `routes`:
-    oldest first.
+    routes, oldest first.
     """
     first: dict[GroupName, Route] = {}
     refused = {}

@@ -1,7 +1,6 @@
-"""State machine of the coordination stores that do not use ZooKeeper. Pure.
+"""State machine of the coordination stores other than ZooKeeper. Pure.
 
 `machine.py` applies a command to a state, and returns the next state and a result. Replicas that apply the
 same commands have equal states. `codec.py` encodes commands and states. `session.py` implements
-`ports.NodeStore` on top of any command log. Imports ports, model and errors. Start with `commands.py`, then
-read `machine.py`.
+`ports.NodeStore` on any command log. Imports ports, model and errors.
 """

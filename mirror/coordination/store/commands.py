@@ -71,11 +71,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class EndSession:
-    """End a session and delete its ephemeral nodes.
-
-    `heartbeat`: end the session only if its last heartbeat has this number, so that a late heartbeat keeps it
-    open. None ends the session unconditionally.
-    """
+    """End a session and delete its ephemeral nodes. `heartbeat`: end the session only if its last heartbeat
+    has this number, so that a late heartbeat keeps the session open; None ends it in any case."""
 
     session: str
     heartbeat: int | None = None
@@ -120,7 +117,7 @@ class RefusalKind(StrEnum):
     ALIVE = "alive"
     """The session has sent a later heartbeat, so it was not ended."""
     FORGOTTEN = "forgotten"
-    """The request is older than all stored results, so it may already have been applied."""
+    """The request is older than all stored results, and may have been applied."""
 
 
 @dataclass(frozen=True, slots=True)

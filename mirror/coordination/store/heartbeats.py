@@ -22,8 +22,7 @@ HEARTBEATS: Final = 3
 _SUSPENDED_SHARE: Final = 2 / 3
 """Share of the session timeout without a heartbeat read back, after which the session is suspended."""
 _MOST_PENDING: Final = 2
-"""Maximum number of heartbeats that are sent but not read back. Further heartbeats would only queue behind
-them."""
+"""Maximum number of heartbeats that were sent but not read back; more would only queue."""
 
 
 class SessionContact:
@@ -66,7 +65,7 @@ class SessionContact:
         return now - min(self._sent.values(), default=now)
 
     def state(self, now: float) -> SessionState:
-        """Return the state of the session. A lost session remains lost, so open a new one."""
+        """Return the state of the session. A lost session remains lost."""
         silence = now - self.answered_at
         if silence >= self._timeout_seconds:
             return SessionState.LOST
@@ -115,10 +114,7 @@ class SilenceObserver:
         return max((timeout for _, _, timeout in self._seen.values()), default=0.0)
 
     def restart(self, now: float) -> None:
-        """Restart the timeout of every session.
-
-        Call this after an outage of the log, during which no heartbeat could arrive.
-        """
+        """Restart the timeout of every session, after an outage in which no heartbeat could arrive."""
         self._seen = {name: (heartbeat, now, timeout) for name, (heartbeat, _, timeout) in self._seen.items()}
 
     def silent(self, now: float) -> list[EndSession]:

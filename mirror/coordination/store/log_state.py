@@ -47,11 +47,8 @@ class AppliedCommand:
 
 
 def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, AppliedCommand | None]:
-    """Apply the record at an offset.
-
-    A record that was already applied changes nothing. Foreign records are ignored. Raises NewerFormat for
-    commands of a newer version, because skipping them would change the result.
-    """
+    """Apply the record at an offset. A record that was already applied changes nothing. Foreign records are
+    ignored. Raises NewerFormat for a command of a newer version, which must not be skipped."""
     if offset < log.next_offset:
         return log, None
     try:

@@ -138,7 +138,7 @@ def _remembering(record: SessionRecord, request: int, result: Result) -> Session
 
 
 class _Impossible(Exception):
-    """Rejects an operation, and therefore its whole command."""
+    """Raised to reject an operation, and therefore its whole command."""
 
     def __init__(self, kind: RefusalKind, path: str) -> None:
         super().__init__(kind, path)

@@ -76,7 +76,7 @@ def split_command(writer: bytes, number: int, command: bytes, largest: int) -> I
 
 
 def parse_part(record: bytes) -> CommandPart:
-    """Parse a record. Raises CorruptData if it is not part of a command; NewerFormat."""
+    """Parse a record. Raises CorruptData for other records than parts, and NewerFormat."""
     if len(record) < _HEAD.size or not record.startswith(_MARK):
         raise CorruptData("a record of the coordination log is not a command")
     _, version, writer, number, index, count, checksum = _HEAD.unpack_from(record)
@@ -109,10 +109,7 @@ def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Un
 
 
 def _following(known: UnfinishedCommand | None, part: CommandPart, offset: int) -> UnfinishedCommand | None:
-    """Add a part to the unfinished command of its writer.
-
-    Returns None if the part does not continue the command.
-    """
+    """Add a part to the unfinished command of its writer, or return None if the part does not follow."""
     same = known is not None and (known.number, known.count, known.checksum) == (
         part.number,
         part.count,

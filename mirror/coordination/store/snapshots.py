@@ -73,7 +73,7 @@ class SnapshotStream:
             yield self._counted(bytes(pending))
 
     def end(self) -> bytes:
-        """Return the end record. Call this after all parts were consumed."""
+        """Return the end record, after all parts were consumed."""
         content = [FORMAT, self._log, self._state.next_offset, self._parts, self.size, self._checksum]
         return json.dumps(content).encode()
 
@@ -149,7 +149,7 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents of snapshots that a later complete snapshot has replaced. Keep their keys."""
+        """Drop the contents, but not the keys, of snapshots that a later complete snapshot has replaced."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
@@ -163,10 +163,7 @@ class SnapshotShelf:
         return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of intact snapshots, latest first.
-
-        Only snapshots that the log [start, end) continues are used.
-        """
+        """Yield the states of intact snapshots that the log [start, end) continues, latest first."""
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:

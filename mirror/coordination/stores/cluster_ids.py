@@ -1,6 +1,6 @@
 """Stores cluster ids by the cluster names in definitions.
 
-With stored ids, Headrace recognises two names of one cluster even while the cluster does not respond.
+With stored ids, Headrace recognises two names of one cluster even during an outage.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ class ClusterIds:
 
 
 class BoundClusters:
-    """Bound cluster ids: the id that was first seen or last accepted under each cluster name. Thread-safe.
-
-    Lanes use a cluster only if it has the bound id.
-    """
+    """Bound cluster ids: the id first seen or last accepted under each cluster name. Thread-safe. Lanes use a
+    cluster only if it has the bound id."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -85,10 +83,8 @@ class KnownClusters:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to a cluster, except those with a known, different id.
-
-        `identity`: an additional id of the cluster.
-        """
+        """Return the aliases that may refer to a cluster, without those of clusters with other ids.
+        `identity`: an additional id of the cluster."""
         mine = self._ids(cluster) | ({identity} - {""})
         return [alias for alias in aliases if not mine or not (theirs := self._ids(alias)) or mine & theirs]
 

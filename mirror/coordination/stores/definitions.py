@@ -39,10 +39,8 @@ class StoredDatastream:
 
 @dataclass(frozen=True, slots=True)
 class DamagedDefinition:
-    """A definition that cannot be parsed. Running lanes of the datastream continue.
-
-    `problem`: reason. `last`: latest version that this process could parse.
-    """
+    """A definition that cannot be parsed. Running lanes of the datastream continue. `problem`: reason why it
+    cannot be parsed. `last`: latest version that this process could parse."""
 
     name: DatastreamName
     problem: str
@@ -78,7 +76,7 @@ class Definitions:
 
 
 class DefinitionStore:
-    """Definitions in the coordination store. Definitions persist even if no instance runs."""
+    """Definitions in the coordination store, which also exist while no instance runs."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -134,7 +132,7 @@ class DefinitionStore:
         return found
 
     def catch_up(self) -> None:
-        """Ensure that later reads include all writes that were completed before this call."""
+        """Ensure that later reads include all writes completed before this call."""
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
@@ -146,7 +144,7 @@ class DefinitionStore:
     def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
         """Store a new definition, and return it with its version.
 
-        The idempotency key of its `creation` is also stored, because a key belongs to one datastream.
+        The idempotency key of the creation is also stored, because a key belongs to one datastream.
         `entries`: further changes of the same transaction. Raises AlreadyExists; KeyReused; VersionConflict
         if an entry fails; InvalidRequest if the definition does not fit into a node.
         """

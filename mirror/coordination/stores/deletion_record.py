@@ -1,10 +1,8 @@
 """Records of deleted datastreams.
 
-A definition that is missing without such a record counts as lost.
-
-The transaction that removes a definition also records its deletion. A store that was restored from older data
-therefore contains either the definition or the record. Deletions are stored in `BUCKETS` nodes. Each node
-keeps only its latest deletions, so its size is bounded.
+A definition that is missing without such a record is lost. The transaction that removes a definition also
+records its deletion, so a store that was restored from older data contains either the definition or the
+record. Deletions are stored in `BUCKETS` nodes, each of which has only its latest deletions.
 """
 
 from __future__ import annotations
@@ -30,10 +28,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records of deletions. Thread-safe.
-
-    A recreated datastream is newer than the record of its deletion, and does not count as deleted.
-    """
+    """Records of deletions. Thread-safe. A recreated datastream is newer than the record, and does not count
+    as deleted."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -90,10 +86,8 @@ def _path(name: DatastreamName) -> str:
 
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
-    """Return the creation times of deleted datastreams by name, oldest record first.
-
-    A damaged node is ignored, so its datastreams may be reported as lost. An operator can drop them.
-    """
+    """Return the creation times of deleted datastreams by name, oldest record first. A damaged node is
+    ignored, so its datastreams may be reported as lost. An operator can drop lost datastreams."""
     if node is None:
         return {}
     try:

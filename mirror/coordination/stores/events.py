@@ -88,15 +88,12 @@ class EventLog:
         made: Callable[[Sequence[DatastreamName]], None],
         make_alone: Callable[[DatastreamName], None],
     ) -> None:
-        """Apply changes as `znodes.change_each` does. The changes may include entries of this log."""
+        """Apply changes as `znodes.change_each` does; they may include entries of this log."""
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log on every `_TRIMMED_EVERY`-th call.
-
-        Call this after an entry of a frequent change was stored. Listing the log each time would cost more
-        than the change.
-        """
+        """Trim the log on every `_TRIMMED_EVERY`-th call, because listing the log costs more than a change.
+        Called after an entry of a frequent change was stored."""
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
@@ -152,10 +149,8 @@ class EventLog:
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream of a publication, or an empty string if it concerns several or none.
-
-    The limit per group applies to this name.
-    """
+    """Return the group or datastream of a publication, or an empty string for several or none. The limit per
+    group applies to this name."""
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
 

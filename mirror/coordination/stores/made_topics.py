@@ -1,11 +1,9 @@
 """Records of the destination topics of each group of datastreams.
 
-There are two records: topics that Headrace has created for the group, and existing topics that the group has
-adopted.
-
-The record of created topics remains when a datastream is deleted, so that a new datastream with the same name
-can use the topics. The record of adopted topics is deleted with the last datastream of the group, so a new
-datastream needs the permission again.
+One record has the topics that Headrace has created for the group, another the existing topics that the group
+has adopted. The record of created topics outlives the datastream, so that a new datastream with the same name
+can use the topics. The record of adopted topics is deleted with the last datastream of the group, so that a
+new datastream needs the permission again.
 """
 
 from __future__ import annotations
@@ -39,11 +37,8 @@ class MadeTopics:
         return self._read(group)[0]
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
-        """Add topics to the record of a group. Raises VersionConflict; InvalidRequest if it does not fit into
-        a node.
-
-        The record is created even if there are no topics.
-        """
+        """Add topics to the record of a group, which is created even without topics. Raises VersionConflict;
+        InvalidRequest if the record does not fit into a node."""
         self.apply(self.addition(group, cluster, topics))
 
     def apply(self, changes: Sequence[NodeChange]) -> None:

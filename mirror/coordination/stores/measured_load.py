@@ -1,4 +1,4 @@
-"""Rates and backlogs that the instances measure and share in the store. This is the load provider `self`."""
+"""Rates and backlogs that the instances measure and share in the store: the load provider `self`."""
 
 from __future__ import annotations
 
@@ -103,10 +103,8 @@ class MeasuredLoads:
             znodes.put(self._nodes, f"{folder}/{name}", chunk)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """Return when any instance last measured the cluster, and the number of measured and late partitions.
-
-        The time is missing if no instance measures partitions of the cluster.
-        """
+        """Return when the cluster was last measured, and the number of measured and late partitions. The time
+        is missing if no instance measures partitions of the cluster."""
         found = []
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():

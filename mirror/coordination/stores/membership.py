@@ -32,10 +32,9 @@ _MOST_GROUPS: Final = 100_000
 class LiveInstance:
     """A running instance.
 
-    `sequence`: order of arrival. `weight`: share of the work.
-
-    `incarnation`: unique to the process. If the response to the creation of its node is lost, the process
-    recognises its node by this value. `is_leaving`: the instance must not get new tasks.
+    `sequence`: order of arrival. `weight`: share of the work. `incarnation`: unique to the process, which
+    recognises its node by this value if the response to the creation was lost. `is_leaving`: the instance
+    must not get new tasks.
     """
 
     name: InstanceName
@@ -65,10 +64,8 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Return whether another instance may start a lane under its plan epoch.
-
-        Returns False if this instance follows a newer epoch, which may have assigned the lane to it again.
-        """
+        """Return whether another instance may start a lane under its plan epoch. Returns False if this
+        instance follows a newer epoch, which may have assigned the lane to it again."""
         if self.is_unreadable:
             return False
         return key.group not in self.groups or (self.epoch == epoch and key not in self.releasing)
@@ -107,14 +104,11 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Discard cached instances.
-
-        The store may have lost its data, and sequence numbers may have restarted at 0.
-        """
+        """Drop cached instances, because a store that lost its data restarts sequence numbers at 0."""
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:
-        """Check that the node of an instance exists. Raises SessionLost if it is missing.
+        """Check that the node of an instance exists. Raises SessionLost if the node is missing.
 
         The node can be missing although the session is alive: an operator may have deleted it, and another
         instance may now have its sequence number. `watch`: fires when the node is deleted.
@@ -153,7 +147,7 @@ class Membership:
         leaving = set(self._nodes.children(znodes.LEAVING, watch))
         found = []
         for node in present:
-            with contextlib.suppress(NotFound):  # it left since its node was listed
+            with contextlib.suppress(NotFound):  # the instance has left since its node was listed
                 found.append(self._instance(node))
         return tuple(
             replace(instance, is_leaving=True) if _node(instance.sequence) in leaving else instance
@@ -177,7 +171,7 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish the holding of an instance. The node is deleted when the session ends."""
+        """Publish the holding of an instance in a node that is deleted with the session."""
         path = _holding_path(instance)
         data = znodes.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
@@ -197,7 +191,7 @@ class Membership:
             return _MAY_HOLD_ANYTHING
 
     def refresh(self) -> None:
-        """Ensure that later reads include everything that was published before this call."""
+        """Ensure that later reads include everything published before this call."""
         self._nodes.sync()
 
     def _present(self, watch: Watch | None = None) -> list[str]:

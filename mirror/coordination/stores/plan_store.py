@@ -100,8 +100,8 @@ class PlanStore:
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
         """Return the current plan. Unchanged parts of `known` are not read again.
 
-        Parts with missing or damaged documents are omitted. The leader plans their groups again. Raises
-        DamagedState if the marker is damaged.
+        Parts with missing or damaged documents are omitted. The leader plans the groups of omitted documents
+        again. Raises DamagedState if the marker is damaged.
         """
         return self._read(known, watch, None)
 
@@ -114,9 +114,8 @@ class PlanStore:
     def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
         """Return a plan to continue from if the marker is unreadable, and its description.
 
-        `last`: latest plan that the caller has read. If its epoch is 0, the plan is rebuilt from the
-        documents that do not conflict. `obeyed`: epochs that live instances follow. Raises NotFound if there
-        is no marker.
+        `last`: latest plan that the caller has read. A plan with epoch 0 is rebuilt from the documents that
+        do not conflict. `obeyed`: epochs that live instances follow. Raises NotFound if there is no marker.
 
         The returned epoch is at least as high as any epoch that an instance can have followed, because each
         publication increments both the version of the marker and the epoch. If another leader has published a
@@ -236,7 +235,8 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Return the unreadable parts. The leader plans their groups again, which rewrites them."""
+        """Return the unreadable parts. The leader rewrites damaged documents when it plans their groups
+        again."""
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
@@ -321,7 +321,7 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
 
 
 def _epoch_of(name: str) -> float:
-    """Return the epoch of a document; infinity for an unknown node, so that it is never deleted."""
+    """Return the epoch of a document; infinity for an unknown node, which is therefore never deleted."""
     digits = name.partition("-")[0]
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
@@ -410,7 +410,7 @@ def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
     """Parse a task of a document. Raises InvalidRequest, ValueError. The name of the task must belong to its
-    group, so that an error in one document does not affect other groups."""
+    group, so that an error in one document does not affect others."""
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")

@@ -1,7 +1,7 @@
 """Problems of individual datastreams, stored by the leader and readable by every instance.
 
-If a step fails for a datastream, the leader skips this step. The running lanes continue, and other
-datastreams are not affected. The problem ends when the step succeeds.
+The leader skips a step that has failed for a datastream. Running lanes continue, and other datastreams are
+not affected. The problem ends when the step succeeds.
 """
 
 from __future__ import annotations
@@ -59,16 +59,17 @@ def _read_problem(path: str, data: bytes) -> Problem:
 
 
 class TroubleStore:
-    """Lanes that do not copy as fast as they could, by instance and group of datastreams: one folder for each
-    kind (`TROUBLES`: stalled, `QUOTAS`: throttled, `NO_TOPICS`: without a destination topic). The nodes are
-    ephemeral."""
+    """Lanes that are slower than they could be, by instance and group of datastreams.
+
+    One folder for each kind: `TROUBLES` (stalled), `QUOTAS` (throttled), `NO_TOPICS` (without a destination
+    topic). The nodes are ephemeral.
+    """
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def publish(self, folder: str, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Replace the groups of one kind of the instance with this sequence number. Store only the first
-        groups by name."""
+        """Replace the groups of one kind of an instance. Stores only the first groups by name."""
         path = f"{folder}/i-{sequence:010}"
         if not troubles:
             self._nodes.delete(path)

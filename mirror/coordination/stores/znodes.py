@@ -144,10 +144,8 @@ def child(parent: str, name: str) -> str:
 
 
 def short_child(parent: str, name: str) -> str:
-    """Return the path of a child node, with a digest for a long or unprintable name.
-
-    Use this only for names that are never decoded.
-    """
+    """Return the path of a child node, with a digest for a long or unprintable name. A digest cannot be
+    decoded."""
     if len(name) <= _SHORT and name.isprintable():
         return child(parent, name)
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -190,10 +188,8 @@ def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> l
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode chunks. Raises DamagedState if they are incomplete, damaged or too large.
-
-    The limit is `LARGEST_DOCUMENT`.
-    """
+    """Decode chunks. Raises DamagedState for incomplete, damaged or too large chunks. The limit is
+    `LARGEST_DOCUMENT`."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
@@ -262,9 +258,9 @@ def change_each(
 ) -> None:
     """Apply the changes of many keys in a few transactions.
 
-    `made`: callback with the keys whose changes were applied. If a transaction fails, none of its changes is
-    applied, and `make_alone` is called for each of its keys. `make_alone`: callback that applies the changes
-    of one key and reports errors. Raises Unreachable, SessionLost, and errors of the callbacks.
+    `made`: callback with the keys whose changes were applied. `make_alone`: callback for each key of a failed
+    transaction, which applies the changes of that key and reports errors. Raises Unreachable, SessionLost,
+    and errors of the callbacks.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -276,10 +272,7 @@ def change_each(
 
 
 def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
-    """Apply the changes in one transaction. Return whether it succeeded.
-
-    After a failure, the caller retries each key separately.
-    """
+    """Apply the changes in one transaction. Return False after a failure; the caller retries each key."""
 
     def failed(error: Exception) -> None:
         _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))

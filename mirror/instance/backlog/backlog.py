@@ -22,18 +22,15 @@ _log = structlog.get_logger(__name__)
 _INTERVAL_SECONDS: Final = 5.0
 _QUESTIONS_A_LOOK: Final = 4
 _MOST_PARTITIONS: Final = 2_000
-"""Maximum number of partitions to read per consumer group. The positions of others remain unknown."""
+"""Maximum number of partitions to read per consumer group. Other positions remain unknown."""
 
 Route = tuple[ClusterRef, str]
-"""A source cluster, and the consumer group to which a datastream commits its positions on that cluster."""
+"""A source cluster, and the consumer group to which a datastream commits its positions there."""
 
 
 class Backlog:
-    """Positions of uncopied partitions. Used by the leader's thread.
-
-    Each tick refreshes the oldest positions with a few requests. If a source fails, its positions become
-    unknown.
-    """
+    """Positions of uncopied partitions. Used by the leader's thread. Each tick refreshes the oldest positions
+    with a few requests. If a source fails, its positions become unknown."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -42,7 +39,7 @@ class Backlog:
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
 
     def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
-        """Update the positions of the given partitions, and drop all others."""
+        """Update the positions of these partitions, and drop all others."""
         now = self._clock.monotonic()
         self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}
@@ -57,7 +54,7 @@ class Backlog:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
 
     def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:
-        """Return the last known position; None if unknown."""
+        """Return the last known position, or None."""
         return self._known.get(route, {}).get(partition)
 
     def _ask(self, route: Route, partitions: Sequence[TopicPartition], now: float) -> None:
@@ -80,7 +77,7 @@ class Backlog:
 def positions_of(
     lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
 ) -> Mapping[LaneKey, SourcePosition]:
-    """Return the current positions of lanes. Positions that a source does not return in time are omitted."""
+    """Return the current positions of lanes, if their sources respond in time."""
     routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
     for key, spec in sorted(lanes.items()):
         routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key
@@ -105,10 +102,10 @@ def _positions(
 
 
 _PAUSE_SECONDS: Final = 10.0
-"""Interval between requests to one cluster."""
+"""Seconds between requests to one cluster."""
 _FAILED_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 300.0
-"""Time for which a result is valid."""
+"""Seconds for which a result is valid."""
 _AT_ONCE: Final = 200
 _NOTHING: Final = WaitingRecord(None)
 
@@ -116,10 +113,7 @@ Place = tuple[ClusterRef, TopicPartition]
 
 
 class _Looked(NamedTuple):
-    """A result.
-
-    `at`: time of the read (monotonic seconds).
-    """
+    """A result. `at`: time of the read (monotonic seconds)."""
 
     offset: int
     at: float
@@ -136,10 +130,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of these records. Drop the ages of all other partitions.
-
-        `waiting`: offset of the first uncopied record, by partition.
-        """
+        """Request the ages of some of these records. Drop the ages of other partitions. `waiting`: offset of
+        the first uncopied record, by partition."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -152,7 +144,7 @@ class WaitingAges:
                 self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """Return the timestamp of a record, and the retention of its topic. Unknown until they were read."""
+        """Return the timestamp of a record and the retention of its topic, unknown until they were read."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING
@@ -188,8 +180,5 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """Return the ages, together with the request.
-
-    A later call may receive the result of an earlier request.
-    """
+    """Return the ages together with the request, because a later call may receive the result."""
     return places, admin.first_records(places)

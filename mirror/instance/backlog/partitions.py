@@ -26,11 +26,8 @@ class UncopiedState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
-    """A partition that is not copied.
-
-    `since_ms`: time from which the partition has not been copied (epoch ms), None if unknown. `requested_by`:
-    requester of a pause, empty if unknown.
-    """
+    """A partition that is not copied. `since_ms`: start of this state (epoch ms), None if unknown.
+    `requested_by`: who requested a pause, empty if unknown."""
 
     datastream: DatastreamName
     group: GroupName
@@ -44,7 +41,7 @@ class UncopiedPartition:
 def paused_of(
     datastream: Datastream, wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, UncopiedPartition]:
-    """Return the selected partitions that an operator paused, individually or with their datastream."""
+    """Return the selected partitions that an operator has paused, singly or with their datastream."""
     name, group, state = datastream.name, datastream.group, UncopiedState.PAUSED
     if datastream.status.is_halted:
         halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"

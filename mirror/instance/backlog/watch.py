@@ -1,4 +1,4 @@
-"""Leader's list of uncopied partitions, for REST, metrics and health."""
+"""Uncopied partitions on the leader, for REST, metrics and health."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
 _BY_RULE: Final = "excluded by a rule: see the problem of the datastream"
 _CURRENT_SECONDS: Final = 15.0
-"""Maximum age of positions in seconds. Older positions are omitted."""
+"""Maximum age of a displayed position in seconds."""
 _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 
@@ -39,7 +39,7 @@ class UncopiedLane:
     what: UncopiedPartition
     position: SourcePosition | None
     history: LaneHistory = NO_HISTORY
-    """Changes at the source since the leader started to track the partition."""
+    """Changes at the source since the leader has tracked the partition."""
 
     @property
     def lag_records(self) -> int | None:
@@ -50,15 +50,14 @@ class UncopiedLane:
 
     @property
     def lag_ms(self) -> int | None:
-        """Age of the first uncopied record that still exists; 0 if no such record exists."""
+        """Age of the first uncopied record that still exists; 0 without such a record."""
         if self.lag_records == 0:
             return 0
         return None if self.lag_records is None else self.history.age_ms
 
     @property
     def retained_records(self) -> int | None:
-        """Number of copied records that the source still has. Retention deletes them before uncopied
-        records."""
+        """Number of copied records that the source still has, and deletes before uncopied records."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.committed - self.position.first, 0)
@@ -72,10 +71,7 @@ class UncopiedLane:
 
 
 class UncopiedWatch:
-    """Tracks uncopied partitions. Used by the leader's thread.
-
-    `lanes` may be read from any thread.
-    """
+    """Tracks uncopied partitions. For the leader's thread; any thread may read `lanes`."""
 
     def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog
@@ -88,17 +84,15 @@ class UncopiedWatch:
 
     @property
     def lanes(self) -> tuple[UncopiedLane, ...]:
-        """Uncopied partitions as of the last tick, while this instance leads.
-
-        Positions are omitted if the last tick was long ago, for example because ticks are failing.
-        """
+        """Uncopied partitions as of the last tick, while this instance leads. If the last tick was long ago,
+        for example because ticks fail, positions are omitted."""
         looked_at, lanes = self._found
         if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:
             return lanes
         return tuple(replace(lane, position=None) for lane in lanes)
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Find uncopied partitions and their backlog, and report them in health and as problems."""
+        """Find uncopied partitions and their backlog, and report both in health and as problems."""
         self._topics.update(world.topics)
         plan = decision.plan or world.plan
         members: dict[GroupName, list[Datastream]] = {}
@@ -149,7 +143,7 @@ class UncopiedWatch:
     def _waiting(
         self, wanted: Mapping[Route, Iterable[TopicPartition]]
     ) -> dict[tuple[ClusterRef, TopicPartition], int]:
-        """Return the offset of the first uncopied record of each partition that has one."""
+        """Return the offset of the first uncopied record of each partition that has such a record."""
         found: dict[tuple[ClusterRef, TopicPartition], int] = {}
         for route, partitions in wanted.items():
             for partition in partitions:
@@ -172,10 +166,7 @@ class UncopiedWatch:
         taskless: Mapping[TopicPartition, str],
         planned: frozenset[TopicPartition],
     ) -> tuple[UncopiedPartition, ...]:
-        """Return the uncopied partitions of a datastream.
-
-        Returns the same object while nothing changes.
-        """
+        """Return the uncopied partitions of a datastream; the same object while nothing changes."""
         if not (datastream.status.is_mirrored or datastream.status.is_halted):
             return ()
         is_known = datastream.source in self._topics
@@ -189,7 +180,7 @@ class UncopiedWatch:
         if wanted is None:
             before_now = world.plan.planned.get(datastream.group, _NOTHING)
             wanted = frozenset(each for each in before_now if datastream.selection.matches(each.topic))
-        # Topics that another datastream of the group copies are not blocked by this one.
+        # This datastream does not block topics that another datastream of the group copies.
         found = paused_of(datastream, wanted - planned if datastream.status.is_halted else wanted)
         for each in wanted - found.keys() if datastream.status.is_mirrored else ():
             if refused is not None and each not in planned:
@@ -260,7 +251,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
-    """Describe a pause: the paused object, and the requester and reason if known."""
+    """Describe a pause: what is paused, by whom and why, if known."""
     requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

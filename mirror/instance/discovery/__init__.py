@@ -1,1 +1,1 @@
-"""Discovery of topics and partitions on the clusters, and of routes between clusters."""
+"""Finds topics and partitions on the clusters, and routes between clusters."""

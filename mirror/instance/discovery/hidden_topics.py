@@ -1,4 +1,4 @@
-"""Topics that a source cluster does not list, because this service is not authorized to describe them."""
+"""Topics that a source cluster hides, because this service may not describe them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ _ASK_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Topics named by a datastream but not listed by its source.
-
-    `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
-    """
+    """Hidden topics of one datastream. `found`: topics of `names` that this service could not describe at
+    `requested_at` for lack of permission."""
 
     names: frozenset[str]
     requested_at: float
@@ -34,7 +32,7 @@ class _Hidden:
 
 
 class HiddenTopics:
-    """Requests topics by name every minute, and when the set of names changes."""
+    """Requests topics by name every minute, and whenever the names change."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], clock: Clock, background_calls: BackgroundCalls
@@ -45,8 +43,8 @@ class HiddenTopics:
         self._known: dict[DatastreamName, _Hidden] = {}
 
     def of(self, datastream: Datastream, names: frozenset[str]) -> frozenset[str]:
-        """Return the hidden ones among the topics `names`, which the datastream selects but its source does
-        not list, according to the last response."""
+        """Return the hidden topics among `names`, as of the last response. `names`: topics that the
+        datastream selects, but its source does not list."""
         known, name = self._known.get(datastream.name), datastream.name
         if not names:
             self._known.pop(name, None)
@@ -57,7 +55,7 @@ class HiddenTopics:
         return known.found
 
     def _ask(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics; the previous result stays until there is a new result."""
+        """Request the hidden topics. The previous result is valid until the response."""
         source, before = datastream.source, self._known.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         failed = partial(_log.info, "cannot check missing topics", cluster=source)

@@ -1,4 +1,4 @@
-"""Topics to which the service itself writes."""
+"""Creates the internal topics of the service."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class OwnTopics:
         self._missing: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
     def need(self, cluster: ClusterRef, topic: TopicDescription) -> None:
-        """Register a topic; `ensure` creates it."""
+        """Register a topic for `ensure`."""
         self._missing[topic.name] = (cluster, topic)
 
     def ensure(self) -> None:
-        """Create the registered topics; the next call retries the topics that could not be created."""
+        """Create the registered topics. The next call retries after a failure."""
         for name, (cluster, topic) in tuple(self._missing.items()):
             with (
                 suppress(CallPending),

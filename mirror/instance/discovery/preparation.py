@@ -54,12 +54,10 @@ class TopicClaims:
     ) -> ClaimedTopics:
         """Record new topics in one transaction, and return all topics of the datastream's group.
 
-        `present`: topics at the destination. `mirrored`: source topics. The group adopts their existing
-        destination topics, unless it has created them. A group that may no longer adopt topics keeps its
-        adopted topics.
-
-        Earlier versions stored no records. If a record is missing, the topics that the group copies count as
-        created or adopted, respectively.
+        `present`: topics at the destination. `mirrored`: source topics. The group adopts existing destination
+        topics that it has not created. A group that may no longer adopt topics keeps its adopted topics.
+        Earlier versions stored no records: without a record, the topics that the group copies count as
+        created or adopted.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()
@@ -83,17 +81,17 @@ class TopicClaims:
         self._made.add(group, cluster, names)
 
     def forget(self, group: GroupName) -> None:
-        """Delete the record of adopted topics after the last datastream of a group was deleted."""
+        """Delete the record of adopted topics of a group whose last datastream was deleted."""
         self._adopted.forget(group)
 
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
-"""Topics that datastreams must not copy yet, or only partly."""
+"""Source topics that a datastream must not copy yet, or not completely."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
 _SETTLING_SECONDS: Final = 30.0
-"""Time in which lanes notice that their destination topics were created, and instances report it."""
+"""Seconds until lanes notice that their destination topics were created, and instances report it."""
 _SOONER_SECONDS: Final = LOOK_AGAIN_SECONDS - 60.0
 """Difference to the interval between attempts at topics that are rejected."""
 _SAMPLED_TOPICS: Final = 10
@@ -104,11 +102,11 @@ _SAMPLED_TOPICS: Final = 10
 class TopicRules:
     """Rules for changes at destinations.
 
-    `bound`: bound cluster ids. `claims`: records of created and adopted topics. `most_partitions`: maximum
+    `bound`: stored cluster ids. `claims`: records of created and adopted topics. `most_partitions`: maximum
     partition count of a created or extended topic. `own`: internal topics of Headrace in the settings.
     `adopts`: returns whether a datastream may write to existing topics. `objection`: returns why a stored
     definition would now be rejected. `refusal`: returns why a datastream is not mirrored, or an empty string.
-    `postponed`: returns the partitions that must not be copied yet because of quotas; None without quotas.
+    `postponed`: returns the partitions that wait for a quota; None without quotas.
     """
 
     bound: BoundClusters
@@ -123,10 +121,8 @@ class TopicRules:
 
 @dataclass(frozen=True, slots=True)
 class PreparationQuery:
-    """Input of the preparation of a destination.
-
-    Counts and limits are compared by identity. The same object means no change.
-    """
+    """Input of the preparation of a destination. Counts and limits are compared by identity: the same object
+    means no change."""
 
     datastream: Datastream
     source_counts: Mapping[str, int]
@@ -176,18 +172,18 @@ class Preparation:
     steps: PreparationSteps = PreparationSteps()
 
     def steps_for(self, datastream: Datastream) -> PreparationSteps:
-        """Return the steps to continue with if the preparation of the datastream is unfinished."""
+        """Return the steps of an unfinished preparation of the datastream, to continue with."""
         is_same = replace(self.question.datastream, status=datastream.status) == datastream
         return self.steps if is_same and self.steps.remaining else PreparationSteps()
 
     def is_still_valid(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
-        """Return whether the destination is unchanged and matches the desired state."""
+        """Return whether destination and requirements are unchanged since the preparation."""
         before, now = self.question.datastream, question.datastream
         is_same = replace(before, status=now.status) == now and self.wanted == wanted
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether no topic was deleted or extended at the destination since the preparation."""
+        """Return whether no destination topic was deleted or extended since the preparation."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -199,7 +195,7 @@ class Preparation:
 
 
 class Preparations:
-    """Preparations of all datastreams. `latest`: the latest step of each. Used by one thread."""
+    """Preparations of all datastreams. `latest`: latest step of each datastream. Used by one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -207,7 +203,7 @@ class Preparations:
         self._settled_at: dict[DatastreamName, float] = {}
 
     def begin(self, name: DatastreamName) -> None:
-        """Record that a step of a datastream begins, or still runs."""
+        """Record that a step for a datastream is running."""
         self._settled_at[name] = math.inf
 
     def note(self, name: DatastreamName, prepared: Preparation) -> None:
@@ -217,18 +213,17 @@ class Preparations:
             self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
 
     def remaining(self, datastream: Datastream) -> int:
-        """Return the number of destination topics that are not created or extended yet; 0 if unknown."""
+        """Return the number of destination topics that are still to be created or extended; 0 if unknown."""
         known = self.latest.get(datastream.name)
         return 0 if known is None else known.steps.remaining
 
     def is_running(self, datastream: Datastream) -> bool:
-        """Return whether lanes may wait for destination topics that are being created, or were just now."""
+        """Return whether lanes may wait for destination topics whose creation is recent or in progress."""
         return self._clock.monotonic() < self._settled_at.get(datastream.name, -math.inf)
 
 
 class _Results(NamedTuple):
-    """Results of the changes of a step; other changes need another attempt. `rejected`: reason by destination
-    topic."""
+    """Results of one step. Changes without a result are retried. `rejected`: reason by destination topic."""
 
     done: tuple[TopicWork, ...]
     adjustments: tuple[str, ...]
@@ -243,8 +238,7 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Make one step of a preparation. Return the changes made, and the state of the destination. A rejected
-    topic is a shortfall.
+    """Make one step of a preparation. Return the changes, and the new state of the destination.
 
     `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
     Raises the errors of all other requests.
@@ -294,8 +288,7 @@ def _after(
     results: _Results,
     present: Mapping[str, int],
 ) -> PreparationSteps:
-    """Return the steps with the results of the latest step. `part`: its destination topics by source
-    topic."""
+    """Return the steps with the results of the latest one. `part`: its destination topics by source topic."""
     rejected = {
         topic: Shortfall(present.get(name, 0), results.rejected[name], present.get(name, 0))
         for topic, name in part.items()
@@ -367,5 +360,5 @@ def _creatable(work: Sequence[TopicWork]) -> list[TopicDescription]:
 
 
 def topics_at(cluster: ClusterRef) -> str:
-    """Return the line of background calls that create and extend topics of the cluster."""
+    """Return the line of background calls for creating and extending topics of the cluster."""
     return f"topics at {cluster}"

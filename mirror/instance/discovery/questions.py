@@ -1,4 +1,4 @@
-"""Concurrent requests to clusters: a slow cluster delays only the callers that need it."""
+"""Concurrent requests to clusters. A slow cluster delays only callers that need it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
-"""Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
+"""Seconds to wait for a cluster that has timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
 """Maximum number of concurrent requests to clusters without an alias.
 
 Callers choose these addresses, and each request to an unresponsive cluster occupies a thread. Further
-requests fail like timeouts.
+requests fail.
 """
 _Run = Callable[[Callable[[], None]], None]
 
@@ -39,11 +39,8 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 
 
 class ClusterRequests:
-    """Sends requests to clusters. Thread-safe.
-
-    A pending request is not repeated: later callers wait for its result. Callers wait for a shorter time if
-    the cluster has timed out recently.
-    """
+    """Sends requests to clusters. Thread-safe. Callers with the same request share its result. The wait is
+    shorter if the cluster has timed out recently."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], patience_seconds: float, run: _Run = _in_a_thread
@@ -60,10 +57,8 @@ class ClusterRequests:
         return self._ask("identity", clusters, lambda admin: admin.cluster_id())
 
     def topics(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts of all topics of the clusters that respond in time.
-
-        A cluster whose id request is still pending is omitted.
-        """
+        """Return the partition counts of all topics of the clusters that respond in time. Omits clusters
+        whose id request is still pending."""
         with self._lock:
             ready = [cluster for cluster in clusters if ("identity", cluster) not in self._under_way]
         return self._ask("topics", ready, lambda admin: admin.list_topics())
@@ -107,7 +102,7 @@ class ClusterRequests:
     def _question(
         self, request_name: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]
     ) -> _Pending[_T]:
-        """Return the pending request with this name, or start one. Raises Busy."""
+        """Return the pending request with this name, or a new request. Raises Busy."""
         key = (request_name, cluster)
         with self._lock:
             known = self._under_way.get(key)
@@ -125,7 +120,7 @@ class ClusterRequests:
     def _carry_out(
         self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
-        """Send the request, and set its result or its error."""
+        """Send the request, and set its result or error."""
 
         def answer() -> _T:
             try:
@@ -141,7 +136,7 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A pending request. `requested_at`: monotonic seconds."""
+    """A pending request. `requested_at`: time of the request (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +144,7 @@ class _Pending(Future[_T]):
 
 
 class ClusterIdentities:
-    """Reads the id of each cluster once per interval until it is known, and then every ten minutes."""
+    """Reads the id of each cluster: once per interval until it is known, then every ten minutes."""
 
     def __init__(
         self,
@@ -167,7 +162,7 @@ class ClusterIdentities:
         self._failures: dict[ClusterRef, str] = {}
 
     def of(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of the given clusters; clusters that never responded are missing."""
+        """Return the last known ids of clusters. A cluster that has never responded is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._known else LOOK_AGAIN_SECONDS

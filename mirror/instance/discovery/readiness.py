@@ -1,4 +1,4 @@
-"""Readiness of datastreams: permitted routes, and prepared destinations. Used by the leader's thread."""
+"""Readiness of datastreams: permitted routes and prepared destinations. Used by the leader's thread."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _log = structlog.get_logger(__name__)
 
 
 class DatastreamReadiness:
-    """Judges routes, then prepares destinations. Notes problems of datastreams on the board.
+    """Checks routes, prepares destinations, and reports problems of datastreams to the board.
 
-    `through`: failures that end the tick instead of a single datastream's step. `wake`: lets the next tick
-    follow immediately.
+    `through`: errors that end the tick, not only the step of one datastream. `wake`: starts the next tick
+    immediately.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class DatastreamReadiness:
         self._verdict = RouteVerdict({}, {})
 
     def refused(self, judge: Callable[[], RouteVerdict]) -> Mapping[DatastreamName, str]:
-        """Return the datastreams that must not be mirrored; if `judge` fails, as of its last verdict."""
+        """Return the datastreams that must not be mirrored. If `judge` fails, return its last result."""
         log = partial(_log.exception, "check of datastreams failed")
         with Bulkhead(lambda error: log(reason=reason_of(error)), through=self._through):
             self._verdict = judge()
@@ -55,7 +55,7 @@ class DatastreamReadiness:
         return self._verdict.refused
 
     def prepare(self, datastreams: Sequence[Datastream], plan: Plan) -> dict[DatastreamName, str]:
-        """Prepare the destinations of datastreams and return a sentence for each."""
+        """Prepare the destinations of datastreams. Return a sentence for each."""
         sentences = {}
         for datastream in datastreams:
             remaining = self._discovery.preparations.remaining(datastream)

@@ -1,4 +1,4 @@
-"""Rejects the creation or change of a datastream that must not be copied."""
+"""Rejects new or changed datastreams that must not be copied."""
 
 from __future__ import annotations
 
@@ -38,10 +38,8 @@ class ExistingDatastreams:
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
     def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
-        """Return an index of the given datastreams; their names must be unique.
-
-        Unchanged entries are reused, so adding one datastream to thousands costs little more than a copy.
-        """
+        """Return an index of these datastreams, which must have unique names. Unchanged entries are reused,
+        so adding one datastream to thousands is cheap."""
         came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
         new = sum(datastream.name not in self.known for datastream in came)
         if not came and len(datastreams) == len(self.known):
@@ -87,16 +85,14 @@ def _changed(
 
 
 _FEW: Final = 16
-"""Maximum number of topic names that are compared one by one with a topic selection."""
+"""Number of topics up to which each name is compared with the topic selection."""
 _IDENTITY_SECONDS: Final = 600.0
-"""Time for which a cluster id is considered current."""
+"""Seconds for which a cluster id counts as current."""
 
 
 class RouteGate:
-    """Checks new and changed datastreams, and rejects those that must not be copied. Thread-safe.
-
-    Only clusters that may affect the datastream are read. Other creations are not blocked.
-    """
+    """Rejects new and changed datastreams that must not be copied. Thread-safe. Reads only the clusters that
+    may affect the datastream, and does not block other creations."""
 
     def __init__(
         self,
@@ -121,7 +117,7 @@ class RouteGate:
 
         Raises InvalidRequest if the datastream would copy in a loop, copy topics onto themselves, write a
         topic of another datastream, or stop another datastream from copying. The leader detects other
-        problems later. `former`: the definition before the change. Problems that it already had are ignored.
+        problems later. `former`: the definition before the change, whose problems are ignored.
         """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
@@ -134,10 +130,10 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to a cluster, except those of clusters with a different id.
+        """Return the aliases that may refer to a cluster, without those of clusters with other ids.
 
-        The current ids are stored, so that a cluster cannot report a false id now and another id later.
-        `identity`: an additional id of the cluster.
+        The current ids are stored, so that a cluster cannot report a different id later. `identity`: an
+        additional id of the cluster.
         """
         identities = self._questions.identities([cluster, *aliases])
         with self._lock:
@@ -146,10 +142,8 @@ class RouteGate:
         return self._known.same_as(cluster, aliases, identity)
 
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
-        """Return the partition counts of the topics that each datastream selects.
-
-        Empty if the source of the datastream does not respond.
-        """
+        """Return the partition counts of the topics that each datastream selects. Nothing if the source of
+        the datastream does not respond."""
         topics = self._questions.topics(dict.fromkeys(datastream.source for datastream in datastreams))
         found: list[Mapping[str, int]] = []
         for datastream in datastreams:
@@ -228,7 +222,7 @@ class RouteGate:
 
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
-        """Return the topics that may affect the new datastream, now or after its topics were copied."""
+        """Return the topics that may affect the new datastream, now or after its topics exist."""
         around = (datastream for way in facts.around for datastream in facts.there.by_way[way].values())
         ways = [
             (datastream.source, datastream.destination, datastream.naming) for datastream in (*around, new)
@@ -260,10 +254,8 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Facts:
-    """Datastreams and routes at one time.
-
-    `near`: routes that may affect the new datastream; `around`: the subset of `near` that can close a loop.
-    """
+    """Datastreams and routes at one time. `near`: routes that may affect the new datastream; `around`: routes
+    of `near` that can close a loop."""
 
     there: ExistingDatastreams
     near: frozenset[Way]
@@ -272,10 +264,10 @@ class _Facts:
     written: Written
 
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
-        """Return all members of the given groups and of the groups of the named datastreams.
+        """Return all members of the groups, and of the groups of the named datastreams.
 
-        The change does not affect other datastreams. Groups are checked as a whole, because one member can
-        cause the rejection of another.
+        Groups are checked as a whole, because one member can cause the rejection of another. The change does
+        not affect other groups.
         """
         theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
         return [
@@ -287,11 +279,9 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Restrictions before and after the change.
-
-    `before`: with the former definition. `after`: with the new definition. `known`, `foreseen`: as `before`
-    and `after`, but on the assumption that all copied topics exist.
-    """
+    """Restrictions before and after a change of a definition. `before`, `after`: current restrictions with
+    the former and the new definition. `known`, `foreseen`: the same restrictions if all copied topics
+    existed."""
 
     before: RouteVerdict
     after: RouteVerdict

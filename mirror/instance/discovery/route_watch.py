@@ -1,4 +1,4 @@
-"""Determines which topics must not be copied, from the known state of the clusters."""
+"""Finds topics that must not be copied, from the known state of the clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Written = Mapping[GroupName, Collection[str]]
 
 
 def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
-    """Return the source topics that each group copies according to a plan."""
+    """Return the source topics that each group copies in a plan."""
     topics: dict[GroupName, set[str]] = {}
     for placement in plan.tasks:
         topics.setdefault(placement.group, set()).update(
@@ -31,7 +31,7 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """Return the number of copied partitions by group and topic, according to a plan."""
+    """Return the number of copied partitions by group and topic in a plan."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -83,11 +83,11 @@ class RouteMap:
                 self._known[cluster] = stored
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the known ids of clusters."""
+        """Return the known cluster ids."""
         return {cluster: self._known[cluster] for cluster in clusters if cluster in self._known}
 
     def routes(self, datastreams: Sequence[Datastream]) -> list[Route]:
-        """Return the routes of datastreams. A cluster without a known id is identified by its name."""
+        """Return the routes of datastreams. A cluster with an unknown id is identified by its name."""
         known = self._known
         return [
             Route(
@@ -99,14 +99,12 @@ class RouteMap:
         ]
 
     def selected(self, datastream: Datastream, topics: Iterable[str]) -> Collection[str]:
-        """Return the topics that a datastream would mirror.
-
-        Includes internal topics of Headrace only if they are selected explicitly.
-        """
+        """Return the topics that a datastream would mirror. Includes internal topics of Headrace only if the
+        datastream names them."""
         return datastream.selection.choose(topics, self._reserved)
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return an object that finds the topics that the given routes must not copy."""
+        """Return an object that finds the topics that must not be copied on these routes."""
         return RouteJudge(routes, self._reserved)
 
 
@@ -122,10 +120,7 @@ class RouteWatch:
         self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Determine which topics must not be copied, and exclude them.
-
-        If a cluster responds slowly, its earlier responses are used.
-        """
+        """Find the topics that must not be copied, and exclude them. Accepts outdated responses."""
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
         )
@@ -133,7 +128,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Return the result of `look` from stored and cached data, without requests to clusters."""
+        """Return the result of `look` from stored and cached data, without requests."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)
@@ -181,10 +176,8 @@ class RouteWatch:
         verdict: RouteVerdict,
         look: _VerdictInput,
     ) -> Waits:
-        """Return the topics that must not be copied yet.
-
-        If a source has not responded, its currently copied topics are used.
-        """
+        """Return the topics that must not be copied yet. For a source that has not responded, the topics that
+        are being copied are used."""
         if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(look.plan), list[Selected]()
@@ -197,7 +190,7 @@ class RouteWatch:
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
-    """Return the datastreams that are not being deleted. Paused datastreams keep their topics."""
+    """Return the datastreams that are not being deleted. A paused datastream keeps its topics."""
     return [datastream for datastream in datastreams if datastream.status is not DatastreamStatus.DELETING]
 
 

@@ -1,4 +1,4 @@
-"""Leader's view of the Kafka clusters: source topics, and destination topics."""
+"""Source and destination topics of the Kafka clusters, as the leader knows them."""
 
 from __future__ import annotations
 
@@ -72,11 +72,8 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Run a request that does not list topics, and return its result.
-
-        Each cluster has a separate thread for such requests. Raises the error of the request; CallPending if
-        the result did not arrive in time.
-        """
+        """Run a request on a cluster's thread for requests other than topic lists, and return its result.
+        Raises the error of the request, or CallPending if the result is late."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -94,7 +91,7 @@ class TopicDiscovery:
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts by cluster and topic. Unavailable clusters are missing."""
+        """Return the partition counts by cluster and topic. An unavailable cluster is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._requested_at.get(cluster, -self._interval) >= self._interval:
@@ -115,12 +112,11 @@ class TopicDiscovery:
     ) -> tuple[TopicWork, ...]:
         """Create and extend destination topics, and return the changes.
 
-        Each call makes one step, while any are `remaining`. Raises the errors of the destination, and of the
-        source if its topics are unknown; CallPending while the step is in progress.
-
-        `written`: returns the source topics that the group is copying. The destination is read if a topic is
-        missing, if the source has changed since the last success, and every ten minutes, because an operator
-        may have changed a topic there.
+        Each call makes one step while topics are `remaining`. Raises the errors of the destination, and of
+        the source if its topics are unknown; CallPending while the step is in progress. `written`: returns
+        the source topics that the group is copying. The destination is read if a topic is missing, if the
+        source has changed since the last success, and every ten minutes, because an operator may have changed
+        a topic there.
         """
         source_counts = self._judged.get(datastream.source)
         if source_counts is None:
@@ -162,29 +158,22 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Set the topics that datastreams must not copy, and the topics that wait for a quota.
-
-        `topics`: the topics that were checked. Newer topics are not prepared and not planned before they are
-        checked.
-        """
+        """Set the topics that datastreams must not copy, and the topics that wait for a quota. `topics`: the
+        topics that were checked. Newer topics are neither prepared nor planned."""
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
             self._left_out, self._waiting = left_out, waiting
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions that may be copied.
-
-        Destination topics are not extended for partitions that wait for a quota.
-        """
+        """Return the number of partitions that may be copied. Partitions that wait for a quota do not extend
+        the destination topic."""
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Return the partition counts that the last check of routes used.
-
-        Clusters whose topics were unknown at that time are missing.
-        """
+        """Return the partition counts at the last check of routes. Clusters whose topics were unknown then
+        are missing."""
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
@@ -209,10 +198,7 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream.
-
-        A topic is not prepared while all its partitions wait for a quota.
-        """
+        """Return the limits of a datastream, without topics whose partitions all wait for a quota."""
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():
@@ -221,9 +207,7 @@ class TopicDiscovery:
         return MatchLimits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
-        """Return the datastream's source topics, by name, with more partitions than the destination may
-        have.
-        """
+        """Return the source topics with more partitions than the destination may have."""
         known = self.preparations.latest.get(datastream.name)
         return known.short if known else {}
 
@@ -247,10 +231,10 @@ class TopicDiscovery:
         return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
-        """Return the topics that a datastream names but Headrace is not authorized to describe.
+        """Return the topics that a datastream names but Headrace may not describe, as of the last response.
 
-        The source does not list these topics. Headrace requests missing topics by name every minute, and when
-        the set of missing topics changes. This method returns the result of the last request.
+        The source does not list these topics. Headrace requests missing topics by name every minute, and
+        whenever they change.
         """
         listed = self._judged.get(datastream.source)
         names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
@@ -259,11 +243,8 @@ class TopicDiscovery:
         return self._hidden_topics.of(datastream, names)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a message for each setting of a destination topic that differs from that of a new topic.
-
-        Differences are only reported, because operators of the destination may have changed settings
-        intentionally.
-        """
+        """Return a message for each setting of a destination topic that differs from that of a new topic. A
+        different setting may be intentional, and is only reported."""
         known = self.preparations.latest.get(datastream.name)
         return known.drift if known else ()
 

@@ -1,1 +1,1 @@
-"""Partition loads known to the leader: observations, the latest reports, and their age."""
+"""Partition loads that the leader knows: observations, latest reports, and their age."""

@@ -1,6 +1,6 @@
 """Stores the sizing advice in the coordination store.
 
-Any instance can serve it over REST, and a new leader starts with it.
+Every instance can return it over REST, and a new leader starts with it.
 """
 
 from __future__ import annotations

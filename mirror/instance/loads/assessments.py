@@ -32,11 +32,11 @@ _WRITTEN_EVERY_MS: Final = 60_000
 class Assessment(PlanFigures):
     """Result of one planning run.
 
-    `planned_ms`: time of the planning run (epoch ms). `loads_measured_at_ms`: time of the latest load that
-    was used; None if no load was known. `offending`, `unplaced`: numbers of partitions; separate fields
-    contain the first names. `estimated`: number of partitions whose load is estimated from other partitions
-    of the topic. `unknown`: number of partitions without a known load. `lower_bounds`: number of partitions
-    with a backlog, whose loads may be higher. `capacity`: capacity of a task; None if not recorded.
+    `planned_ms`: time of the planning run (epoch ms). `loads_measured_at_ms`: time of the latest load used;
+    None if no load was known. `offending`, `unplaced`: numbers of partitions; separate fields contain the
+    first names. `estimated`: number of partitions whose load was estimated from other partitions of the
+    topic. `unknown`: number of partitions without a known load. `lower_bounds`: number of partitions with a
+    backlog, whose loads may be higher. `capacity`: capacity of a task; None if not recorded.
     """
 
     planned_ms: int
@@ -57,7 +57,7 @@ class Assessment(PlanFigures):
 def assess(
     answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
 ) -> Assessment:
-    """Return the assessment of a plan and of the loads for which it was computed. Pure."""
+    """Return the assessment of a plan and of its loads. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
     known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
@@ -88,17 +88,15 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Return the usable capacity of a task in the latest planning run of its group, in bytes per second.
-
-    `otherwise`: returned if there is no assessment. Returns None if partitions are not placed by load. Pure.
-    """
+    """Return the usable capacity of a task in the group's latest planning run, in bytes per second.
+    `otherwise`: result without an assessment. Returns None if partitions are not placed by load. Pure."""
     if otherwise is None or assessment is None or assessment.capacity is None:
         return otherwise
     return assessment.capacity.capacity.usable_bytes_per_second
 
 
 def is_equivalent(assessment: Assessment, other: Assessment) -> bool:
-    """Return whether two assessments are equal except for timestamps and the origin of the capacity."""
+    """Return whether two assessments are equal, apart from timestamps and the origin of the capacity."""
     first, second = (
         replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (assessment, other)
     )
@@ -126,10 +124,7 @@ class AssessmentStore(RecordFolder[GroupName, Assessment]):
 
 
 class AssessmentKeeper:
-    """Keeps the stored assessments up to date. Used by the leader's thread.
-
-    `known` may be read from any thread.
-    """
+    """Keeps the stored assessments up to date. Used by the leader's thread. Any thread may read `known`."""
 
     def __init__(self, store: AssessmentStore, clock: Clock) -> None:
         self._store = store
@@ -142,10 +137,7 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the assessments of the former leader when this instance becomes leader.
-
-        Each is valid until its group is planned again.
-        """
+        """Load the former leader's assessments, which are valid until the next planning run."""
         self._known = dict(self._store.all())
 
     def resign(self) -> None:
@@ -153,12 +145,8 @@ class AssessmentKeeper:
         self._known = {}
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Store the assessment of each planned group.
-
-        Unchanged assessments are written less often.
-
-        A failure affects only the datastreams of its group. Raises Unreachable and CoordinationError.
-        """
+        """Store the assessment of each planned group, less often if it is unchanged. A failure affects only
+        the datastreams of its group. Raises Unreachable and CoordinationError."""
         news: dict[GroupName, tuple[Assessment, bytes]] = {}
 
         def are_put(groups: Sequence[GroupName]) -> None:

@@ -17,11 +17,8 @@ AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
 
 
 class LoadsWithBacklog:
-    """Load provider that adds the reported backlog to the loads of another provider. Implements
-    `ports.LoadProvider`.
-
-    `catch_up_seconds`: default time in which a backlog should be copied.
-    """
+    """Load provider that adds backlogs to the loads of another provider. Implements `ports.LoadProvider`.
+    `catch_up_seconds`: default time in which a backlog should be copied."""
 
     def __init__(self, provider: LoadProvider, waiting: AskWaiting, catch_up_seconds: float) -> None:
         self._provider = provider
@@ -29,8 +26,7 @@ class LoadsWithBacklog:
         self._catch_up_seconds = catch_up_seconds
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the loads including the backlog. Raises the errors of the other provider, and
-        Unreachable."""
+        """Return the loads with the backlog. Raises Unreachable, and errors of the other provider."""
         report = self._provider.loads(cluster, partitions)
         return with_backlog(report, self._waiting(cluster), self._catch_up_seconds)
 
@@ -38,10 +34,8 @@ class LoadsWithBacklog:
 def with_backlog(
     report: LoadReport, waiting: Mapping[TopicPartition, LateRecords], catch_up_seconds: float
 ) -> LoadReport:
-    """Add to each load the rate needed to copy its backlog in time. Pure.
-
-    Partitions with unknown loads are unchanged, because an estimate must not become a measurement.
-    """
+    """Add to each load the rate at which its backlog is copied in time. Pure. Unknown loads remain unknown,
+    because an estimate must not become a measurement."""
     loads, added = dict(report.loads), 0.0
     late = 0
     for partition, backlog in waiting.items():
@@ -57,10 +51,7 @@ def with_backlog(
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
-    """Return the load including the rate for catching up, limited to the maximum of the planner.
-
-    With a higher load, the planner would reject the whole group.
-    """
+    """Return the load plus the rate for catching up, limited to the planner's maximum."""
     messages = load.messages_per_second
     if messages is not None:
         messages = min(messages + waiting.messages / seconds, HIGHEST_RATE)

@@ -1,7 +1,7 @@
 """Expected loads of partitions in the coming hours, for the leader's plans.
 
-Planning uses the larger of the current load and the expected load of the next hours. Planning ahead removes
-no task that later hours need. Without a reliable forecast, plans use the current load.
+A plan uses the larger of the current load and the expected load. It removes no task that a later hour needs.
+Without a reliable forecast, plans use the current load.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
 """Number of earlier observations that are also raised to the forecast.
 
-Without this, planning would treat the forecast as a spike.
+Otherwise, a plan would treat the forecast as a spike.
 """
 
 
@@ -28,9 +28,9 @@ Without this, planning would treat the forecast as a spike.
 class Expectation:
     """Upper bound of the forecast loads of partitions, by start of the hour (epoch ms).
 
-    `imminent_hours`: number of next hours whose load counts as current load. `consent_hours`: number of next
-    hours whose tasks are kept. `why`: reason why there is no forecast, or an empty string. `totals`: total
-    bytes per second of each group, by hour.
+    `imminent_hours`: number of next hours whose load counts as current. `consent_hours`: number of next hours
+    whose tasks are kept. `why`: reason for a missing forecast, otherwise empty. `totals`: total bytes per
+    second of each group, by hour.
     """
 
     hours: Mapping[int, Loads]
@@ -40,10 +40,8 @@ class Expectation:
     totals: Mapping[GroupName, Mapping[int, float]] = field(default_factory=dict)
 
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
-        """Return the loads of the heaviest hour for which the tasks of the group must be kept.
-
-        The loads count as another observation. A task is removed only if no observation needs it.
-        """
+        """Return the loads of the heaviest hour for which the group's tasks must be kept. The returned loads
+        count as another observation. A task is removed only if no observation needs it."""
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {
             hour: total
@@ -54,10 +52,8 @@ class Expectation:
 
 
 class ExpectedLoads:
-    """Expected loads by load source.
-
-    One thread writes, others may read. The value of a source is replaced atomically.
-    """
+    """Expected loads by load source. One thread writes, and replaces the value of a source atomically. Other
+    threads may read."""
 
     def __init__(self) -> None:
         self._by_source: dict[LoadSource, Expectation] = {}
@@ -76,7 +72,7 @@ class ExpectedLoads:
         self._quiet = dict(windows)
 
     def quiet(self, group: GroupName) -> QuietWindow | None:
-        """Return the quiet hours of a group, or None if it has none or they are not learned yet."""
+        """Return the quiet hours of a group, or None if it has none or none are learned yet."""
         return self._quiet.get(group)
 
     def of(self, source: LoadSource) -> Expectation | None:
@@ -91,12 +87,10 @@ def with_expected(
     now_ms: int,
     planned: Collection[TopicPartition] | None = None,
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
-    """Raise the current loads and the earlier observations to the forecast. Pure.
+    """Raise the current loads and the latest observations to the forecast. Pure.
 
-    `planned`: partitions to plan; None means all. Only their loads are raised, and the latest observations
-    are reduced to them, because a cluster may have many more partitions.
-
-    Tasks are added only if the latest observations agree, so these observations are raised, too.
+    `planned`: partitions to plan; None means all. Other partitions, of which a cluster may have many, are
+    unchanged. The latest observations are raised too, because tasks are added only if they agree.
     """
     if report.is_blind:
         return report, recent
@@ -129,10 +123,8 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise bytes per second and messages per second independently.
-
-    Partitions without a current load are not added.
-    """
+    """Raise bytes per second and messages per second separately. Partitions without a current load are not
+    added."""
     for partition, load in found.items():
         other = expected.get(partition)
         if other is None or (load.level is not LoadLevel.DEFAULT and _covers(load, other)):

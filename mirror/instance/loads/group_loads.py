@@ -1,4 +1,4 @@
-"""Current, earlier and expected loads with which groups are planned."""
+"""Current, earlier and expected loads of the groups to plan."""
 
 from __future__ import annotations
 
@@ -24,27 +24,21 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""Load report for groups whose datastreams choose placement by partition count."""
+"""Load report of groups that are placed by partition count."""
 _FIRST_SECONDS: Final = 5.0
-"""Seconds between load requests for a source without known loads."""
+"""Seconds between load requests to a source without known loads."""
 
 
 class Observed(NamedTuple):
-    """Observation of the loads of a source.
-
-    `at`: monotonic seconds.
-    """
+    """Observed loads of a source. `at`: time of the observation (monotonic seconds)."""
 
     report: LoadReport
     at_seconds: float
 
 
 class GatheredLoads(NamedTuple):
-    """Loads by planned group.
-
-    `recent`: earlier observations of groups that are planned by load, oldest first. `awaited`: groups whose
-    loads are pending.
-    """
+    """Loads by planned group. `recent`: earlier observations of groups that are planned by load, oldest
+    first. `awaited`: groups whose loads are pending."""
 
     reports: Mapping[GroupName, LoadReport]
     recent: Mapping[GroupName, tuple[Loads, ...]]
@@ -67,10 +61,8 @@ class LoadGathering:
         self._refreshed: dict[LoadSource, float] = {}
 
     def refresh(self, world: World, sources: GroupSources) -> None:
-        """Refresh the displayed loads of each source whose refresh is due.
-
-        Displayed loads are not observations. `LoadWatch` reports failures.
-        """
+        """Refresh the displayed loads of each source that is due. Displayed loads are not observations.
+        `LoadWatch` reports failures."""
         if math.isinf(self._refresh_seconds):
             return
         now = self._clock.monotonic()
@@ -85,7 +77,7 @@ class LoadGathering:
                 self._refresh(source, world, sources, now)
 
     def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
-        """Read the loads of a source, or use the last known loads if the request fails."""
+        """Read the loads of a source; the last known loads if the request fails."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
@@ -96,10 +88,7 @@ class LoadGathering:
     def gather(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
-        """Return the loads of the groups to plan.
-
-        `observed`: observations of groups whose interval has passed.
-        """
+        """Return the loads of the groups to plan. `observed`: observations of groups that are due."""
         reports, awaited = self._reports(world, sources, observed)
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in observed.items()} if world.due else {}
@@ -117,10 +106,8 @@ class LoadGathering:
     def ask(
         self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
     ) -> LoadReport:
-        """Return the loads of a provider, or the last known loads with their age if the provider fails.
-
-        A source whose loads are pending is added to `late`.
-        """
+        """Return a provider's loads; its last known loads with their age if it fails. A source with pending
+        loads is added to `late`."""
         now_ms = self._clock.now_ms()
         try:
             report = self._providers.of(source).loads(source.cluster, partitions)
@@ -165,10 +152,7 @@ class LoadGathering:
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
-        """Add the expected loads of sources with a forecast.
-
-        A report that several groups share is processed once.
-        """
+        """Add the expected loads of sources with a forecast. A report of several groups is processed once."""
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
         for group in recent:
@@ -190,11 +174,11 @@ class LoadGathering:
 
 
 def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
-    """Return the mirrored partitions of a group, or its planned partitions while its source is unknown."""
+    """Return the mirrored partitions of a group; its planned partitions while its source is unknown."""
     return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
 
 
 def wanted_of(world: World, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:
-    """Return the mirrored partitions of the groups that are planned with this load source."""
+    """Return the mirrored partitions of all groups with this load source."""
     wanted = (world.wishes.partitions[group] for group in world.groups if sources.of[group] == source)
     return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

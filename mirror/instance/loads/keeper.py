@@ -1,4 +1,4 @@
-"""Stores the observations of the leader, and restores those of the former leader."""
+"""Stores the leader's observations, and restores those of the former leader."""
 
 from __future__ import annotations
 
@@ -28,19 +28,16 @@ class MemoryKeeper:
 
     @property
     def problems(self) -> Mapping[LoadSource, str]:
-        """Errors of reading or storing the observations of each source, until the next success."""
+        """Errors of reading or storing the observations of each source since its last success."""
         return self._problems
 
     def take_up(self) -> None:
-        """Load the observations of the former leader. Raises Unreachable, SessionLost."""
+        """Load the former leader's observations. Raises Unreachable, SessionLost."""
         for source in self.restore():
             self._store.forget(source)
 
     def restore(self) -> list[LoadSource]:
-        """Read the stored observations. Return the sources without observations of the last day.
-
-        Raises Unreachable and SessionLost.
-        """
+        """Read the observations, and return the sources without any of the last day."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
         outdated = []
@@ -55,11 +52,8 @@ class MemoryKeeper:
         return outdated
 
     def keep(self, source: LoadSource) -> None:
-        """Store the new observations of a source.
-
-        A failure is logged. The failure is also recorded as a problem, unless the store is unreachable. The
-        next observation retries.
-        """
+        """Store the new observations of a source. A failure is logged, and recorded as a problem unless the
+        store is unreachable. The next observation retries."""
         observations = self._memory.all_of(source)
         known = self._names.get(source, {})
         names = {
@@ -83,8 +77,7 @@ class MemoryKeeper:
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
-        """Restore observations. Observations in the future, caused by different clocks, get the current
-        time."""
+        """Restore observations. An observation in the future, from another clock, gets the current time."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}

@@ -26,11 +26,8 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoads:
-    """Latest loads of a source's partitions.
-
-    `provider`: provider of the last report, empty if there is none. `at_least`: partitions with a backlog,
-    whose loads may be higher.
-    """
+    """Latest loads of a source's partitions. `provider`: provider of the last report, empty without one.
+    `at_least`: partitions with a backlog, whose loads may be higher."""
 
     provider: str
     loads: Mapping[TopicPartition, PartitionLoad]
@@ -46,18 +43,15 @@ _NOTHING: Final = ClusterLoads("", {}, frozenset())
 
 
 class NewestLoads:
-    """Measured loads by load source and partition. Thread-safe.
-
-    A report replaces the loads of its partitions. If the newer report contains only a default for a
-    partition, the earlier load is kept.
-    """
+    """Measured loads by load source and partition. Thread-safe. A report replaces the loads of its
+    partitions, unless the new load is only a default."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[LoadSource, ClusterLoads] = {}
 
     def note(self, source: LoadSource, report: LoadReport, now_ms: int) -> None:
-        """Store the loads of a provider's report, without defaults.
+        """Store the loads of a report, without defaults.
 
         An estimate (topic mean or seasonal estimate) does not replace a measured load of the last day, which
         is then marked as `held`. Measurement times after `now_ms` count as `now_ms`.
@@ -99,7 +93,7 @@ class NewestLoads:
         return bool(self.known(source).loads)
 
     def measured_at_ms(self, source: LoadSource) -> int | None:
-        """Return the time of the latest measurement of the source; None if there is none."""
+        """Return the time of the source's latest measurement, or None."""
         measured = (_measured_ms(load) for load in self.known(source).loads.values() if not load.is_estimate)
         return max(measured, default=None)
 
@@ -125,10 +119,7 @@ class NewestLoads:
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
-        """Return the known loads as a replacement for a failed report, or None.
-
-        `reason`: reason of the failure.
-        """
+        """Return the known loads in place of a failed report, or None. `reason`: reason of the failure."""
         known = self.known(source)
         found = {key: known.of(key, now_ms) for key in partitions}
         held = {key: _held(load) for key, load in found.items() if load is not None}
@@ -170,12 +161,8 @@ _QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
-    """Loads in compact form: 17 bytes per partition.
-
-    Snapshots of the same partitions share an index.
-
-    Estimates, such as defaults, are omitted.
-    """
+    """Loads in compact form: 17 bytes per partition, without estimates. Snapshots of the same partitions
+    share an index."""
 
     def __init__(self, loads: Mapping[TopicPartition, PartitionLoad], before: Snapshot | None) -> None:
         observed = {key: load for key, load in loads.items() if not load.is_estimate}
@@ -223,7 +210,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Observed loads of a cluster, with the monotonic time of observation."""
+    """Observed loads of a cluster, and the time of the observation (monotonic seconds)."""
 
     at_seconds: float
     measured_at_ms: int | None
@@ -233,9 +220,9 @@ class Observation:
 class LoadMemory:
     """Observations by load source. Written by one thread; all times are from the same monotonic clock.
 
-    `newest`: latest loads from any report, even if it is not an observation. `expected`: expected loads of
-    the coming hours. `sources`: load source of each group in the leader's last tick; replaced atomically.
-    `remembered_seconds`: time for which an observation counts, at most a day.
+    `newest`: latest loads from any report. `expected`: expected loads of the coming hours. `sources`: load
+    source of each group in the leader's last tick; replaced atomically. `remembered_seconds`: time for which
+    an observation counts, at most a day.
     """
 
     def __init__(self, remembered_seconds: float = DAY_SECONDS) -> None:
@@ -250,7 +237,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the observations in memory by those that another leader has stored."""
+        """Replace the observations in memory by those that another leader stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(
@@ -260,10 +247,8 @@ class LoadMemory:
         now_seconds: float,
         groups: Sequence[Collection[TopicPartition]] = (),
     ) -> bool:
-        """Record a report as an observation. Return False if it is empty or equal to the previous one.
-
-        `groups`: partitions of each group that is planned with this source.
-        """
+        """Record a report as an observation. Return False for an empty report, or one equal to the previous
+        report. `groups`: partitions of each group that is planned with this source."""
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:
@@ -297,11 +282,8 @@ class LoadMemory:
 def _heavier(
     first: Observation, second: Observation, groups: Sequence[Collection[TopicPartition]]
 ) -> Observation:
-    """Return the heavier of two observations.
-
-    Each group gets its loads from the observation that is heavier for this group. All other loads are from
-    the observation with the higher total.
-    """
+    """Return the heavier of two observations, separately for each group. Loads of partitions without a group
+    are from the observation with the higher total."""
     whole = first if first.loads.total >= second.loads.total else second
     lighter = (second if whole is first else first).loads
     others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]

@@ -18,15 +18,12 @@ from mirror.ports import Clock, LoadProvider
 
 _log = structlog.get_logger(__name__)
 AGAIN_SECONDS: Final = 60.0
-"""Seconds between attempts to create a provider that could not be created."""
+"""Seconds between attempts to create a load provider."""
 
 
 @dataclass(frozen=True)
 class ProviderInUse:
-    """A load provider.
-
-    `freshness`: reports the age of its loads; None if the provider does not support this.
-    """
+    """A load provider. `freshness`: reports the age of its loads; None if unsupported."""
 
     provider: LoadProvider
     freshness: AskFreshness | None = None
@@ -36,9 +33,8 @@ class ProviderInUse:
 class GroupSources:
     """Load source of each group.
 
-    `of`: load source with which the group is planned. `by_count`: groups that are planned by partition count;
-    `of` then contains the unused source. `missing`: reason why a group uses the default provider instead of
-    its chosen one.
+    `of`: load source for planning. `by_count`: groups that are planned by partition count, whose `of` is not
+    used. `missing`: reason why a group uses the default provider instead of its chosen provider.
     """
 
     of: Mapping[GroupName, LoadSource] = field(default_factory=dict)
@@ -47,10 +43,8 @@ class GroupSources:
 
 
 def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSources:
-    """Return the load sources that datastreams choose, even if they are unavailable. Pure.
-
-    `service`: name of the default provider. Choosing it by name is the same as no choice.
-    """
+    """Return the load sources that datastreams choose, even if unavailable. Pure. `service`: name of the
+    default provider. A datastream that names the default provider makes no choice."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         groups.setdefault(datastream.group, []).append(datastream)
@@ -68,9 +62,9 @@ def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSour
 class LoadProviders:
     """Creates and selects load providers. Used by one thread.
 
-    `service`: default provider. `make`: creates the provider with a given name, or raises ConfigError. If the
-    creation fails, the default provider is used, and the creation is retried later. The failure is logged
-    once, and shown as a reason in every plan.
+    `service`: default provider. `make`: creates the provider with a given name, or raises ConfigError. After
+    a failure, the default provider is used, and the creation is retried later. The failure is logged once,
+    and shown as a reason in every plan.
     """
 
     def __init__(
@@ -104,7 +98,7 @@ class LoadProviders:
         return self._in_use(source).provider
 
     def freshness_of(self, source: LoadSource) -> AskFreshness | None:
-        """Return the object that reports the age of a source's loads, or None if unavailable."""
+        """Return the object that reports the age of a source's loads, or None."""
         return self._in_use(source).freshness
 
     def _in_use(self, source: LoadSource) -> ProviderInUse:

@@ -41,7 +41,7 @@ class DatedObservation:
 
 @dataclass(frozen=True)
 class StoredObservations:
-    """Stored observations of a source by document name, and errors of reading others."""
+    """Stored observations of a source by document name, and the errors of unreadable documents."""
 
     observations: Mapping[str, DatedObservation]
     problems: tuple[str, ...] = ()
@@ -54,10 +54,8 @@ class ObservationStore:
         self._nodes = nodes
 
     def read(self, now_ms: int) -> Mapping[LoadSource, StoredObservations]:
-        """Return the stored observations of the last day of every source.
-
-        Damaged documents and unknown formats are omitted and reported as problems.
-        """
+        """Return the stored observations of the last day of every source. Damaged documents and unknown
+        formats are reported as problems."""
         sources = [
             *(_source_of(node) for node in self._nodes.children(znodes.OBSERVATIONS)),
             *(_chosen_source_of(node) for node in self._nodes.children(znodes.CHOSEN_OBSERVATIONS)),
@@ -65,11 +63,8 @@ class ObservationStore:
         return {source: self._stored_under(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
-        """Write new observations, and return the names of their documents in order.
-
-        `kept`: names of documents to keep. All other documents are removed. Raises InvalidRequest if an
-        observation is too large.
-        """
+        """Write new observations, and return their document names in order. `kept`: names of documents to
+        keep; all others are removed. Raises InvalidRequest if an observation is too large."""
         folder = _folder(source)
         names = [self._document(folder, observation) for observation in new]
         version = self._version(folder)
@@ -80,7 +75,7 @@ class ObservationStore:
         return names
 
     def forget(self, source: LoadSource) -> None:
-        """Delete the observations of a source that is no longer used for planning."""
+        """Delete the observations of a source that planning no longer uses."""
         self._nodes.delete_tree(_folder(source))
 
     def _version(self, folder: str) -> int:

@@ -1,4 +1,4 @@
-"""Monitors load providers on the leader. Outages are reported at once, not only with the next plan.
+"""Watches load providers on the leader, to report outages before the next plan.
 
 Every few seconds, the leader requests the age of the loads from each provider.
 """
@@ -27,9 +27,9 @@ _log = structlog.get_logger(__name__)
 
 ASKED_EVERY_SECONDS: Final = 5.0
 SLOW_SECONDS: Final = 2.0
-"""Response time above which a provider is reported as slow."""
+"""Response time in seconds from which on a provider is reported as slow."""
 SILENT_AFTER_SECONDS: Final = 5.0
-"""Seconds without a response after which a provider counts as unavailable."""
+"""Seconds without a response until a provider counts as unavailable."""
 
 AskFreshness = Callable[[ClusterRef], Freshness]
 """Callback that returns the age of a cluster's loads without waiting.
@@ -41,10 +41,7 @@ FreshnessOf = Callable[[LoadSource], AskFreshness | None]
 
 
 class LoadState(StrEnum):
-    """State of the loads of a source cluster.
-
-    UNKNOWN: no load has been measured yet.
-    """
+    """State of a source's loads. UNKNOWN: no load has been measured yet."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -54,10 +51,7 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadStatus:
-    """State of the loads of a source.
-
-    Contains the start of the state (epoch ms), its reason, and the time of the latest load.
-    """
+    """State of a source's loads: start (epoch ms), reason, and time of the latest load."""
 
     state: LoadState
     since_ms: int
@@ -66,12 +60,12 @@ class LoadStatus:
 
     @property
     def is_well(self) -> bool:
-        """True if the loads are fresh, or if none can have been measured yet."""
+        """Return whether the loads are fresh, or cannot have been measured yet."""
         return self.state in {LoadState.KNOWN, LoadState.UNKNOWN}
 
 
 def judged(answer: Freshness | Exception, before: LoadStatus | None, now_ms: int) -> LoadStatus:
-    """Return the state of a source's loads after a response or error of its provider. Pure."""
+    """Return the state of a source's loads after a response or error of the provider. Pure."""
     measured_ms = before.measured_at_ms if before is not None else None
     match answer:
         case Freshness(measured_at_ms=None):
@@ -99,10 +93,7 @@ def _of_those_behind(answer: Freshness) -> str:
 
 
 class LoadWatch:
-    """Monitors load providers. Used by the leader's thread.
-
-    `standings` may be read from any thread.
-    """
+    """Watches load providers. Used by the leader's thread. Any thread may read `standings`."""
 
     def __init__(
         self, freshness_of_source: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health
@@ -124,10 +115,8 @@ class LoadWatch:
     def look(
         self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
-        """Check the load sources, report them in health, and return changes as events.
-
-        `forgotten`: errors of reading or storing observations of a source.
-        """
+        """Check the load sources, report their state in health, and return changes as events. `forgotten`:
+        errors of reading or storing observations of a source."""
         events = self._change_events(forgotten, me)
         found: dict[LoadSource, LoadStatus] = {}
         for source in sorted(sources):
@@ -153,7 +142,7 @@ class LoadWatch:
         self._change_events({}, InstanceName(""))
 
     def _change_events(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
-        """Report problems of the observations in health, and return events for new problems."""
+        """Report problems of observations in health, and return events for new problems."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
         events = []
@@ -169,8 +158,7 @@ class LoadWatch:
     def _answered(
         self, source: LoadSource, before: LoadStatus | None, ask: AskFreshness
     ) -> LoadStatus | None:
-        """Return the state after the latest response. Unchanged if no check is due or the response is
-        pending."""
+        """Return the state after the latest response, or the same state without a new response."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
             return before

@@ -1,1 +1,1 @@
-"""Worker processes of an instance, and isolation of datastreams that crash them."""
+"""Worker processes of an instance, and isolation of datastreams that crash workers."""

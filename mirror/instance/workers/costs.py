@@ -29,10 +29,9 @@ LEAST_BUSY: Final = 0.02
 """Minimum CPU use of a worker in cores. Below it, the cost of polling dominates."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval for which brokers may throttle a worker. Intervals with more throttling are
-ignored.
+"""Maximum share of an interval for which brokers may throttle a worker.
 
-The rate and batch size then depend on the brokers, not on the worker.
+With more throttling, rate and batch size depend on the brokers, so the interval is ignored.
 """
 
 
@@ -53,11 +52,8 @@ class CostBook:
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
-        """Add the costs of one measurement interval of a worker.
-
-        Groups that a quota throttled are ignored. The whole interval is ignored if the worker was idle or
-        throttled by a broker, because it does not show the cost on a busy worker.
-        """
+        """Add the costs of one measurement interval of a worker. Groups that a quota throttled are ignored.
+        The whole interval is ignored if the worker was idle, or throttled by a broker."""
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():
             if group not in held_back:
@@ -65,7 +61,7 @@ class CostBook:
                 hours[hour] = hours[hour].plus(sums) if hour in hours else sums
 
     def trim(self, now_ms: int) -> None:
-        """Drop sums that are older than a day or in the future. Future times result from a wrong clock."""
+        """Drop sums that are older than a day, or in the future because of a wrong clock."""
         last = now_ms // HOUR_MS
         for group, hours in list(self._hours.items()):
             kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
@@ -76,7 +72,7 @@ class CostBook:
 
 
 def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
-    """Return the cost of an interval by group. Empty if the worker was not busy. Pure."""
+    """Return the cost of an interval by group, or nothing if the worker was not busy. Pure."""
     busy = next((rate.core.busy for rate in rates.rates if rate.core.busy), None)
     if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
         return {}
@@ -121,7 +117,7 @@ _MOST_GROUPS: Final = 300
 """Maximum number of groups per instance; only the most expensive groups are stored."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
-"""Number of sums that earlier versions do not write. Missing sums count as zero."""
+"""Number of sums that earlier versions did not write. Missing sums count as zero."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
@@ -154,7 +150,7 @@ class CostStore:
         self._folder.changed(path)
 
     def of(self, instance: InstanceName) -> GroupCosts:
-        """Return the costs of an instance. Empty if they are missing or unreadable."""
+        """Return the costs of an instance, or nothing if they are missing or unreadable."""
         path = znodes.child(znodes.COSTS, instance)
         try:
             return _legible(path, self._nodes.read(path).data) or {}
@@ -170,10 +166,7 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove the costs of instances without costs of the last day.
-
-        Also removes costs with only future times, which result from a wrong clock.
-        """
+        """Remove the costs of instances without costs of the last day. Future times do not count."""
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
             hours = {hour for of_group in costs.values() for hour in of_group}
@@ -217,8 +210,8 @@ def _hours(value: object) -> dict[int, CostSums]:
 def _sums(row: Any) -> CostSums:
     """Parse the sums of an hour.
 
-    Raises InvalidRequest if a sum is malformed or mathematically impossible. Values computed from impossible
-    sums could be infinite. For example, a sum of products of positive values cannot exceed the product of the
+    Raises InvalidRequest if a sum is malformed or mathematically impossible, because impossible sums could
+    yield infinite values. For example, a sum of products of positive values cannot exceed the product of the
     sums.
     """
     names = list(CostSums.__dataclass_fields__)
@@ -248,11 +241,8 @@ _READ_SECONDS: Final = 30.0
 
 
 class CapacityBook:
-    """Determines capacities. Used by one thread at a time.
-
-    `terms`: returns the capacity that datastreams request. `assessments`: results of the latest planning run
-    of each group.
-    """
+    """Determines capacities. Used by one thread at a time. `terms`: returns the capacity that datastreams
+    request. `assessments`: results of the latest planning run of each group."""
 
     def __init__(
         self,

@@ -31,16 +31,16 @@ _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
 """Worker number of a lane that no worker may copy."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""Time for which a lost process is remembered as the reason why its lanes restart."""
+"""Seconds for which the loss of a process counts as the reason why its lanes restart."""
 _SAME_LOSS_SECONDS: Final = 5.0
 
 
 class LanePhase(StrEnum):
-    """Phase of a lane between its start and its release, as known to the instance.
+    """Phase of a lane between its start and its release, as the instance knows it.
 
-    STARTING, COPYING and PAUSED are the worker's `LaneState`. A lane that is being recovered keeps its
-    previous phase. WAITING: no worker process is available, or the instance has lost the coordination store.
-    STOPPING: the worker is draining the lane and storing its checkpoint.
+    STARTING, COPYING and PAUSED are the worker's `LaneState`. A recovering lane keeps its previous phase.
+    WAITING: no worker process is available, or the instance has lost the coordination store. STOPPING: the
+    worker drains the lane and stores its checkpoint.
     """
 
     __hash__ = str.__hash__  # in C, equal to the hash of the text
@@ -53,11 +53,8 @@ class LanePhase(StrEnum):
 
 
 class LaneLoss(NamedTuple):
-    """Loss of the process that copied a lane.
-
-    `at`: monotonic seconds. `instance`: instance that lost its session; empty if only a worker process was
-    lost.
-    """
+    """Loss of the process that copied a lane. `at`: monotonic seconds. `instance`: instance that lost its
+    session; empty if only a worker process was lost."""
 
     at: float
     instance: InstanceName | None = None
@@ -65,13 +62,13 @@ class LaneLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
-    """State of one lane as known to this instance.
+    """State of one lane as this instance knows it.
 
-    `worker`: number of its worker, -1 if there is none. `reason`: reason why the lane is paused or waits.
-    `slowed`: quota that throttles the lane. `cause`: cause of a pause. `since`: start of the phase and cause
-    in monotonic seconds, None if unknown. `track`: reports of the lane; mutable, unlike the other fields.
-    `hold`: measurements of the throttling by `slowed`. `recovered`: whether the lane had paused itself
-    before. `loss`: loss of the process that copied the lane before, or None.
+    `worker`: number of its worker, -1 without a worker. `reason`: why the lane is paused or waits. `slowed`:
+    quota that throttles the lane. `cause`: cause of a pause. `since`: start of the phase and cause (monotonic
+    seconds), None if unknown. `track`: reports of the lane; mutable, unlike the other fields. `hold`:
+    measured throttling by `slowed`. `recovered`: the lane has paused before. `loss`: loss of the process that
+    copied the lane before, or None.
     """
 
     spec: LaneSpec
@@ -89,7 +86,7 @@ class LaneStatus:
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
     ) -> LaneStatus:
-        """Return the status in another phase. `since` is kept if phase and cause are unchanged."""
+        """Return the status in another phase. `since` is unchanged if phase and cause are."""
         is_same = (self.phase, self.cause) == (phase, cause)
         recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
         since = self.since if is_same else now
@@ -102,7 +99,8 @@ class LaneStatus:
 
     @property
     def ends(self) -> tuple[int | None, int | None]:
-        """Next offset to copy, and end offset of the source partition. Each is None if unknown."""
+        """Next offset to copy, and end offset of the source partition. The value is None for an unknown
+        offset."""
         rate, waiting = self.rate, self.lag[0]
         if rate is None or rate.checkpoint is None:
             return None, None
@@ -110,10 +108,8 @@ class LaneStatus:
 
     @property
     def timestamp_offset_seconds(self) -> float | None:
-        """Clock error of the producers of the partition in seconds, positive if ahead.
-
-        0 if no error is known; None before the first report.
-        """
+        """Clock error of the producers of the partition in seconds, positive if ahead. The value is 0 if no
+        error is known; None before the first report."""
         return None if self.rate is None else self.rate.offset_ms / 1000
 
     @property
@@ -128,11 +124,8 @@ class LaneStatus:
 
     @property
     def lag(self) -> tuple[int | None, int | None]:
-        """Lag in records, and age of the oldest uncopied record in ms. None if unknown.
-
-        A lag of 0 is known only while the lane copies and its source responds, because older measurements may
-        be outdated. Records of an open transaction count as lag.
-        """
+        """Lag in records, and age of the oldest uncopied record in ms; each None if unknown. A lag of 0 is
+        valid only while the lane copies and its source responds. Records of an open transaction count."""
         rate = self.rate
         if rate is None:
             return None, None
@@ -147,11 +140,8 @@ class LaneStatus:
 
 @dataclass(eq=False)
 class WorkerShare:
-    """Lanes and reports of one worker process.
-
-    `fed_at`: time at which lanes were last started in the process. `measured_at`: time of its last
-    measurements (both in monotonic seconds).
-    """
+    """Lanes and reports of one worker process. `fed_at`: time of the last start of lanes in the process.
+    `measured_at`: time of its last measurements (both in monotonic seconds)."""
 
     lanes: set[LaneKey] = field(default_factory=set)
     expected: set[LaneKey] = field(default_factory=set)
@@ -183,14 +173,14 @@ class LanesInTime(NamedTuple):
 
     @classmethod
     def of(cls, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Summarize the given lanes."""
+        """Summarize these lanes."""
         counted = _LanesInTime()
         for key, lane in lanes.items():
             counted.note(key, lane)
         return counted.seen()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Return the summary with the given lanes added to `others`."""
+        """Return the summary with these lanes in `others`."""
         return self._replace(others={**lanes, **self.others}) if lanes else self
 
 
@@ -198,10 +188,7 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Lanes without late records, counted by group.
-
-    The counts are updated incrementally, because few lanes change.
-    """
+    """Counts lanes without late records by group. Updated incrementally, because few lanes change."""
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}
@@ -249,11 +236,8 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """States of lanes.
-
-    `states`: lanes that a worker has not released, and lanes that no worker may copy. `muted`: former states
-    of lanes whose worker does not respond.
-    """
+    """States of lanes. `states`: lanes that a worker has not released, and lanes that no worker may copy.
+    `muted`: former states of lanes with an unresponsive worker."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -277,14 +261,14 @@ class LaneTable:
 
     def begin(self, spec: LaneSpec, worker: int, lost: LaneLoss | None = None) -> None:
         """Record the assignment of a lane to a worker. `lost`: loss of an instance that caused the
-        assignment; a later loss that is already noted for the lane is kept."""
+        assignment, unless a later loss is recorded for the lane."""
         now = self._clock.monotonic()
         known = self._lost.pop(spec.key, None)
         loss = lost if known is None or (lost is not None and lost.at > known.at) else known
         self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, loss=loss))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
-        """Record that no worker may copy a lane now."""
+        """Record that no worker may copy a lane now, and why."""
         now = self._clock.monotonic()
         self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
@@ -309,11 +293,11 @@ class LaneTable:
                 self._drop(key)
 
     def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
-        """Remove lanes whose worker process was lost, and remember the loss for their next start.
+        """Remove lanes whose worker process was lost, and keep the loss for their next start.
 
-        `instance`: this instance, if it has lost its session. Losses of the last seconds then also count as
-        losses of the session. Workers end when their lease expires, shortly before the instance learns that
-        its session is lost.
+        `instance`: this instance, if it has lost its session. Losses of the last seconds then count as losses
+        of the session, because workers end with their lease, shortly before the instance notices the lost
+        session.
         """
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
@@ -335,9 +319,9 @@ class LaneTable:
     ) -> None:
         """Record the latest measurements of lanes.
 
-        `answered_at`: time of the previous measurements of the worker. `at`: time of these measurements,
-        default now. Both times are in monotonic seconds. `waiting`: lanes with overdue responses. `limited`:
-        lanes whose rate is limited by the TCP window of a distant broker.
+        `answered_at`, `at`: times of the worker's previous and latest measurements (monotonic seconds;
+        default now). `waiting`: lanes with overdue responses. `limited`: lanes whose rate the TCP window of a
+        distant broker limits.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
@@ -379,7 +363,7 @@ class LaneTable:
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Mark lanes of an unresponsive worker as paused. The lag of such lanes is unknown."""
+        """Mark lanes of an unresponsive worker as paused, with unknown lag."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]

@@ -1,8 +1,8 @@
-"""Reports of a lane, in a form that is cheap for a large number of lanes.
+"""Reports of a lane, in a form that is cheap for many lanes.
 
 Most lanes have no late records. Workers omit the positions of such lanes (see `PositionWatch`), and send the
-last few omitted positions with the next relevant position. The resulting `history` is the same as if
-`LaneHistory.after` had been applied to each position (`tests/property/mirror/instance/test_lane_track.py`).
+last few with the next relevant position. The resulting `history` is the same as if `LaneHistory.after` had
+processed every position (`tests/property/mirror/instance/test_lane_track.py`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from mirror.worker.protocol import LaneRate
 
 
 class LaneTrack:
-    """Reports of one lane. Written by one thread; may be read by any thread.
+    """Reports of one lane. One thread writes; any thread may read.
 
     `history`: reported positions of the lane. `rate`: last report, None if missing or outdated. `quiet_at`:
-    time of the last report of a lane with waiting but no late records (monotonic seconds). The time is
-    infinity if no records wait or if the worker will report late records, and minus infinity in all other
-    cases. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied records.
-    `unanswered`: overdue requests at the last report; None if none. `windows`: TCP receive windows that
-    limited the lane's rate at the last report. `moved_at`: last report of copied or waiting records; minus
-    infinity if never.
+    time of the last report with waiting but no late records (monotonic seconds); infinity if no records wait
+    or the worker will report late records; otherwise minus infinity. `may_lose`: the reports allow an
+    estimate of when the source deletes uncopied records. `unanswered`: overdue requests at the last report,
+    or None. `windows`: TCP receive windows that limited the lane's rate at the last report. `moved_at`: last
+    report of copied or waiting records; minus infinity if never.
     """
 
     __slots__ = (
@@ -65,7 +64,7 @@ class LaneTrack:
         return silent
 
     def unwatch(self, answered_at: float) -> None:
-        """Treat `answered_at` as the time of the last report, because the worker does not respond."""
+        """Treat `answered_at` as the time of the last report, because the worker is unresponsive."""
         if self._is_watched:
             self._is_watched, self.quiet_at = False, answered_at
 
@@ -86,10 +85,8 @@ class LaneTrack:
         self._keep(history, is_watched=place.is_watched)
 
     def loss_at(self) -> float:
-        """Return when the source will delete the first uncopied record (monotonic seconds).
-
-        Infinity if unknown. Computed once per history.
-        """
+        """Return when the source deletes the first uncopied record (monotonic seconds). Returns infinity if
+        unknown. Computed once per history."""
         if not self.may_lose:
             return inf
         history, (looked_by, found) = self.history, self._loss_look
@@ -103,9 +100,9 @@ class LaneTrack:
     def is_in_time(self, now: float, silence_seconds: float) -> bool:
         """Return whether the lane has no late records.
 
-        Returns False if records are late, hidden by an open transaction, of unknown age, or copied again.
-        Also returns False if records wait and the lane has not reported within `silence_seconds`. May return
-        False if the result is expensive to compute.
+        Returns False if records are late, hidden by an open transaction, of unknown age, or copied again; or
+        if records wait and the lane has not reported within `silence_seconds`. May be False if the result is
+        expensive to compute.
         """
         return now - self.quiet_at <= silence_seconds
 

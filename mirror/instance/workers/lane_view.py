@@ -9,10 +9,8 @@ from mirror.model.datastreams.lanes import LaneKey
 
 
 class LaneView:
-    """All lanes of an instance, as of the last iteration of the follower's loop.
-
-    Written by the follower's thread. The properties are safe to read from any thread.
-    """
+    """All lanes of an instance, as of the last iteration of the follower's loop. The follower's thread
+    writes; any thread may read the properties."""
 
     def __init__(self) -> None:
         self._lanes: Mapping[LaneKey, LaneStatus] = {}
@@ -21,8 +19,8 @@ class LaneView:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes in workers, lanes that wait for a worker process, and lanes that were stopped while the store
-        was unavailable, until the instance knows its assignment again."""
+        """Lanes in workers, and lanes that wait for one. While the store is unavailable, this includes lanes
+        that were given up."""
         return self._lanes
 
     @property
@@ -31,8 +29,8 @@ class LaneView:
         return self._in_time
 
     def give_up(self, lanes: Mapping[LaneKey, LaneStatus], why: str) -> None:
-        """Record the lanes that this instance has given up. While the store is unreachable, it is unknown
-        whether another instance copies these lanes."""
+        """Record the lanes that this instance has given up. While the store is unreachable, another instance
+        may copy these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         given_up = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -51,7 +49,7 @@ class LaneView:
         in_time: LanesInTime,
         waiting: Mapping[LaneKey, LaneStatus],
     ) -> None:
-        """Publish the lanes in workers with their summary, and the lanes that wait for a worker process."""
+        """Publish the lanes in workers with their summary, and the lanes that wait for a worker."""
         idle = {**self._given_up, **waiting}
         self._lanes = {**idle, **running}
         self._in_time = in_time.beside({key: lane for key, lane in idle.items() if key not in running})

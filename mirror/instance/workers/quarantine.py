@@ -1,10 +1,10 @@
 """Finds the datastream group that crashes its worker process, by isolating suspects. Pure.
 
-Only a crash soon after lanes were started counts: a lane that crashes its process crashes it again after the
-restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects.
-Suspected groups are divided between two separate processes, the cells. If a cell survives, its groups are
-cleared. If a cell crashes, its groups are divided again, and wait if no cell is free. If a cell with a single
-group crashes repeatedly, the group is suspended, and retried much later.
+A crash counts only soon after a start of lanes, because a lane that crashes its process does so again after
+the restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects, and
+are divided between two separate processes, the cells. If a cell survives, its groups are cleared. If a cell
+crashes, its groups are divided again, and wait if no cell is free. A group that repeatedly crashes its cell
+alone is suspended, and retried much later.
 """
 
 from __future__ import annotations
@@ -17,29 +17,24 @@ from mirror.model.identifiers import GroupName
 from mirror.wording import counted
 
 CELLS: Final = 2
-"""Number of worker processes for suspects (cells). Cells run only while there are suspects."""
+"""Number of worker processes for suspects (cells), which run only while there are suspects."""
 
 QUICK_SECONDS: Final = 60.0
-"""Maximum seconds between a start of lanes and a crash that counts.
-
-If the process survives this time, its groups are cleared.
-"""
+"""Maximum seconds between a start of lanes and a crash that counts. A process that survives is cleared."""
 
 SUSPECT_DEATHS: Final = 2
 PROVEN_DEATHS: Final = 3
 _AGAIN_SECONDS: Final = 600.0
-"""Seconds within which a second unresponsive worker with the same groups counts as a crash."""
+"""Seconds within which a second hang of a worker with the same groups counts as a crash."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""Seconds for which a cell waits for lanes that do not start, because they run elsewhere or have stopped."""
+"""Seconds for which a cell waits for lanes that do not start, because they run elsewhere or stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlacement:
-    """Placement of the lanes of a group.
-
-    `cell`: number of the cell; None for any worker. `reason`: reason why the lanes run in no process.
-    """
+    """Placement of the lanes of a group. `cell`: number of the cell; None for any worker. `reason`: why the
+    lanes run in no process."""
 
     cell: int | None = None
     held: str = ""
@@ -50,11 +45,8 @@ _ANYWHERE: Final = CellPlacement()
 
 @dataclass
 class _Trial:
-    """Suspects that share a cell.
-
-    `since`: time at which the lanes were started in the cell. `until`: time until which the cell waits for
-    them.
-    """
+    """Suspects in one cell. `since`: start of their lanes in the cell. `until`: time until which the cell
+    waits for them."""
 
     groups: frozenset[GroupName]
     deaths: int = 0
@@ -85,7 +77,7 @@ class Quarantine:
 
     @property
     def ailing(self) -> Mapping[GroupName, str]:
-        """Reasons of the groups that are suspected or suspended."""
+        """Reasons of the suspected and suspended groups."""
         trials = [cell for cell in (*self._cells, *self._waiting) if cell is not None]
         suspected = {group: _suspicion(trial) for trial in trials for group in trial.groups}
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
@@ -101,11 +93,8 @@ class Quarantine:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker that is not a cell.
-
-        `groups`: groups with lanes in the worker. `seconds`: time since lanes were last started in the
-        worker.
-        """
+        """Record the crash of a worker that is not a cell. `groups`: groups with lanes in the worker.
+        `seconds`: time since the last start of lanes in it."""
         suspects = []
         for group in groups:
             self._deaths[group] = self._deaths.get(group, 0) + 1 if seconds < QUICK_SECONDS else 0
@@ -115,21 +104,15 @@ class Quarantine:
         self._fill(now)
 
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record that a worker that is not a cell was killed because it did not respond.
-
-        A single kill does not count as a crash, because the process may have been frozen externally. Repeated
-        kills count. `seconds`: see `died`.
-        """
+        """Record that an unresponsive worker, which is not a cell, was killed. The first kill does not count
+        as a crash, because something else may have frozen the process. `seconds`: see `died`."""
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)
         self._silences = recent | dict.fromkeys(groups, now)
         self.died(groups & recent.keys(), seconds, now)
 
     def cell_died(self, cell: int, now: float, how: str) -> None:
-        """Record the crash of a cell.
-
-        `how`: description of the crash.
-        """
+        """Record the crash of a cell. `how`: description of the crash."""
         trial = self._cells[cell]
         if trial is None:
             return
@@ -147,10 +130,7 @@ class Quarantine:
         self._fill(now)
 
     def forget_all_but(self, groups: Set[GroupName]) -> None:
-        """Drop groups that no longer exist.
-
-        A group that is later created with the same name is not a suspect.
-        """
+        """Drop groups that no longer exist, so that a new group with the same name is not suspected."""
         for known in (self._deaths, self._silences, self._aside):
             for group in known.keys() - groups:
                 del known[group]
@@ -159,7 +139,7 @@ class Quarantine:
         self._cells = [_without(trial, groups) for trial in self._cells]
 
     def look(self, now: float) -> None:
-        """Clear the cells whose worker has run long enough. Retry groups that were suspended long ago."""
+        """Clear the cells that have run long enough. Retry groups that were suspended long ago."""
         for number, trial in enumerate(self._cells):
             if trial is None:
                 continue
@@ -188,7 +168,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial with only these groups as suspects, or None if none remains."""
+    """Return the trial with only these suspects, or None if none remains."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)

@@ -1,4 +1,4 @@
-"""Publishes what the leader must know about the lanes of this instance. Used by the follower's thread."""
+"""Publishes reports on the lanes of this instance for the leader. Used by the follower's thread."""
 
 from __future__ import annotations
 
@@ -29,11 +29,8 @@ _LEAST_WAITING: Final = 1.0
 def demands_of(
     lanes: Mapping[LaneKey, LaneStatus], before: Mapping[LaneKey, Demand]
 ) -> dict[LaneKey, Demand]:
-    """Return the demand of every lane that has reported.
-
-    `before`: previous demands. If a lane does not copy, or if its source does not respond, its demand is at
-    least the last known arrival rate.
-    """
+    """Return the demand of every lane that has reported. `before`: previous demands. A lane that does not
+    copy, or whose source does not respond, demands at least the last known arrival rate."""
     return {
         key: at_least(_demand(state, copied), before.get(key))
         for key, state in lanes.items()
@@ -59,10 +56,7 @@ def measured_demand(
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
 ) -> InstanceMeasurements:
-    """Return the measurements to publish.
-
-    For a partition that several groups copy, the maximum counts.
-    """
+    """Return the measurements to publish. If several groups copy a partition, its maximum counts."""
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}
@@ -84,7 +78,7 @@ _COSTS_SECONDS: Final = 15.0
 
 
 class ReportPublisher:
-    """Publishes the demand, the stalled and throttled lanes, and the costs of copying every few seconds."""
+    """Publishes demand, stalled and throttled lanes, and copying costs, every few seconds."""
 
     def __init__(
         self,
@@ -105,14 +99,14 @@ class ReportPublisher:
         self.reset()
 
     def reset(self) -> None:
-        """Discard what was published under a former membership."""
+        """Drop the reports of a former membership."""
         self._published: dict[str, Mapping[GroupName, str]] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
 
     def publish(
         self, me: LiveInstance, troubles: Mapping[GroupName, str], datastreams: Iterable[Datastream]
     ) -> None:
-        """Publish if due. `troubles`: reasons of groups whose lanes are stalled. Raises HeadraceError."""
+        """Publish if due. `troubles`: reasons for stalled lanes by group. Raises HeadraceError."""
         now = self._clock.monotonic()
         if now < self._due:
             return
@@ -135,8 +129,7 @@ class ReportPublisher:
         self._publish_costs(me, now)
 
     def _publish_costs(self, me: LiveInstance, now: float) -> None:
-        """Publish the cost of copying on this instance, after restoring the state that was published before a
-        restart."""
+        """Publish the copying cost of this instance, after restoring the cost before a restart."""
         book = self._supervisor.costs
         if self._costs_due is None:
             book.restore(self._costs.of(me.name))

@@ -1,8 +1,8 @@
-"""Supervises the worker processes of an instance and their lanes. Each task runs in a single worker.
+"""Supervises the worker processes of an instance and their lanes. Each task runs in one worker.
 
-Datastreams that may crash their worker are copied in separate workers, the cells (see `quarantine`). Cells
-are the spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages
-of workers into the inbox.
+Datastreams that may crash their worker run in separate workers, the cells (see `quarantine`), which are the
+spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages of
+workers into the inbox.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from mirror.worker.protocol import (
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""Time that the process of a cell without lanes has to end."""
+"""Seconds that the process of a cell without lanes has to end."""
 
 
 class Supervisor:
@@ -87,7 +87,7 @@ class Supervisor:
 
     @property
     def in_time(self) -> LanesInTime:
-        """Immutable summary of the lanes without late records."""
+        """Immutable summary of lanes without late records."""
         return self._table.in_time
 
     @property
@@ -100,7 +100,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Announce lanes that workers should prepare. Replaces earlier announcements."""
+        """Announce lanes for workers to prepare, in place of earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -110,7 +110,7 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes; lanes without a worker need another call. `loss`: loss of their former instance."""
+        """Start lanes. Lanes without a worker need another call. `loss`: loss of their former instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -129,7 +129,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send lanes in as few messages as possible. Pause a lane that cannot be sent."""
+        """Send lanes in as few messages as possible. Pause lanes that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -145,7 +145,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Request the release of lanes. A lane stays in `lanes` until its worker reports the release."""
+        """Request the release of lanes, which stay in `lanes` until their workers report it."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -221,8 +221,7 @@ class Supervisor:
         return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
 
     def restart_dead(self) -> None:
-        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects. Suspects
-        move to or from cells."""
+        """Restart dead workers, kill unresponsive workers, and update the quarantine of suspected groups."""
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             if worker.slot.is_silent:
@@ -259,12 +258,12 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, then kill the remaining ones. Safe to call twice."""
+        """Let workers drain until the deadline, and kill the rest. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
     def _forget(self, worker: PooledWorker) -> WorkerShare:
-        """Remove the state of an ended process and return it."""
+        """Remove and return the state of an ended process."""
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
         self.measurements.worker_ended(worker.number)
@@ -272,7 +271,7 @@ class Supervisor:
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
-        """Process the end of a worker that exited or was killed, and determine suspects."""
+        """Handle the end of a worker, and determine suspects."""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
@@ -299,8 +298,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Assign lanes to workers. Each assigned lane counts at once in the size of its worker, to spread
-        new tasks."""
+        """Assign lanes to workers. An assigned lane counts at once, so that new tasks are spread."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._choice.worker_for(spec)

@@ -1,5 +1,4 @@
-"""Datastream groups with lanes on this instance that are stalled, throttled or without a destination topic,
-and the reasons. Pure."""
+"""Groups with stalled or throttled lanes, or without a destination topic, and the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +16,8 @@ def troubles_of(
     undescribed: Mapping[LaneKey, Exception],
     ailing: Mapping[GroupName, str],
 ) -> dict[GroupName, str]:
-    """Return a message for each group with stalled lanes.
-
-    `undescribed`: assigned lanes whose spec cannot be sent to a worker. `ailing`: groups that may crash their
-    worker process.
-    """
+    """Return a message for each group with stalled lanes. `undescribed`: assigned lanes whose spec cannot be
+    sent to a worker. `ailing`: groups that may crash their worker process."""
     paused = {
         key: state.reason
         for key, state in lanes.items()

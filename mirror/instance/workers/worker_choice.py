@@ -1,4 +1,4 @@
-"""Choice of a worker process for each task. Used by one thread."""
+"""Chooses a worker process for each task. Used by one thread."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from mirror.worker.pool import PooledWorker, WorkerPool
 
 
 class WorkerChoice:
-    """Chooses the worker with the fewest lanes for a new task, and keeps it until the process ends.
-
-    Groups in quarantine run in a cell, or wait without a worker. `shares`: lanes of each worker, read only.
-    """
+    """Chooses the worker with the fewest lanes for a new task, and keeps it until the process ends. Groups in
+    quarantine run in a cell, or wait without a worker. `shares`: lanes of each worker, read only."""
 
     def __init__(
         self, pool: WorkerPool, shares: Sequence[WorkerShare], quarantine: Quarantine, clock: Clock
@@ -28,8 +26,8 @@ class WorkerChoice:
         self._task_worker: dict[TaskName, int] = {}
 
     def worker_for(self, spec: LaneSpec) -> PooledWorker | None:
-        """Return the worker of the lane's task, and start the process of a cell if needed. None if no worker
-        may or can copy the lane now."""
+        """Return the worker of the lane's task, or None if no worker may or can copy it now. Starts the
+        process of a cell if needed."""
         place = self._quarantine.place(spec.key.group)
         if place.held:
             return None
@@ -64,7 +62,7 @@ class WorkerChoice:
         return 0 <= state.worker < len(self._pool.workers)
 
     def lacks_process(self, group: GroupName) -> bool:
-        """Return whether lanes of the group may run, but no process runs that could copy them."""
+        """Return whether the group may run, but no process runs that could copy it."""
         place = self._quarantine.place(group)
         if place.cell is not None:
             return self._pool.spares[place.cell].process is None

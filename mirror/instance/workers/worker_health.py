@@ -14,9 +14,8 @@ from mirror.worker.protocol import LaneRates, TaskSums
 
 
 class WorkerCount(NamedTuple):
-    """Numbers of running worker processes, missing worker processes, and crashes.
-
-    Crashes since the start of the instance include failed starts, but not expired leases."""
+    """Number of running, of missing and of crashed worker processes. Crashes since the start of the instance
+    include failed starts, but not expired leases."""
 
     running: int
     down: int
@@ -24,7 +23,7 @@ class WorkerCount(NamedTuple):
 
 
 class WorkerHealth:
-    """Numbers of worker processes by condition, and their readiness."""
+    """Number of worker processes by condition, and their readiness."""
 
     def __init__(self, pool: WorkerPool, clock: Clock) -> None:
         self._pool = pool
@@ -53,14 +52,13 @@ class WorkerHealth:
 
     @property
     def starving(self) -> int:
-        """Number of worker processes that repeatedly lost their lease although this instance has one."""
+        """Number of worker processes that repeatedly lost their lease although the instance has one."""
         now = self._clock.monotonic()
         return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
 
     @property
     def start_problem(self) -> str:
-        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if worker
-        processes can start."""
+        """Reason why worker processes cannot start, except crashes by copied data; or empty."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -68,7 +66,7 @@ class WorkerHealth:
 
     @property
     def is_ready(self) -> bool:
-        """True if workers are running and all are ready."""
+        """Return whether workers run and all are ready."""
         alive = self._pool.alive
         return bool(alive) and all(worker.slot.data_plane for worker in alive)
 
@@ -80,11 +78,11 @@ class WorkerHealth:
 
 
 _CLOCK_SECONDS: Final = 60.0
-"""Time for which a reported clock skew is valid; workers report it with every measurement."""
+"""Seconds for which a clock skew is valid; workers report it with every measurement."""
 
 
 class WorkerMeasurements:
-    """Sums by task and by cluster since the start of the instance, and the latest clock skews."""
+    """Sums by task and by cluster since the start of the instance, and latest clock skews."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -115,13 +113,13 @@ class WorkerMeasurements:
 
     @property
     def drops(self) -> Drops:
-        """Number of reports about lanes that workers could not deliver, with the reason of a running one."""
+        """Number of undelivered reports about lanes, with the reason of a running worker."""
         by_worker = (self._drops[worker] for worker in sorted(self._drops))
         return total_of([Drops(self._dropped_before), *by_worker])
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
-        """Drop the sums of groups that no longer exist, and ignore later sums of other groups: the last sums
-        of a worker arrive after the deletion of the datastream."""
+        """Drop the sums of groups that no longer exist, and ignore their later sums. The last sums of a
+        worker arrive after the deletion of a datastream."""
         self._groups = frozenset(groups)
         self._sums = {task: total for task, total in self._sums.items() if total.group in self._groups}
 

@@ -1,1 +1,1 @@
-"""Continuous audits of datastreams by the instances that run their lanes. Start with `auditor.py`."""
+"""Continuous audits of datastreams, by the instances that run their lanes."""

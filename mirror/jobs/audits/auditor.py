@@ -95,8 +95,7 @@ class Auditor:
         """Latest audit report of each lane, by datastream. Safe to read from any thread."""
 
     def keep(self, audited: Collection[AuditedLanes]) -> None:
-        """Drop the state of all lanes that are not in `audited`, because other instances may audit these
-        lanes."""
+        """Drop the state of all lanes that are not in `audited`, because other instances may audit them."""
         names = {lanes.name for lanes in audited}
         self.reports = {name: found for name, found in self.reports.items() if name in names}
         keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
@@ -153,7 +152,7 @@ class Auditor:
         return has_more
 
     def _settle(self, key: LaneKey, ends: LaneEnds, logs: LaneLogs, problem: str) -> None:
-        """Remember whether all records of a lane up to both log ends are compared and equal."""
+        """Record whether all records of a lane up to both log ends are compared and equal."""
         state, progress = self._states[key], logs.copy.progress
         if (
             progress is not None
@@ -179,10 +178,8 @@ class Auditor:
         return known
 
     def _observe(self, keys: LaneKeys, ends: Mapping[TopicPartition, LaneEnds], at_ms: int) -> LaneKeys:
-        """Store the current end of each source log, and return the lanes to audit.
-
-        Lanes whose log has not changed since a complete comparison are left out.
-        """
+        """Store the current end of each source log, and return the lanes to audit. Lanes without changes
+        since a complete comparison are omitted."""
         changed = {}
         for place, key in keys.items():
             mark = self._marks.setdefault(key, PartitionWatermark())
@@ -211,7 +208,7 @@ class Auditor:
         if progress is None or history is None:
             return state, ""
         if await is_truncated(self._context, lanes.job, place, state, copy):
-            state = LaneAudit(row_ms=state.row_ms)  # records that were audited may be gone
+            state = LaneAudit(row_ms=state.row_ms)  # audited records may have been deleted
             mark.restart()
         topic_id = self._context.cluster(lanes.job.source).topic_id(place.topic)
         if logs.source[1] < progress.next_offset or is_other_topic(topic_id, progress):
@@ -309,8 +306,8 @@ class Auditor:
     async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs) -> tuple[int, int] | None:
         """Return the start of the oldest window with overdue records, and their number in this window.
 
-        A record is overdue if it was not copied within the configured lateness. Returns None if no record is
-        overdue.
+        A record is overdue if it was not copied within the configured lateness. Returns None without overdue
+        records.
         """
         progress, place = logs.copy.progress, key.partition
         before_ms = self._context.clock.now_ms() - self._lateness_ms(lanes)
@@ -364,11 +361,8 @@ class Auditor:
     async def _first_batch(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
     ) -> tuple[int, int] | None:
-        """Return the offset at which the window of the first record in [start, end) ends, and the start time
-        of the window.
-
-        Returns None if the range has no record.
-        """
+        """Return where the window of the first record in [start, end) ends, and its start time. Returns None
+        if the range has no record."""
         self._windows.pop(key, None)
         first = await self._first_window(lanes, key.partition, start, end)
         if first is None:

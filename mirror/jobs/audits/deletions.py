@@ -16,16 +16,13 @@ class RetentionRule(NamedTuple):
     milliseconds: int
 
     def youngest_ms(self, now_ms: int) -> int | None:
-        """Return the timestamp from which retention keeps all records; None if it keeps records forever."""
+        """Return the timestamp from which on all records are retained; None if records are never deleted."""
         return None if self.milliseconds == _UNLIMITED else now_ms - self.milliseconds
 
 
 def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
-    """Return the retention of a topic, or None if its deletions cannot be predicted from its settings.
-
-    Deletions cannot be predicted if the settings are unreadable, if they limit the size, or if brokers
-    replace the timestamps.
-    """
+    """Return the retention of a topic, or None if its settings do not predict deletions. Unreadable settings,
+    a limit of the size, and timestamps that brokers replace predict none."""
     try:
         policy, milliseconds = settings["cleanup.policy"], int(settings["retention.ms"])
         is_by_size = int(settings["retention.bytes"]) != _UNLIMITED

@@ -69,11 +69,8 @@ class LaneLogs(NamedTuple):
 async def read_ends(
     context: EngineContext, lanes: AuditedLanes, keys: LaneKeys
 ) -> Mapping[TopicPartition, LaneEnds]:
-    """Return the end offsets of the source and destination logs of lanes.
-
-    The topics are described after the source has returned its end offsets, so the offsets never belong to a
-    topic that was recreated in between. Raises Unreachable.
-    """
+    """Return the end offsets of the source and destination logs of lanes. Topics are described after the end
+    offsets were read, so the offsets never belong to a topic recreated in between. Raises Unreachable."""
     job = lanes.job
     source, target = context.cluster(job.source), context.cluster(job.destination)
     ends = await source.offsets(dict.fromkeys(keys, LATEST))
@@ -143,7 +140,7 @@ async def read_logs(
 async def is_truncated(
     context: EngineContext, job: VerifyJob, place: TopicPartition, state: LaneAudit, copy: StoredCopy
 ) -> bool:
-    """Return whether the destination may have lost records that were audited. Raises Unreachable."""
+    """Return whether the destination may have lost audited records. Raises Unreachable."""
     before, history = state.lane, copy.history
     if before is None or history is None:
         return False

@@ -32,11 +32,8 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLanes:
-    """Lanes of one datastream that this instance audits.
-
-    `lateness_ms`: overrides `AuditOptions.lateness_ms` unless None. `may_repeat`, `has_markers`: see
-    `CountRules`.
-    """
+    """Lanes of one datastream that this instance audits. `lateness_ms`: replaces `AuditOptions.lateness_ms`,
+    unless None. `may_repeat`, `has_markers`: see `CountRules`."""
 
     name: DatastreamName
     job: VerifyJob

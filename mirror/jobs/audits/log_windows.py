@@ -67,9 +67,7 @@ class LogWindows(NamedTuple):
 
 
 def is_other_topic(topic_id: bytes, progress: LaneProgress) -> bool:
-    """Return whether the source topic was recreated after the copy began.
-
-    Compares topic ids. Returns False for clusters without topic ids.
-    """
+    """Return whether the topic id shows that the source topic was recreated after the copy began. Returns
+    False for clusters without topic ids."""
     copied = progress.source.topic_id
     return bool(topic_id and copied and topic_id != copied)

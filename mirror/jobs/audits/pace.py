@@ -29,8 +29,8 @@ class AuditBudget:
     """Limits count audits to a share of the CPU time of copying.
 
     Two kinds of datastreams are exempt: datastreams whose audit has been behind for `longest` seconds, and
-    datastreams with a lane that this instance has never audited. The former owner of such a lane may have
-    been behind just as long.
+    datastreams with a lane that this instance has never audited. The former owner of the lane may have been
+    late as well.
     """
 
     def __init__(self, longest: float) -> None:

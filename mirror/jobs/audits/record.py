@@ -76,8 +76,7 @@ class LaneAudit:
 
     @property
     def saved(self) -> tuple[object, ...]:
-        """Fields that require a write when they change. The first run of a new instance recomputes all other
-        fields."""
+        """Fields that require a write when they change. A new instance recomputes all other fields."""
         return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults, self.late
 
     def with_counts(

@@ -124,10 +124,8 @@ async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping
 
 
 async def write_rows(cluster: Cluster, topic: str, rows: Sequence[AuditWindow]) -> None:
-    """Write audit rows, with their ids as record keys, and wait until all replicas have stored them.
-
-    Raises Unreachable if the topic does not exist yet; NotAuthorized.
-    """
+    """Write audit rows with their ids as record keys, and wait for all replicas. Raises Unreachable if the
+    topic does not exist yet; NotAuthorized."""
     known = cluster.topics.get(topic)
     if known is None or known.error or not known.leaders:
         await cluster.refresh([topic])

@@ -60,10 +60,8 @@ class TopicAudit:
 
     @property
     def complete_through_ms(self) -> int | None:
-        """Event time before which every record of the topic is at the destination.
-
-        None if unknown, for example while a partition has no owner.
-        """
+        """Event time before which every record of the topic is at the destination. The value is None if
+        unknown, for example while a partition has no owner."""
         return self.through_ms if set(self.partitions).issuperset(range(self.expected)) else None
 
     @property
@@ -108,16 +106,14 @@ def topic_audits(
 
 
 def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
-    """Merge the audits of the partitions of each topic. Return them sorted by datastream and topic."""
+    """Merge the audits of the partitions of each topic, sorted by datastream and topic."""
     by_topic = sorted(audits, key=_place_of)
     return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
 
 
 def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[TopicAudit]:
-    """Yield an empty audit for each topic that should be audited.
-
-    A topic then counts as complete only if an instance has audited its partitions.
-    """
+    """Yield an empty audit for each topic that should be audited. A topic is therefore complete only if an
+    instance has audited its partitions."""
     for datastream in datastreams:
         if datastream.audit_mode is not AuditMode.OFF and datastream.status.is_mirrored:
             topics = {place.topic for place in plan.planned.get(datastream.group, ())}

@@ -42,7 +42,7 @@ class WindowSum:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the window has no unexplained difference and all tiers agree with the audit."""
+        """Return whether the window has no unexplained difference, and all tiers agree with the audit."""
         return self.verdict in _CLEAN and not self.sums["late"] and not self.differences
 
     def to_json(self) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def differing_topics(
 
 
 def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:
-    """Return the partitions in which some offset has no class."""
+    """Return the partitions that have an offset without a class."""
     return sorted(place for place, lane in lanes.items() if not lane.ledger.is_balanced)
 
 

@@ -35,7 +35,7 @@ class Acts(Protocol):
         ...
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
-        """Perform the current step. Return the operation with the results of the step."""
+        """Perform the current step. Return the operation with the step's results."""
         ...
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:

@@ -19,7 +19,7 @@ PartitionOffsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition."""
 
 EXPORT: Final = "export"
-"""Action that copies the tail to files, without a decision whether to replay or skip it."""
+"""Action that copies the tail to files, without deciding to replay or skip it."""
 _RECORDS: Final = re.compile(r"([0-9]{1,18})[ -]records?")
 
 
@@ -73,10 +73,8 @@ class Loss(PairRecord):
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
-        """Return the loss with `seconds` of an earlier measurement, where available.
-
-        The earlier values remain valid because the source was already lost then.
-        """
+        """Return the loss with `seconds` of an earlier measurement, where available. The source was already
+        lost then, so the earlier values remain valid."""
         seconds = {(one.topic, one.partition): one.seconds for one in former.partitions}
         return Loss(
             partitions=tuple(
@@ -98,7 +96,7 @@ class LossLimit(PairRecord):
     unknown: int = 0
 
     def excess(self, loss: Loss) -> str:
-        """Return a message if the loss exceeds the limit, otherwise an empty string."""
+        """Return a message if the loss exceeds the limit, or else an empty string."""
         if loss.unknown > self.unknown:
             return f"the loss is unknown in {counted(loss.unknown, 'partition')}"
         if self.records is not None and loss.most > self.records:

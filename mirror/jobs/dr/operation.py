@@ -32,7 +32,7 @@ class Kind(StrEnum):
     REPLAY = "replay"
     """Write the tail to the active cluster."""
     SKIP = "skip"
-    """Leave the tail on the lost cluster, without copying it."""
+    """Leave the tail on the lost cluster."""
 
 
 class Step(StrEnum):
@@ -103,7 +103,7 @@ class Denial(PairRecord):
 
 
 class StepBegun(PairRecord):
-    """Start of a step. `at_ms`: start time (epoch ms). A repeated step has several entries."""
+    """Start of a step. `at_ms`: start time (epoch ms). Repeated steps have several entries."""
 
     step: Step
     at_ms: int
@@ -127,8 +127,8 @@ class MovedGroup(PairRecord):
     @property
     def read_again(self) -> int | None:
         """Number of records that the group reads again at the target although it has committed them at the
-        origin. 0 after a switch-over, which waits for exact positions. None for a share group, or if members
-        may have continued reading."""
+        origin. The value is 0 after a switch-over, which waits for exact positions. The value is None for a
+        share group, or if members may have continued reading."""
         return None if self.has_members or self.may_redeliver else 0
 
 
@@ -299,7 +299,7 @@ def is_returning(state: PairState) -> bool:
 
 
 def has_reached(operation: Switchover, step: Step) -> bool:
-    """Return whether the operation has ever begun a step."""
+    """Return whether the operation has begun the step, even if it was repeated since."""
     steps = STEPS[operation.kind]
     return step in steps and steps.index(operation.reached) >= steps.index(step)
 
@@ -353,8 +353,8 @@ def begin(
 
 
 def resumed(operation: Switchover) -> Switchover:
-    """Return the operation at the step from which it resumes after a restart. An operation with a fence
-    creates and verifies the fence again. A failover stops the datastreams again."""
+    """Return the operation at the step from which it resumes after a restart. A fence is created and verified
+    again, and a failover stops the datastreams again."""
     first = Step.STOPPED if operation.kind is Kind.FAILOVER else Step.FENCED
     if operation.failure or operation.is_final or not has_reached(operation, first):
         return operation

@@ -128,8 +128,8 @@ class TwoWayFollower(GroupFollower):
     ) -> FollowedGroup:
         """Commit positions that one cluster leads at the other cluster. Return the new state of the group.
 
-        A position that has changed there since the last read is not replaced. `offsets`: positions at the
-        source as they were read.
+        A position that has changed at the other cluster since the last read is not replaced. `offsets`:
+        positions at the source as they were read.
         """
         led = {place: position for place, position in group.positions.items() if is_led_by(position, leader)}
         if not led:
@@ -169,11 +169,8 @@ class TwoWayFollower(GroupFollower):
 def counterparts_of(
     stored: StoredLanes, key: LaneKey, move: PositionMove, target: int | None
 ) -> Counterparts:
-    """Translate the positions of a group at both clusters.
-
-    `move`: translation of the position at the source. A position at the destination is translated to the
-    source offset of the next copied record; records that are not copies are ignored.
-    """
+    """Translate the positions of a group at both clusters. `move`: translation of the position at the source.
+    The position at the destination becomes the source offset of the next copied record."""
     if not move.is_translated:
         reason = untranslated_reason(move)
         return Counterparts(Counterpart(reason=reason), Counterpart(reason=reason))
@@ -217,8 +214,8 @@ def ruled(
 
 
 def source_before_deletion(position: FollowedPosition) -> int:
-    """Return the source position that corresponds to the last synchronisation. Use it if the source has
-    deleted the position of the group."""
+    """Return the source position that corresponds to the last synchronisation. Used if the source has deleted
+    the position of the group."""
     seen = None if position.lead is None else position.lead.seen
     known = seen or position.synced
     return position.source if known is None else known.source

@@ -95,8 +95,7 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a destination topic may have other producers, or is mirrored back to the source
-        topic."""
+        """Return whether a destination topic may have other producers, or is mirrored back."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -194,7 +193,7 @@ class GroupFollower:
         """
         if self._listing is None and self._context.loop.now() >= self._listed_until:
             self._listing = self._context.loop.spawn(self._list(is_hidden))
-            self._listing.is_awaited = True  # it may fail before the round that awaits it
+            self._listing.is_awaited = True  # the request may fail before the round that awaits it
         listing, must_wait = self._listing, not self._is_frequent or self._listed_until == -inf
         if listing is None or not (listing.is_done or must_wait):
             return False
@@ -236,7 +235,7 @@ class GroupFollower:
         """Read the stored lanes and the current ids of their topics."""
         topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
         reading = self._context.loop.spawn(self._log.catch_up())
-        reading.is_awaited = True  # it may fail before it is awaited below
+        reading.is_awaited = True  # the task may fail before it is awaited below
         ids = await current_ids(self._context.cluster(self._job.destination), topics)
         await reading
         self._lanes.refresh_if_grown()
@@ -396,7 +395,7 @@ def untranslated_reason(move: PositionMove) -> FollowReason:
 
 
 def is_exact_move(move: PositionMove) -> bool:
-    """Return whether the translation is final, because all records before the position are mirrored."""
+    """Return whether the translation is final: all records before the position are mirrored."""
     return not move.behind and move.precision != Precision.BEFORE
 
 

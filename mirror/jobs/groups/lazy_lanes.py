@@ -28,7 +28,7 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
     """Stored lanes of a datastream. A lane is parsed on demand, and again after a checkpoint.
 
     An offset map may have a million runs, so unchanged chunks are not parsed again. The previous offset map
-    is extended in place; do not use it afterwards.
+    is extended in place, and must not be used afterwards.
     """
 
     def __init__(self, log: GroupLog, state: GroupName, topics: TopicSelection) -> None:
@@ -81,7 +81,7 @@ def _parsed(key: LaneKey, raw: bytes, stored: Mapping[bytes, bytes]) -> _ParsedL
 def _extended(
     key: LaneKey, raw: bytes, stored: Mapping[bytes, bytes], before: _ParsedLane | None
 ) -> _ParsedLane | None:
-    """Extend the offset map of a lane. Return None if its first chunks have changed or are missing. Raises
+    """Extend the offset map of a lane. Return None if the first chunks have changed or are missing. Raises
     CorruptData, NewerFormat."""
     if before is None:
         return None

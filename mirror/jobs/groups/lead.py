@@ -1,11 +1,10 @@
 """Decides which cluster leads in a two-way synchronisation of consumer groups. Pure.
 
-The cluster at which the group has moved since the last synchronisation leads. The position at the other
-cluster follows. If the group has moved at both clusters, nothing is committed until it moves at only one of
-them. The two positions are *level* if the same copied records precede both.
+The cluster at which the group has moved since the last synchronisation leads; the position at the other
+cluster follows. If the group has moved at both clusters, nothing is committed until it moves at only one. The
+two positions are *level* if the same copied records precede both.
 
-A commit is stored before it is sent. After a failure, Headrace can therefore recognise its own commits, and
-does not mistake them for moves of the group.
+A commit is stored before it is sent. After a failure, Headrace therefore recognises its own commits.
 """
 
 from __future__ import annotations
@@ -47,11 +46,8 @@ class Lead(NamedTuple):
 
 
 class Counterpart(NamedTuple):
-    """Translation of a position to the other cluster.
-
-    `offset`: None if there is no translation; `reason` then says why. `is_exact`: False if a later checkpoint
-    may give a higher offset.
-    """
+    """Translation of a position to the other cluster. `offset`: None without a translation, for which
+    `reason` is the cause. `is_exact`: False if a later checkpoint may give a higher offset."""
 
     offset: int | None = None
     is_exact: bool = False
@@ -136,10 +132,8 @@ def _without_history(source: int, target: int | None, translated: Counterpart) -
 
 
 def _is_reset(leader: Side, seen: SyncedPosition, last: SyncedPosition) -> bool:
-    """Return whether the group was reset at the following cluster before it moved at the leading cluster.
-
-    A reset of the group is not overruled.
-    """
+    """Return whether the group was reset at the following cluster before it moved at the leading one. A reset
+    must not be overruled."""
     return seen.target < last.target if leader is Side.SOURCE else seen.source < last.source
 
 

@@ -67,10 +67,8 @@ class FollowedGroup:
 
     @property
     def may_redeliver(self) -> bool:
-        """Return whether records after the positions may be delivered again.
-
-        True for share groups, because brokers do not disclose which records were acknowledged.
-        """
+        """Return whether records after the positions may be delivered again. The value is True for share
+        groups, because brokers do not disclose which records were acknowledged."""
         return self.kind == SHARE
 
     @property
@@ -229,10 +227,8 @@ def read_round(value: bytes) -> int | None:
 
 
 def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
-    """Parse a record of any datastream. Return None if it is the record of a round.
-
-    Raises the errors of `read_group`.
-    """
+    """Parse a record of any datastream. Return None for the record of a round. Raises the errors of
+    `read_group`."""
     return None if key.endswith(_ROUND) else read_group(value)
 
 

@@ -1,4 +1,4 @@
-"""Groups that a round may skip because their positions have not changed."""
+"""Groups that a round skips because their positions have not changed."""
 
 from __future__ import annotations
 
@@ -46,11 +46,8 @@ class SettledGroups:
         return known if known is not None and known.mark == look.mark and now < known.until else None
 
     def note(self, look: SourceLook, found: FollowedGroup, now: float) -> None:
-        """Settle the group if all its positions were committed exactly, or if it has no position in the
-        datastream's topics.
-
-        A group is settled for a short time if the next checkpoint would change nothing.
-        """
+        """Settle a group whose positions were all committed exactly, or that has none in the datastream's
+        topics. A group is settled for a short time if the next checkpoint would change nothing."""
         self._groups.pop(look.name, None)
         positions, hindrances = found.positions.values(), tuple(found.hindrances)
         seconds = self._hindered_seconds if hindrances else _SETTLED_SECONDS

@@ -51,8 +51,8 @@ class SourceLook(NamedTuple):
     """A consumer group at the beginning of a round.
 
     `here`, `there`: description of the group at the source (None if missing) and at the destination.
-    `offsets`: positions at the source. `error`: error of reading them. `present`: positions at the
-    destination, if they were read. `asked_at`: time of that request (monotonic seconds).
+    `offsets`: positions at the source. `error`: error of reading `offsets`. `present`: positions at the
+    destination, if they were read. `asked_at`: time of the request for `present` (monotonic seconds).
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Reads end offsets, sizes and consumer groups of all topics of a cluster.
 
-The read fails if any broker does not list its groups. Without this check, a topic with unknown readers would
-count as unused.
+The read fails if any broker does not list its groups, because a topic with unknown readers would count as
+unused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _DESCRIPTIONS: Final = {
 }
 """Request that describes the members of a group, by group type.
 
-Brokers before Kafka 3.8 do not report the type, which is then classic or consumer.
+Brokers before Kafka 3.8 do not report the type: classic or consumer.
 """
 
 GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
@@ -119,7 +119,7 @@ async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
 
 
 async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, bool]:
-    """Return whether each topic is compacted. Omit topics whose settings are unreadable."""
+    """Return whether each topic is compacted, without topics whose settings are unreadable."""
     found: dict[str, bool] = {}
     for start in range(0, len(topics), _SETTINGS_AT_ONCE):
         answer = await cluster.ask(describe_settings(topics[start : start + _SETTINGS_AT_ONCE]))

@@ -1,7 +1,7 @@
 """Steps of a retirement: seal, wait, check again, delete; or restore.
 
-Each phase is stored with compare-and-set before it is performed. If two callers act at the same time, one of
-them gets VersionConflict. After a crash, the next call repeats the stored phase.
+Each phase is stored with compare-and-set before it is performed. Of two concurrent callers, one gets
+VersionConflict. After a crash, the next call repeats the stored phase.
 """
 
 from __future__ import annotations
@@ -310,7 +310,8 @@ class TopicRetirements:
                 control.change_status(ChangeStatus(name, "pause", reason, retirement.requested_by))
 
     def _delete(self, control: Control, stored: StoredRetirement, *, dry_run: bool) -> RetirementOutcome:
-        """Delete the next records, or the topic if no records remain. Fails if the topic is in use again."""
+        """Delete the next records, or the topic if no records remain. Raises IllegalTransition if it is in
+        use."""
         retirement = stored.retirement
         is_deleting = retirement.phase is RetirementPhase.DELETING
         found = self.watch.ask(retirement.cluster, partial(current_id, topic=retirement.topic))

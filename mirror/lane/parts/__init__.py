@@ -1,1 +1,1 @@
-"""Parts of a lane: reading, the ownership of the destination, and observations. Pure."""
+"""Parts of a lane: reading, ownership of the destination partition, and observations. Pure."""

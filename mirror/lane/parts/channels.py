@@ -1,5 +1,4 @@
-"""Protocols of the channels that a lane uses. The protocols are generic, because their methods take the lane
-itself as an argument."""
+"""Protocols of the channels of a lane. They are generic, because their methods have a lane as argument."""
 
 from __future__ import annotations
 
@@ -14,23 +13,23 @@ class Reader(Protocol[L]):
     """A channel that fetches partitions from one broker."""
 
     def include(self, lane: L) -> None:
-        """Include the lane in the next fetch, from its position."""
+        """Fetch the lane from its position, starting with the next request."""
         ...
 
     def exclude(self, lane: L) -> None:
-        """Exclude the lane from fetches for now."""
+        """Exclude the lane from requests for now."""
         ...
 
     def detach(self, lane: L) -> None:
-        """Drop the lane from the channel."""
+        """Remove the lane from the channel."""
         ...
 
     def is_silent(self, now: float) -> bool:
-        """Return whether the broker has not responded for some seconds."""
+        """Return whether the broker has not responded for several seconds."""
         ...
 
     def is_current(self, now: float) -> bool:
-        """Return whether the broker responds within some seconds and does not throttle fetches."""
+        """Return whether the broker responds within a few seconds and does not throttle fetches."""
         ...
 
     def unanswered_since(self) -> float:
@@ -38,10 +37,7 @@ class Reader(Protocol[L]):
         ...
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the limit of the read rate from a distant broker, or None.
-
-        The limit follows from the broker's socket buffers.
-        """
+        """Return the maximum read rate that the broker's socket buffers allow over the distance, or None."""
         ...
 
 
@@ -56,7 +52,7 @@ class Writer(Protocol[L]):
         ...
 
     def wake(self, lane: L) -> None:
-        """Queue the lane, which has batches to send."""
+        """Queue a lane that has batches to send."""
         ...
 
     def unanswered_since(self) -> float:
@@ -64,12 +60,9 @@ class Writer(Protocol[L]):
         ...
 
     def window_limit(self, lane: L) -> WindowLimit | None:
-        """Return the limit of the write rate to a distant broker, or None.
-
-        The limit follows from the broker's socket buffers.
-        """
+        """Return the maximum write rate that the broker's socket buffers allow over the distance, or None."""
         ...
 
     def detach(self, lane: L) -> None:
-        """Remove the lane, which has no batch in flight, from the channel."""
+        """Remove a lane without batches in flight from the channel."""
         ...

@@ -1,4 +1,4 @@
-"""Observations of a lane for reports: measurements, waits, and its start."""
+"""Observations of a lane for reports."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ _NOTHING_MEASURED: Final[tuple[int | None, int, int]] = None, 0, 0
 
 
 class LaneObservation:
-    """Observations for reports, without effect on copying.
+    """Observations for reports, without influence on copying.
 
-    `counters`: sums since the last measurement.
-
-    `totals`: sums from the start of the lane to the last measurement; None if there are none. `started_at`:
-    time (monotonic seconds) at which the engine started the lane. `is_announced`: the start has been
-    reported. `delivered_ms`: append time of the newest record at the destination. `foreign_records`: number
-    of destination offsets that other producers wrote between records of the lane. `measured`: values of the
-    last measurement: age of the backlog in ms, and the numbers of records and bytes copied since the
-    measurement before. `overdue`: responses that were overdue at the last measurement. `was_measured`: flags
-    of the last report (had work, lag unknown, response overdue). `stalled_by`: reason if the lane has waited
-    for more than some seconds; otherwise empty. `held_by`: description of a hanging source transaction, empty
-    if there is none; `hidden`: offset and timestamp (epoch ms, -1 if unknown) of the first record that the
-    transaction blocks; `since_stable`: time since which the transaction has blocked that record (monotonic
-    seconds).
+    `counters`: sums since the last measurement. `totals`: sums before that; None if there are none.
+    `started_at`: time at which the engine started the lane (monotonic seconds). `is_announced`: the start has
+    been reported. `delivered_ms`: append time of the newest record at the destination. `foreign_records`:
+    destination offsets that other producers wrote between records of the lane. `measured`: last measurement:
+    age of the backlog in ms, and number of records and bytes copied since the previous measurement.
+    `overdue`: number of overdue responses at the last measurement. `was_measured`: flags of the last report
+    (had work, lag unknown, response overdue). `stalled_by`: reason if the lane has waited for several
+    seconds, otherwise empty. `held_by`: description of a hanging source transaction, otherwise empty;
+    `hidden`: offset and timestamp (epoch ms, -1 if unknown) of the first record that the transaction hides;
+    `since_stable`: time since which the record has been hidden (monotonic seconds).
     """
 
     __slots__ = (

@@ -15,20 +15,20 @@ from mirror.protocol.control.former_identity import FormerIdentity
 
 
 class DisputedIdentity(NamedTuple):
-    """Former producer id and epoch of an exactly-once lane.
+    """Former producer id and epoch of an exactly-once lane, which another owner may have taken over.
 
-    Another owner may have the id now. `stored`: version of the progress that the lane last loaded or
-    committed. `refusal`: error that the destination returned for that identity.
+    `stored`: version of the progress that the lane last loaded or committed. `refusal`: error of the
+    destination for that identity.
     """
 
     former: FormerIdentity
     stored: Version | None
     refusal: str = ""
     seconds: float = 0.0
-    """Seconds for which the rejected transaction was open."""
+    """Duration of the rejected transaction in seconds."""
 
     def lost(self) -> Fenced:
-        """Return the error for a lane whose producer id belongs to another owner now."""
+        """Return the error for a lane whose producer id another owner has taken over."""
         return Fenced(
             self.refusal or "another owner has taken its producer id",
             advice=ONE_OWNER_ADVICE,
@@ -36,12 +36,11 @@ class DisputedIdentity(NamedTuple):
 
 
 class Tenure(IntEnum):
-    """History of a lane's producer ids in this engine."""
+    """State of the lane's producer ids in this engine."""
 
     NONE = 0
     FORGOTTEN = 1
-    """The lane has had an id, and was copied before, but its progress is lost: the destination may contain
-    copies of its next records."""
+    """The lane has had an id, but its progress is lost. The destination may contain its next records."""
     HELD = 2
     """The lane has had an id, and its progress is known."""
 
@@ -49,10 +48,10 @@ class Tenure(IntEnum):
 class LaneOwnership:
     """Ownership of the destination partition.
 
-    `claimed_at`: time (monotonic seconds) at which the prerequisites of the first batch were requested;
-    infinity if the lane does not wait for them. `accepted`: identity under which the destination has last
-    accepted a batch. `disputed`: former producer identity, which another owner may have acquired in the
-    meantime; set until the lane has an identity again.
+    `claimed_at`: time at which the prerequisites of the first batch were requested (monotonic seconds);
+    infinity if the lane does not wait. `accepted`: identity of the last batch that the destination accepted.
+    `disputed`: former producer identity that another owner may have taken over; None once the lane has a new
+    identity.
     """
 
     __slots__ = (
@@ -81,7 +80,7 @@ class LaneOwnership:
 
     @property
     def is_identifying(self) -> bool:
-        """Return whether the lane waits for a producer identity or another condition of its first batch."""
+        """Return whether the lane waits for a producer identity or another prerequisite."""
         return self.claimed_at < inf
 
     @property
@@ -91,7 +90,7 @@ class LaneOwnership:
 
     @property
     def is_held(self) -> bool:
-        """Return whether new batches wait until a transaction begins or ends."""
+        """Return whether the lane sends no new batch until a transaction begins or ends."""
         return self.transaction is not None and self.transaction.phase is not TransactionPhase.OPEN
 
     @property
@@ -101,14 +100,14 @@ class LaneOwnership:
 
     @property
     def has_failed_transaction(self) -> bool:
-        """Return whether the open transaction can only be aborted."""
+        """Return whether the open transaction must be aborted."""
         return self.transaction is not None and self.transaction.phase is TransactionPhase.FAILED
 
     def transactional_id(self, key: LaneKey) -> bytes | None:
-        """Return the transactional id of the lane's batches, None outside of transactions."""
+        """Return the transactional id for the lane's batches, or None without transactions."""
         return identity_name(key).encode() if self.identity and self.identity.transactional else None
 
 
 def identity_name(key: LaneKey) -> str:
-    """Return the transactional id of a lane; the next owner uses it to fence the former owner."""
+    """Return the transactional id of a lane. The next owner uses the same id, and so fences this owner."""
     return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

@@ -1,4 +1,4 @@
-"""Reads a lane's partition: position, ends of the source log, and fetch sizes."""
+"""Reads the partition of a lane: position, end of the source log, and fetch sizes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from mirror.model.movement.excuses import ExcusedLane
 from mirror.protocol.fetch_session import Place
 
 _FORGETTING: Final = 16
-"""Fraction by which a response without a larger batch reduces the remembered batch size."""
+"""A response with smaller batches reduces the remembered batch size by 1/16."""
 _DEVIATIONS: Final = 4
-"""Factor of RFC 6298."""
+"""Factor of the deviation, as in RFC 6298."""
 _MOST_ROOM: Final = 16
-"""Divisor: the extra room of a request is at most the batch size divided by this number."""
+"""A request has extra room for at most 1/16 of a batch."""
 
 
 class FetchSize:
-    """Size of a lane's requests in bytes. `most`: maximum size of a request, unless a batch is larger.
-    `batch`: size of the largest recent or expected batch, 0 if unknown. `spread`: mean deviation of batch
-    sizes, by the method of RFC 6298."""
+    """Size of the lane's fetch requests in bytes.
+
+    `most`: maximum size, unless a batch is larger. `batch`: size of the largest recent or expected batch, 0
+    if unknown. `spread`: mean deviation of batch sizes, as in RFC 6298.
+    """
 
     __slots__ = ("batch", "most", "spread")
 
@@ -31,7 +33,7 @@ class FetchSize:
         self.batch = self.spread = 0
 
     def note_batch(self, size: int) -> None:
-        """Record the size of the largest batch of a response, or of a batch that did not fit."""
+        """Record the size of the largest batch in a response, or of a batch that was truncated."""
         self.spread += (abs(size - self.batch) - self.spread) // 4
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
@@ -41,14 +43,13 @@ class FetchSize:
         self.batch = min(tried * 2, max(most, tried))
 
     def of_share(self, share: int) -> int:
-        """Return the number of bytes to request: about `share`, in whole batches.
+        """Return the number of bytes to request: whole batches, about `share` bytes in total.
 
-        `share`: bytes of a response that are intended for this lane. The size is at least one batch, and
-        otherwise at most `most`. A broker truncates its response at the requested size; a truncated batch is
-        useless and is sent again. The request therefore leaves room for a larger batch than the recent
-        batches, depending on the variation. The broker fills unused room with a part of the next batch. The
-        number of batches is rounded to the nearest integer. With a higher number, responses would be full
-        before they contain every partition, although a produce request takes one batch per partition.
+        `share`: this lane's part of a response. The lane requests at least one batch, and at most `most`
+        bytes otherwise. A broker truncates its response at the requested size, and a truncated batch must be
+        sent again. The request therefore includes room for larger batches, according to the variation of
+        sizes. The number of batches is rounded to the nearest integer: rounding up would fill responses
+        before they contain every partition.
         """
         most, batch = self.most, self.batch
         allowed = min(share, most)
@@ -60,8 +61,8 @@ class FetchSize:
 
 
 class RequestTimes(NamedTuple):
-    """Send times of fetch requests with responses, in monotonic seconds: of the last request, and of the last
-    one that showed that the log had no further records."""
+    """Send times of answered fetch requests (monotonic seconds): of the last request, and of the last request
+    that reached the end of the log."""
 
     requested_at: float
     quiet_at: float
@@ -70,16 +71,14 @@ class RequestTimes(NamedTuple):
 class LaneRead:
     """Reading of one partition.
 
-    `waiting`: source offset and timestamp of the first batch that was dropped, to be fetched again.
-    `caught_up_ms`: wall time at which the lane had last read every readable record of the source. `excused`:
-    records that do not count in the latency, until the lane has caught up. `rules`: routing of batches.
-
-    `is_live`: the lane is up to date, and is fetched on channels that backlogs cannot delay. `waits`: the
-    lane is excluded from fetches for a reason other than the source; `answered_at`: time (monotonic seconds)
-    at which an end offset was last received during that wait. `first_request`: number of the channel's first
-    request that included the current position. `replica`: broker to fetch from; None to let the leader
-    choose. `empty_answers`: consecutive empty responses although records remain; `damaged_reads`: consecutive
-    responses with corrupt batches.
+    `waiting`: source offset and timestamp of the first dropped batch, which will be fetched again.
+    `caught_up_ms`: wall time at which the lane last reached the end of the source. `excused`: records that do
+    not count in the latency until the lane has caught up. `rules`: how batches are processed. `is_live`: the
+    lane is up to date, and uses channels without backlogs. `waits`: the lane is not fetched, for a reason
+    other than the source; `answered_at`: time of the last received end offset during that wait (monotonic
+    seconds). `first_request`: number of the channel's first request from the current position. `replica`:
+    broker to fetch from; None to let the leader choose. `empty_answers`: consecutive empty responses although
+    records remain; `damaged_reads`: consecutive responses with corrupt batches.
     """
 
     __slots__ = (
@@ -126,8 +125,7 @@ class LaneRead:
 
     @property
     def readable_end(self) -> int:
-        """End of the readable records in the last response. With read_committed, this is the last stable
-        offset."""
+        """End offset of the readable records; with read_committed, the last stable offset."""
         return self.stable_offset if self.rules.read_committed else self.high_watermark
 
     @property
@@ -137,18 +135,20 @@ class LaneRead:
         return self.rules.read_committed and at_open_transaction
 
     def limit(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
-        """Set new quotas, and the maximum fetch size that suits them."""
+        """Set new quotas, and derive the maximum fetch size."""
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Record the time of a fetch request that included the lane. `last_request`: number and time of the
-        channel's last request with a response. If that request included the lane's current position, the log
-        had no further records at that time."""
+        """Record the time of a fetch request for the lane.
+
+        `last_request`: number and time of the channel's last answered request. If that request was made from
+        the current position, the lane had reached the end of the log at that time.
+        """
         was_included = self.first_request <= last_request[0]
         quiet_at = last_request[1] if was_included else self.request_times.quiet_at
         self.request_times = RequestTimes(requested_at, quiet_at)
 
     def note_request_ahead(self, requested_at: float) -> None:
-        """Record the send time of a request for records that were read ahead."""
+        """Record the time of a read-ahead request."""
         before = self.request_times
         self.request_times = RequestTimes(max(before.requested_at, requested_at), before.quiet_at)

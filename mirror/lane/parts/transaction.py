@@ -6,22 +6,22 @@ from enum import IntEnum
 
 
 class TransactionPhase(IntEnum):
-    """Phases of an exactly-once lane's transactions."""
+    """Phase of a lane's transaction."""
 
     CLOSED = 0
     BEGINNING = 1
     """The transaction was requested."""
     UNCERTAIN = 2
-    """The request failed; the transaction may be open."""
+    """The request to begin failed; the transaction may be open."""
     OPEN = 3
     ENDING = 4
     FAILED = 5
-    """The transaction can only be aborted; its records are copied again."""
+    """The transaction must be aborted; its records are copied again."""
 
 
 class TransactionState:
-    """State of an exactly-once lane's transactions. `started_at`: start of the open transaction in monotonic
-    seconds. `progress_sequence`: sequence of the next record in the progress topic."""
+    """Transaction of an exactly-once lane. `started_at`: start of the open transaction (monotonic seconds).
+    `progress_sequence`: sequence number of the next record in the progress topic."""
 
     __slots__ = (
         "floor",
@@ -56,5 +56,5 @@ class TransactionState:
 
     @property
     def may_be_open(self) -> bool:
-        """Return whether a transaction was requested and possibly has not ended."""
+        """Return whether a transaction was requested and may not have ended."""
         return self.phase is not TransactionPhase.CLOSED

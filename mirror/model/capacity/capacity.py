@@ -15,7 +15,7 @@ LEAST_CAPACITY: Final = 1_024
 _BAND: Final = 1.25
 """Factor by which a learned capacity must differ from the previous one to replace it.
 
-Noise of ±10 % never exceeds it: 1.1 / 0.9 = 1.22, and rounding to three digits adds at most 1 %.
+Noise of ±10 % never exceeds this factor: 1.1 / 0.9 = 1.22, and rounding adds at most 1 %.
 """
 
 

@@ -20,24 +20,24 @@ from typing import Final
 
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
-"""Number of hours kept. More than a day, so that they include a daily peak."""
+"""Number of hours kept. A period of more than a day includes a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
 """Minimum number, and minimum total length, of the intervals of an hour for a capacity."""
 _ENOUGH_SECONDS: Final = 300.0
-"""Total length in seconds of the intervals of an hour: if any hour has it, shorter hours are ignored.
+"""Seconds of measurements in an hour from which on hours with fewer seconds are ignored.
 
 A shorter hour may contain only the start of a worker.
 """
 _BUSY_SHARE: Final = 0.5
 """Share of the busiest hour's CPU time below which an hour is ignored.
 
-In such an hour, most CPU time is polling.
+Most CPU time of an idle hour is polling.
 """
 _FURTHEST: Final = 4
 """Maximum capacity, as a multiple of the rate of the fastest observed worker.
 
-Above it, the network or a disk may be the bottleneck.
+At a higher rate, the network or a disk may be the bottleneck.
 """
 _SIGMAS: Final = 2.0
 _MOST_SPARE: Final = 0.9

@@ -1,6 +1,6 @@
 """Changes of a running datastream. Pure.
 
-Determines which fields may change, and returns an error for each field that may not.
+Determines which fields may change, and returns an error for every other field.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ def joined_metadata(
     """Merge the typed fields and the metadata keys of a request.
 
     Returns the metadata to store, and `pointers` as in `WantedDefinition`. `typed`: typed fields by metadata
-    key. A value that equals the stored value keeps its stored spelling. A contradiction is recorded for each
-    option that the request sets to two different values.
+    key. An unchanged value keeps its stored spelling. A contradiction is recorded for each option that the
+    request sets to two different values.
     """
     before, shown_as = typed_values(present), typed_values(without_secrets(present))
     found = kept_secrets(metadata, present)

@@ -12,11 +12,8 @@ from mirror.model import bounds
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Idempotency record of a creation.
-
-    `key`: digest of the caller and its idempotency key. `wish`: digest of the request. Both are stored with
-    the definition, so that every instance can recognise a retry while the datastream exists.
-    """
+    """Idempotency record of a creation. `key`: digest of the caller and its idempotency key. `wish`: digest
+    of the request. Both digests are stored with the definition, so that every instance recognises a retry."""
 
     key: str
     wish: str
@@ -34,8 +31,7 @@ def creation_of(kind: str, key: str, document: object, principal: str) -> Creati
     """Create the idempotency record of a creation.
 
     `kind`: kind of client that issues the key. `document`: the request as a JSON value. `principal`: the
-    caller, empty without authentication. Keys of different kinds or principals never collide, so no caller
-    can block a key of another caller.
+    caller, empty without authentication. Keys of different kinds or principals never collide.
     """
     text = json.dumps(document, separators=(",", ":"), sort_keys=True)
     owner = [principal] if principal else []

@@ -332,9 +332,7 @@ class Datastream:
     @property
     def adopts(self) -> bool | None:
         """True if the datastream may write to older destination topics; None if not configured.
-
-        `grows_existing`, the permission to add partitions to these topics, includes this permission.
-        """
+        `grows_existing`, the permission to add partitions to older topics, implies this permission."""
         if ADOPT_EXISTING in self.metadata:
             return is_on(self.metadata, ADOPT_EXISTING)
         return True if self.grows_existing else None

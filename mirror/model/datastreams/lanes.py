@@ -165,8 +165,7 @@ class WindowLimit(NamedTuple):
 
 
 class LaneWindows(NamedTuple):
-    """Limits that socket buffers of brokers set to the rate of a lane; None if they do not limit it, or if
-    unknown."""
+    """Limits of a lane's rate from the socket buffers of brokers; None without a limit, or if unknown."""
 
     source: WindowLimit | None = None
     destination: WindowLimit | None = None
@@ -177,11 +176,8 @@ NO_WINDOWS: Final = LaneWindows()
 
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
-    """A configured quota throttles the lane, or no longer does.
-
-    `reason`: contains the quota, empty if the lane is no longer throttled. `hold`: the quota and the share of
-    throttled time.
-    """
+    """Report that a configured quota throttles the lane, or no longer throttles it. `reason`: names the
+    quota; empty if the lane is no longer throttled. `hold`: the quota and the share of throttled time."""
 
     key: LaneKey
     reason: str

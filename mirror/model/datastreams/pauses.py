@@ -28,8 +28,8 @@ Partitions = Mapping[str, frozenset[int] | None]
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
     """Return the pauses after more partitions were paused.
 
-    A topic has one pause, so partitions that were already paused get the new reason. If the request omits
-    some of them, the later of the two expiry times applies, so that no partition resumes too early.
+    A topic has one pause, so partitions that were paused before get the new reason. If the request omits some
+    of these partitions, the later expiry time applies, so that none resumes too early.
     """
     pauses = dict(present)
     for topic, numbers in more.items():

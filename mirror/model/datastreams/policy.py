@@ -15,15 +15,15 @@ from mirror.wording import counted
 PREFIX: Final = "headrace."
 """Prefix of the metadata keys that set the copy policy."""
 SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
-"""Must be `true` for all datastreams that share a destination topic intentionally."""
+"""Metadata key that must be `true` for all datastreams that share a destination topic."""
 GROW_EXISTING: Final = f"{PREFIX}grow-existing"
-"""If `true`, partitions may be added to destination topics that are older than the datastream."""
+"""Metadata key that permits adding partitions to destination topics older than the datastream."""
 ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
-"""If `true`, the datastream may write to destination topics that are older than itself; if `false`, never."""
+"""Metadata key that permits (`true`) or forbids writing to destination topics older than the datastream."""
 CANARY: Final = f"{PREFIX}canary"
-"""If `true`, the monitor writes one record a second to a topic that the datastream copies."""
+"""Metadata key of the canary: the monitor writes one record a second to a topic of the datastream."""
 EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
-"""Topic settings that are not copied to topics created by the datastream, one per line."""
+"""Metadata key of topic settings that new destination topics do not get, one per line."""
 
 CARRIED_SETTINGS: Final = frozenset(
     {

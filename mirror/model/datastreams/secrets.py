@@ -29,10 +29,8 @@ REDACTED: Final = "[redacted]"
 
 
 def holds_secret(key: str, value: str) -> bool:
-    """Return whether a metadata key or its value looks like a secret.
-
-    The placeholder `REDACTED` counts as a secret. An empty value, and a reference to a secret, do not.
-    """
+    """Return whether a metadata key or its value looks like a secret. The placeholder `REDACTED` is a secret;
+    an empty value or a reference to a secret is none."""
     if not value.strip() or _REFERENCE.fullmatch(value.strip()):
         return False
     if value == REDACTED:

@@ -36,10 +36,8 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Last restart of a datastream. Progress that was stored before it is ignored.
-
-    `at_ms`: time of the restart (epoch ms), 0 if there was none.
-    """
+    """Last restart of a datastream. Progress from before the restart is ignored. `at_ms`: time of the restart
+    (epoch ms), 0 if there was none."""
 
     at_ms: int
     start: Start

@@ -1,14 +1,14 @@
 """Estimates when records were appended to the source log. Pure.
 
-Record timestamps come from the clocks of producers, which may be wrong, or are event times. Fetch responses
-give bounds for the append time. If a request was sent at time S, and its response arrived at time R with the
-end offset E, then records from offset E on were appended after S, and records below E before R, both by our
-clock. A timestamp outside these bounds is replaced by the bound.
+Record timestamps are event times, or come from clocks of producers, which may be wrong. Fetch responses limit
+the possible append times. If a request was sent at time S, and its response arrived at time R with the end
+offset E, then records from offset E on were appended after S, and records below E before R, both by our
+clock. A timestamp outside these bounds is replaced by the nearest bound.
 
 While a lane is behind and does not fetch, the bounds are far apart. If the clock of the producer is ahead,
 the largest error that was measured with close bounds is subtracted from its timestamps. The result is at most
-`NARROW_MS` later than the append. A clock that is behind needs no correction: it only makes records look
-older.
+`NARROW_MS` later than the append. A clock that is behind needs no correction, because it only makes records
+look older.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOLD_SECONDS: Final = 60.0
 """Minimum validity of a learned clock error in seconds. The error expires after two consecutive periods of
 this length in which the lane is on time and no timestamp confirms the error."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum seconds between two stored end offsets. The latest may be closer to the one before it."""
+"""Minimum seconds between two stored end offsets, except the latest."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
 """Difference between wall clock and monotonic clock in ms that shows a changed clock or a suspended
@@ -121,7 +121,7 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the end offset whose two neighbours are closest in time. The first and the last are kept."""
+        """Drop the end offset whose neighbours are closest in time, but never the first or the last."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]

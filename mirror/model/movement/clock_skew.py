@@ -17,7 +17,7 @@ _STEP_MS: Final = 1
 
 
 class ClockSkew(NamedTuple):
-    """Skew of a broker's clock. `ahead_ms`: time by which it is ahead of our clock, negative if behind.
+    """Skew of a broker's clock. `ahead_ms`: time by which it is ahead of our clock, negative if it is behind.
     `bound_ms`: maximum error."""
 
     ahead_ms: float
@@ -43,8 +43,8 @@ class BrokerClocks:
         self._of_broker: dict[int, tuple[int, ClockSkew]] = {}
 
     def acknowledged(self, broker: int, sent_ms: int, stamped_ms: int, answered_ms: int) -> None:
-        """Record the timestamp of an acknowledged write. `stamped_ms`: negative if the broker returns none
-        (topics with create time)."""
+        """Record the timestamp of an acknowledged write. `stamped_ms`: append time by the broker's clock,
+        negative if the broker returns none (topics with create time)."""
         if stamped_ms < 0:
             return
         found = skew_of(sent_ms, stamped_ms, answered_ms)

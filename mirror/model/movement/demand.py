@@ -1,8 +1,8 @@
 """Demand of a lane: arrival rate at the source, and backlog. Pure.
 
 The copy rate equals the arrival rate only while a lane is on time. For a late lane, the arrival rate is the
-copy rate plus the growth rate of the backlog. Therefore, the demand of an overloaded lane is above its copy
-rate, and the demand of a lane that catches up is below its copy rate.
+copy rate plus the growth rate of the backlog. An overloaded lane therefore demands more than it copies, and a
+lane that catches up less.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
     The backlog is the number of uncopied offsets times the mean size of copied records. The backlog is too
     high if compaction has removed records. The arrival rate of a late lane is unknown while the source does
     not respond, before a record was copied, and before the end offset was read twice, at least
-    `LEAST_SECONDS` apart. In these cases, the copy rate is returned as a lower bound.
+    `LEAST_SECONDS` apart. The copy rate is a lower bound if the arrival rate is unknown.
     """
     newest = history.newest
     if newest is None or history.unheard_since is not None:
@@ -55,8 +55,7 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """Return the new demand. If its arrival rate is only a lower bound, it is at least the previous arrival
-    rate."""
+    """Return the new demand, whose arrival rate is at least the previous one if it is only a lower bound."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

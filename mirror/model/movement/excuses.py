@@ -1,8 +1,8 @@
 """Records that do not count against a latency objective. Pure.
 
 If an operator pauses a datastream, or creates one for topics with records, the existing records are late
-because of this decision. They do not count. Newer records wait behind them, because a lane copies in order,
-and do not count for a limited time.
+because of this decision, and do not count. A lane copies in order. Newer records wait until the existing
+records are copied, so they do not count for a limited time either.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Excuse(NamedTuple):
     """Records of a lane that do not count against an objective, by timestamp (epoch ms).
 
     The excuse covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
-    From `patience_ms` on, the records that wait behind them do not count either, for a limited time.
+    Later records wait behind excused records, and do not count for a limited time from `patience_ms` on.
     """
 
     before_ms: int = 0
@@ -132,20 +132,16 @@ class ExcusedLane:
         return cls(excuse.as_of(now_ms), patience_ms) if excuse.name else None
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record that is delivered now counts against objectives.
-
-        Records from before a pause count, because the lane ran at that time.
-        """
+        """Return whether a record that is delivered now counts against objectives. Records before a pause
+        count, because the lane was running."""
         excuse = self.excuse
         if not self._is_patient:
             return not excuse.covers(timestamp)
         return excuse.before_ms <= timestamp < excuse.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
-        """Return an upper bound for the age of the oldest waiting record that counts, in ms.
-
-        `age_ms`: age of the oldest waiting record. None if `age_ms` is None.
-        """
+        """Return an upper bound for the age of the oldest waiting record that counts, in ms. `age_ms`: age of
+        the oldest waiting record. Returns None if `age_ms` is None."""
         if age_ms is None:
             return None
         timestamp = now_ms - age_ms

@@ -23,10 +23,8 @@ UNLIMITED: Final = -1
 
 
 class Retention(NamedTuple):
-    """Retention of the source topic by time (ms) and by size (bytes).
-
-    `UNLIMITED` if everything is kept, None if unknown.
-    """
+    """Retention of the source topic by time (ms) and by size (bytes). A limit is `UNLIMITED` if it deletes
+    nothing, None if unknown."""
 
     milliseconds: int | None = None
     size_bytes: int | None = None
@@ -157,11 +155,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def is_in_time(self) -> bool:
-        """Return whether the lane is on time.
-
-        False if a waiting record is late, in an open transaction, or of unknown age, or if records are copied
-        again.
-        """
+        """Return whether the lane is on time. The value is False if a waiting record is late, in an open
+        transaction, or of unknown age, or if records are copied again."""
         return (
             self.late_since is None
             and self.held_since is None
@@ -171,11 +166,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record of an open transaction at the last report, None if there is none.
-
-        Before this record has been read, the result is the time for which the lane has waited for the
-        transaction.
-        """
+        """Age of the first record of an open transaction at the last report, None if there is none. Until
+        this record has been read, the time for which the lane has waited for the transaction."""
         newest = self.newest
         if newest is None or self.held_since is None:
             return None
@@ -302,7 +294,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[LaneSample, ...], sample: LaneSample) -> tuple[LaneSample, ...]:
-    """Add a waypoint. The position replaces the last waypoint if that is too close to the one before it."""
+    """Add a waypoint, or replace the last waypoint if it is too close to the previous one."""
     is_close = len(kept) > 1 and sample.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), sample)
 

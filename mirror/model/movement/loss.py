@@ -134,10 +134,8 @@ def _growing(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
 
 
 def _nearing(history: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
-    """Return how fast the distance from the log start to the lane shrinks.
-
-    The result is a share of the speed of the log start.
-    """
+    """Return how fast the lane's distance to the log start shrinks, as a share of the speed of the log
+    start."""
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)
 

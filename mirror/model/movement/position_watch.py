@@ -118,7 +118,7 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Process a new position. Return whether it can be withheld.
+        """Process a new position. Return whether the position can be withheld.
 
         `moments`: times of this report and of the worker's previous report, even if it omitted this lane.
         `copied`: records and bytes copied between these times. All other arguments are as in `LanePosition`.
@@ -126,7 +126,7 @@ class PositionWatch:
         at, answered_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
         if answered_at > self._at and self._is_caught_up:
-            self._pass(answered_at, is_withheld=self._is_fine)  # no news until then
+            self._pass(answered_at, is_withheld=self._is_fine)  # nothing to report until then
         was_fine, before, start = self._is_fine, self._checkpoint, self._log_start
         if checkpoint > self._reached:
             self._reached = checkpoint
@@ -153,7 +153,7 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times by the rules for waypoints in `history`, and store a withheld position."""
+        """Update the times by the rules for waypoints, and store a withheld position."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:
             self._before = self._at

@@ -95,8 +95,8 @@ class BatchHeader:
 
     @property
     def first_timestamp(self) -> int:
-        """Timestamp of the first record of the original batch; the maximum timestamp if the header no longer
-        contains the first, because of log append time or a delete horizon of the log cleaner."""
+        """Timestamp of the first record of the original batch, or the maximum timestamp if the broker has
+        replaced the first (log append time, or a delete horizon of the log cleaner)."""
         base = self.base_timestamp
         is_newest = self.attributes & (LOG_APPEND_TIME | DELETE_HORIZON) or not 0 <= base < self.max_timestamp
         return self.max_timestamp if is_newest else base

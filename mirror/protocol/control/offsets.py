@@ -101,7 +101,7 @@ def _offsets(response: Any) -> Answers:
 
 def ends_of_epochs(epochs: Mapping[TopicPartition, int]) -> Call[Answers]:
     """Request the end of each leader epoch from the leader of the partition: the start offset of the next
-    epoch in its log, or the end of the log. -1 if the leader does not know the epoch (KIP-320)."""
+    epoch in its log, or the end of the log. Returns -1 if the leader does not know the epoch (KIP-320)."""
     topics = topic_fields(
         epochs,
         lambda place: {

@@ -1,1 +1,1 @@
-"""Connections shared by many lanes: fetches from a source, produces to a destination."""
+"""Connections that many lanes share: fetches from a source, produces to a destination."""

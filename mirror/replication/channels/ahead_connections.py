@@ -1,6 +1,6 @@
-"""Additional connections to a distant broker for reading.
+"""Additional connections for reading from a distant broker.
 
-There are as many as increase the rate, and none without a backlog.
+Connections are added while the rate rises. They are closed when no lane has a backlog.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadConnection:
-    """A connection, and the offset ranges requested on it, in the order of the requests."""
+    """A connection, and the offset ranges requested on it in the order of the requests."""
 
     __slots__ = ("connection", "ranges")
 
@@ -38,8 +38,8 @@ class AheadConnection:
 class AheadConnections:
     """The additional connections of one fetch channel.
 
-    `most`: maximum number. `on_change` is called after a connection has opened or closed, if at least one is
-    open. `on_lost` is called when no connection is left.
+    `most`: maximum number of connections. `on_change`: called after a connection has opened or closed, while
+    at least one is open. `on_lost`: called when the last connection is lost.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class AheadConnections:
 
     @property
     def is_wanted(self) -> bool:
-        """True if additional connections are open or will be opened."""
+        """Return whether additional connections are open or will be opened."""
         return self._count.count > 0
 
     def note(self, connection: Connection, size: int) -> None:
-        """Record a large response of `size` bytes, and adapt the number of connections."""
+        """Record a large response of `size` bytes, and adjust the number of connections."""
         now = self._cluster.loop.now()
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())
@@ -86,7 +86,7 @@ class AheadConnections:
                     self._cluster.loop.spawn(self._open(number))
 
     def close_unused(self, now: float) -> None:
-        """Close all connections if nothing was read for some time."""
+        """Close all connections if none was used for some time."""
         if self._count.is_unused(now):
             self._count.close()
             self._shrink(0)
@@ -102,7 +102,7 @@ class AheadConnections:
 
     @property
     def lacks_memory(self) -> bool:
-        """True if a response waits for memory."""
+        """Return whether a response waits for memory."""
         return any(one.connection.lacks_memory for one in self.by_number.values())
 
     def unanswered_since(self) -> float:
@@ -110,10 +110,7 @@ class AheadConnections:
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the limit of the read rate with the maximum number of connections, or None.
-
-        The limit follows from the broker's socket buffers.
-        """
+        """Return the maximum read rate if the broker's socket buffers limit it, otherwise None."""
         opened = next(iter(self.by_number.values()), None)
         each = self._count.bytes_each(self._cluster.loop.now())
         if opened is None or not each:
@@ -123,7 +120,7 @@ class AheadConnections:
         return WindowLimit(self._broker, round(each * trip), round(trip * 1000, 1), count, most)
 
     def take_throttled(self, now: float) -> float:
-        """Return the throttle time of the most throttled connection since the last call (seconds)."""
+        """Return the longest throttle time of a connection since the last call in seconds."""
         return max([one.connection.throttling.take(now) for one in self.by_number.values()], default=0.0)
 
     async def _open(self, number: int) -> None:

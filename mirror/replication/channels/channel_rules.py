@@ -18,11 +18,11 @@ from mirror.protocol.produce import ProducedPartition
 
 
 class ChannelKey(NamedTuple):
-    """Key of a fetch channel within a broker.
+    """Key of a fetch channel of a broker.
 
-    `copy`: 0, or higher if several lanes read the same partition, because a fetch request can name a
-    partition only once. `near`: requests carry this client's rack, so the leader may redirect to a closer
-    replica.
+    `copy`: number of the channel, above 0 if several lanes read the same partition, because a request can
+    name a partition only once. `near`: requests carry the client's rack, so that the leader may redirect to a
+    closer replica.
     """
 
     committed: bool
@@ -32,7 +32,7 @@ class ChannelKey(NamedTuple):
 
     @property
     def role(self) -> str:
-        """Role of the connection."""
+        """Role of the channel's connection."""
         return f"{LIVE if self.live else BULK} {self._rest}"
 
     def role_ahead(self, number: int) -> str:
@@ -46,32 +46,26 @@ class ChannelKey(NamedTuple):
 
 
 class FetchListener(Protocol):
-    """Receiver of fetch results. Called on the loop."""
+    """Receiver of fetch results. Called on the event loop."""
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         """Handle the records or the error of one partition in a response.
 
-        To keep the records, retain the buffer `slab`. `squeezed`: other partitions left less room in the
-        response than this partition was allowed.
+        To keep the records, retain the buffer `slab`. `squeezed`: other partitions took room in the response
+        to which this partition was entitled.
         """
         ...
 
     def on_broken(self, lane: Lane, error: Exception) -> None:
-        """Handle an error while the lane's next fetch request was built."""
+        """Handle an error of the lane while its next fetch request was built."""
         ...
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
-        """Handle a response that could not be received.
-
-        The response is too large or has stalled.
-        """
+        """Handle a response that is too large or has stalled."""
         ...
 
     def on_relocated(self, lane: Lane) -> None:
-        """Handle new metadata of the lane's topic.
-
-        The lane is attached again, paused, or restarted.
-        """
+        """Handle new metadata of the lane's topic: attach the lane again, pause or restart it."""
         ...
 
 
@@ -92,10 +86,10 @@ class FetchSource(Protocol):
 
 
 class ProduceListener(Protocol):
-    """Receiver of produce results. Called on the loop."""
+    """Receiver of produce results. Called on the event loop."""
 
     def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
-        """Handle the broker's response for one batch, success or error."""
+        """Handle the broker's response for one batch: success or error."""
         ...
 
     def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
@@ -103,10 +97,7 @@ class ProduceListener(Protocol):
         ...
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
-        """Return the lane's next batch; None if no batch waits or the lane has failed.
-
-        The batch may be merged from several.
-        """
+        """Return the lane's next batch, possibly merged from several batches, or None."""
         ...
 
     def on_writable(self, lane: Lane) -> None:
@@ -114,7 +105,7 @@ class ProduceListener(Protocol):
         ...
 
     def on_unwritable(self, lane: Lane) -> None:
-        """Handle a lost connection while no batch of the lane is in flight."""
+        """Handle a lost connection of a lane without batches in flight."""
         ...
 
     def on_target_relocated(self, lane: Lane) -> None:
@@ -124,14 +115,12 @@ class ProduceListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Request sizes and waiting times of one tier.
-
-    `connections`: maximum number of additional connections for reading ahead.
-    """
+    """Request sizes and wait times of one tier (live or backlog). `connections`: maximum number of additional
+    connections for reading ahead."""
 
     wait_ms: int
     max_bytes: int
     gather_ms: int
     connections: int = 0
     ahead_bytes: int = 0
-    """Size in bytes of a request on an additional connection."""
+    """Size in bytes of a read-ahead request."""

@@ -1,9 +1,9 @@
-"""Increases the number of connections for reading as long as the rate rises.
+"""Increases the number of read connections while the rate rises.
 
 Pure. A connection carries about one socket buffer of the broker per round trip, regardless of the bandwidth:
-1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether more connections help depends on the
-network and on the mirror. This module therefore tries: it multiplies the number, measures the rate, and
-restores the previous number if the rate has not risen.
+1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. The network and the mirror determine whether
+more connections help. This module therefore multiplies the number, measures the rate, and restores the
+previous number if the rate has not risen.
 """
 
 from __future__ import annotations
@@ -13,32 +13,30 @@ from typing import Final
 _FIRST: Final = 4
 """Initial number of additional connections.
 
-Several connections help even without a window limit, because a response is transferred while another one is
-processed.
+Several connections always help: one transfers a response while another response is processed.
 """
 _GROWTH: Final = 4
 _LEAST_GAIN: Final = 1.25
-"""Factor by which the rate must rise; otherwise the previous number of connections is restored."""
+"""Factor by which the rate must rise to keep the new connections."""
 _SETTLE_SECONDS: Final = 0.5
 _SETTLE_ROUND_TRIPS: Final = 6
-"""Round trips to wait before the rate is measured.
+"""Round trips between opening connections and measuring the rate.
 
-New connections then are open and have reached their full rate.
+After this time, new connections are open and have reached their full rate.
 """
 _MEASURE_SECONDS: Final = 1.0
 _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
-"""Time before a larger number of connections is tried again."""
+"""Seconds before a larger number of connections is tried again."""
 _EACH_KEPT: Final = 0.6
-"""Share of its former rate that a connection must keep when there are more connections.
+"""Share of its rate that each connection must keep when connections are added.
 
-If the rate stays above this share, the window of each connection is the limit. A limit shared by all
-connections would reduce the rate to a quarter.
+If each keeps this share, its own window is the limit. A common limit would reduce each rate to a quarter.
 """
 _VALID_SECONDS: Final = 10.0
-"""Time after which a measurement is outdated."""
+"""Seconds after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
-"""Time without a large response after which all additional connections are closed."""
+"""Seconds without a large response after which all additional connections are closed."""
 
 
 class ConnectionCount:
@@ -61,14 +59,13 @@ class ConnectionCount:
         self._held_until = 0.0
         self._used_at = self._judged_at = 0.0
         self._each = self._most_each = 0.0
-        """Rate of one connection (bytes/s): at the last measurement, and the maximum with fewer
-        connections."""
+        """Bytes per second of one connection: at the last measurement, and the previous maximum."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
         """Record a large response of `size` bytes, and return the new number of connections.
 
-        `now` and `round_trip` are in seconds. Only for responses of partitions with a backlog: the
-        connections do not limit the rate of other partitions.
+        `now`, `round_trip`: current time and round-trip time in seconds. Call only for partitions with a
+        backlog, because connections do not limit other partitions.
         """
         self._used_at = now
         if self._measured_from is None:
@@ -84,10 +81,7 @@ class ConnectionCount:
         return self.count
 
     def opened(self, now: float, round_trip: float) -> None:
-        """Record that the last connection is open.
-
-        The rate measured from now on is that of all connections.
-        """
+        """Record that the last new connection is open, and start to measure the rate of all connections."""
         self._restart(now, _settle(round_trip))
 
     def _judge(self, rate: float, now: float, round_trip: float) -> None:
@@ -110,16 +104,16 @@ class ConnectionCount:
         return self._measured_from or 0.0
 
     def bytes_each(self, now: float) -> float:
-        """Return the rate of one connection if its window is the limit (bytes/s), otherwise 0."""
+        """Return the rate of one connection in bytes/s if its window is the limit, otherwise 0."""
         is_measured = 0.0 < self._judged_at > now - _VALID_SECONDS and self.count == self.most
         return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0
 
     def is_unused(self, now: float) -> bool:
-        """Return whether the connections should be closed, because nothing was read for some time."""
+        """Return whether the connections should be closed, because they have been unused for a while."""
         return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
 
     def close(self) -> None:
-        """Reset the state, because no additional connection is left."""
+        """Reset the state after the last additional connection was closed."""
         self.count = self._before = self._bytes = 0
         self._rate, self._measured_from, self._held_until = 0.0, None, 0.0
         self._each = self._most_each = self._judged_at = 0.0

@@ -27,7 +27,7 @@ _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
 _LEAST_SHARE: Final = 256 * 1024
-"""Minimum bytes per partition in a response, enough for a batch merged from many small ones."""
+"""Minimum bytes per partition in a response, enough for one batch merged from many small batches."""
 
 
 class FetchTimes:
@@ -84,15 +84,15 @@ class FetchChannel:
         """None unless the broker is distant."""
 
     def has_room_for(self, lane: Lane) -> bool:
-        """Return whether no other lane reads the same partition on this channel."""
+        """Return whether no other lane on this channel reads the same partition."""
         return lane.key.partition not in self._partitions
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Start fetching for the lane from its position. With `waits`, wait for a call of `include`."""
+        """Start to fetch for the lane. With `waits`, the first fetch waits for a call of `include`."""
         lane.reader, lane.read.waits = self, False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
-            # until the API version tells whether topics are addressed by id
+            # until the API version decides whether requests contain topic ids
             lane.read.place = (b"", id(lane))
             self._lanes[lane.read.place] = lane
             if not self._is_opening and not self._is_closed:
@@ -140,14 +140,14 @@ class FetchChannel:
             self.pump()
 
     def _share(self) -> int:
-        """Return the maximum bytes per partition in a response. The more partitions share a response, the
-        more fit into one produce request, and the sooner the memory of the response is free."""
+        """Return the maximum bytes per partition in a response. Many partitions in one response fill produce
+        requests, and free the memory of the response sooner."""
         if self.tier.live:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
 
     def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
-        """Handle records that were read ahead; they were requested at `requested_at` (monotonic seconds)."""
+        """Handle records that were read ahead with a request at `requested_at` (monotonic seconds)."""
         lane.read.note_request_ahead(requested_at)
         self._listener.on_fetched(lane, part, slab, squeezed=False)
 
@@ -205,7 +205,7 @@ class FetchChannel:
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
-        """Send the next fetch request if none is in flight and there are partitions to fetch."""
+        """Send the next fetch request, unless one is in flight or no partition needs data."""
         connection = self._connection
         if connection is None or self._is_asking or self._is_waiting or self._is_closed:
             return
@@ -281,9 +281,9 @@ class FetchChannel:
                     ahead.learn(lane, part)
                 self._listener.on_fetched(lane, part, slab, squeezed=room < requested.max_bytes)
             elif not lane.read.waits:
-                self.include(lane)  # it was rewound after the request was sent
-        # Only now: the next request would overwrite `requested`, and a response from a later offset could
-        # pass for one from the position to which its lane was rewound.
+                self.include(lane)  # the lane was rewound after the request was sent
+        # Only now: the next request would overwrite `requested`. A response from a later offset could then be
+        # mistaken for a response from the position to which the lane was rewound.
         self._is_asking = False
         if self._rules.gather_ms and response.partitions:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
@@ -302,7 +302,7 @@ class FetchChannel:
             self._times.note_response(is_complete=not response.error)
 
     def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
-        """Return whether the broker is no longer the leader, and the new leader is known."""
+        """Return whether the broker no longer leads the partition, and the new leader is known."""
         if part.error not in MOVED:
             return False
         place = lane.key.partition

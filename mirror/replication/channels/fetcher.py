@@ -1,8 +1,8 @@
 """Fetches from a source cluster.
 
-There is one channel per broker, isolation level and tier; each has one fetch request in flight. Lanes that
-are up to date use separate ("live") channels with small responses and their own memory, so a topic with
-gigabytes of backlog cannot delay them. A lane changes tier when it falls behind or catches up.
+There is one channel per broker, isolation level and tier, with one fetch request in flight. Up-to-date lanes
+use separate ("live") channels with small responses and their own memory, so that a topic with gigabytes of
+backlog cannot delay them. A lane changes its tier when it falls behind or catches up.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Fetcher:
 
     @property
     def channels(self) -> Iterable[FetchChannel]:
-        """Channels to all brokers fetched from so far."""
+        """Channels to all brokers used so far."""
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Fetch from the partition's leader or preferred replica. If there is no leader, wait for one."""
+        """Fetch from the partition's leader or preferred replica. Without a leader, wait for one."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -56,7 +56,7 @@ class Fetcher:
                 return
 
     def follow(self, lane: Lane, replica: int) -> bool:
-        """Follow a redirect to a preferred replica; return False if there is no other replica."""
+        """Read from the preferred replica. Return False if there is no other replica."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False
@@ -67,7 +67,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Read from the leader instead of a failed follower. Return False if no follower was read."""
+        """Read from the leader after a follower has failed. Return False if the lane already does."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
@@ -80,7 +80,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def move(self, lane: Lane) -> None:
-        """Fetch from the new leader, which is already known."""
+        """Fetch from the new leader, which the metadata contains."""
         self.detach(lane)
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
@@ -99,14 +99,14 @@ class Fetcher:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other tier. With `waits`, fetching starts after a call of `include`."""
+        """Move the lane to the other tier. With `waits`, the first fetch waits for `include`."""
         if lane.read.is_live != live:
             self.detach(lane)
             lane.read.is_live = live
             self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes again, and continue to fetch from them."""
+        """Find the leaders of these lanes again, and continue to fetch."""
         for lane in (lanes := list(lanes)):
             if lane.reader is not None:
                 lane.reader.detach(lane)

@@ -1,4 +1,4 @@
-"""Leader lookup for lanes, and the choice of the replica to fetch from."""
+"""Finds the leaders of partitions, and chooses the replica to fetch from."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from mirror.lane.lane import Lane
 
 _log = logging.getLogger(__name__)
 _SEARCH_SECONDS: Final = 0.1
-"""Minimum interval between two metadata requests."""
+"""Minimum seconds between two metadata requests."""
 
 
 class LeaderSearch:
-    """Refreshes metadata until every lane has a leader, at most ten times per second.
-
-    `found` is called for each lane after a refresh; it attaches the lane, or adds the lane to this search
-    again.
+    """Refreshes metadata until every lane has a leader, at most ten times per second. `found`: called for
+    each lane after a refresh. `found` attaches the lane to a leader, or adds the lane to this search again.
     """
 
     def __init__(
@@ -34,7 +32,7 @@ class LeaderSearch:
         self._requested_at = -_SEARCH_SECONDS
 
     def add(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes."""
+        """Find the leaders of these lanes."""
         self._lanes.update(dict.fromkeys(lanes))
         if not self._is_running and self._lanes:
             self._is_running = True
@@ -64,7 +62,7 @@ class LeaderSearch:
 
 
 class Replicas:
-    """Replicas from which lanes fetch (KIP-392). `again` is called for a lane that must be attached to the
+    """Replicas from which lanes fetch (KIP-392). `again`: called for a lane that must be attached to its
     leader again."""
 
     def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[Lane], None]) -> None:
@@ -85,7 +83,7 @@ class Replicas:
         return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
 
     def follow(self, lane: Lane, replica: int, leader: int) -> bool:
-        """Choose the replica after a redirect. Return False if there is no other replica."""
+        """Read from a preferred replica. Return False if there is no other replica."""
         present = lane.read.replica
         if present is not None and present.broker is None:
             return False
@@ -94,7 +92,7 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Read from the leader for a while; return False if the lane already does."""
+        """Read from the leader for a while. Return False if the lane already does."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))

@@ -1,9 +1,8 @@
-"""Writes to a distant broker on several connections per partition.
+"""Writes each partition of a distant broker on several connections.
 
 Several connections help if the TCP receive window limits each connection. `write_order` explains how the
-order of the batches is preserved. A connection sends a batch, merged from the waiting batches of one
-partition, and withholds the last bytes. Other partitions use the connection once no response is outstanding
-on it.
+order of batches is preserved. Each connection sends one batch, merged from waiting batches of one partition,
+without its last bytes. When the response has arrived, another partition may use the connection.
 """
 
 from __future__ import annotations
@@ -44,16 +43,15 @@ _log = logging.getLogger(__name__)
 
 _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
-"""Maximum size of a merged batch; a larger one would use the memory of several connections."""
+"""Maximum size of a merged batch in bytes, which limits the memory for each connection."""
 _MOST_IN_FLIGHT: Final = MOST_CONNECTIONS + 1
 _MOST_OPENING: Final = 16
 _OPEN_RETRY_SECONDS: Final = 5.0
 _INCOMPLETE_SECONDS: Final = 10.0
-"""Time without progress after which an incomplete request, which uses memory of the broker, is abandoned."""
+"""Seconds without progress until an incomplete request is abandoned, because it uses memory of the broker."""
 _CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
-"""Pause of parallel writes after a request could not be completed in time (seconds). The broker may lack
-memory for requests."""
+"""Seconds without parallel writes after a request was abandoned, because the broker may lack memory."""
 _UNUSED_SECONDS: Final = 30.0
 _ROLE: Final = "produce parallel"
 
@@ -61,8 +59,8 @@ _ROLE: Final = "produce parallel"
 class ParallelWrites:
     """Connections to one broker that send batches of a partition in parallel.
 
-    `most`: maximum number of connections. `budget`: memory for the batches that are sent on these
-    connections, shared with `siblings`, the parallel writes to all brokers of the cluster.
+    `most`: maximum number of connections. `budget`: memory for the batches on these connections, shared with
+    `siblings`, the parallel writes to all brokers of the cluster.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class ParallelWrites:
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
-        """Measure on a busy connection whether the receive window is the limit."""
+        """Measure on a busy connection whether the receive window limits its rate."""
         if self._is_bound:
             return
         limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
@@ -111,10 +109,8 @@ class ParallelWrites:
             )
 
     def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
-        """Return the window limit if it has limited the lane's connections since the last call.
-
-        `first`: the connection that lanes without parallel requests use.
-        """
+        """Return the window limit if it has limited the lane's connections since the last call, otherwise
+        None. `first`: the connection of lanes without parallel requests."""
         order = self._orders.get(lane)
         used = {write.via.connection for write in order.requests} if order is not None else set()
         now = self._cluster.loop.now()
@@ -126,20 +122,17 @@ class ParallelWrites:
         return WindowLimit(self.broker, self._window_bytes, trip_ms, count, self._most)
 
     def take(self, lane: Lane) -> bool:
-        """Send the lane's next batches in parallel if the first connection would delay them.
-
-        Return False if the first connection must send them. Parallel sending starts after all batches on the
-        first connection have a response.
-        """
+        """Send the lane's next batches in parallel if that is faster. Return False if it is not. Parallel
+        sending starts after every batch on the first connection has a response."""
         if lane not in self._orders:
             if not self._is_bound or len(self._orders) >= self._most or not self._is_worth_it(lane):
                 return False
             if self._cluster.loop.now() < self._suspended_until:
                 return False
             if lane.queue.in_flight:
-                return True  # the answers to these wake the lane
+                return True  # their responses wake the lane
             self._orders[lane] = WriteOrder()
-        for item in lane.queue.unsent:  # a batch that waits would keep the whole response in memory
+        for item in lane.queue.unsent:  # a waiting batch would keep the whole response in memory
             if self._budget.free < self._budget.limit // 2:
                 break
             if isinstance(item, OutBatch):
@@ -148,19 +141,18 @@ class ParallelWrites:
         return True
 
     def detach(self, lane: Lane) -> None:
-        """Remove the lane. Only a lane that has failed can have batches in flight; it ignores their
-        results."""
+        """Remove the lane. Batches in flight belong to a failed lane, which ignores their results."""
         order = self._orders.pop(lane, None)
         if order is not None and order.requests:
             self._cluster.loop.call_soon(partial(self._report, _cut(order)))
 
     def abandon(self, lanes: Iterable[Lane]) -> None:
-        """Report the batches in flight of these lanes as lost, because a connection was lost."""
+        """Report the batches in flight of these lanes as lost after a connection was lost."""
         for lane in list(lanes):
             order = self._orders.pop(lane, None)
             if order is not None:
                 self._report(_cut(order))
-        if not self._orders:  # the broker may have restarted with other buffers
+        if not self._orders:  # the broker may have restarted with other socket buffers
             self._is_bound, self._window_bytes = False, 1
 
     def close(self) -> None:
@@ -181,8 +173,7 @@ class ParallelWrites:
         return seconds, tuple(self._orders) if seconds else ()
 
     def _is_worth_it(self, lane: Lane) -> bool:
-        """Return whether enough batches wait to use one more connection. The waiting batches must exceed the
-        bytes that a connection carries in a round trip."""
+        """Return whether the waiting batches fill one more connection for a round trip."""
         return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:
@@ -191,7 +182,7 @@ class ParallelWrites:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Start to send as many batches as are allowed now, one batch of each lane at a time."""
+        """Start to send as many batches as allowed, one batch of each lane at a time."""
         self._is_pumping = False
         self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
         share = self._share()
@@ -221,13 +212,13 @@ class ParallelWrites:
         return connections_each(self._most // max(self.partitions, 1), windows)
 
     def _return(self, lane: Lane) -> None:
-        """Return a lane without batches in flight to its first connection."""
+        """Return a lane without batches in flight to the first connection."""
         del self._orders[lane]
         if lane.writer is not None:
             lane.writer.wake(lane)
 
     def _begin(self, lane: Lane, order: WriteOrder[Write], share: int) -> bool:
-        """Start to send the lane's next batch; return whether another batch may follow."""
+        """Start to send the lane's next batch. Return whether another batch may follow."""
         if order.is_broken or (order.requests and self._budget.free < self._merger.most_bytes):
             return False
         if not lane.may_send(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
@@ -277,8 +268,8 @@ class ParallelWrites:
         self._check_later()
 
     def _complete_next(self, order: WriteOrder[Write]) -> None:
-        """Send the end of the first request, unless a complete request is outstanding. If the lane no longer
-        sends, abandon its requests instead."""
+        """Send the last bytes of the first request, unless a complete request is outstanding. Abandon the
+        requests of a lane that has stopped sending."""
         first = order.requests[0] if order.requests else None
         if first is None or order.is_broken:
             return
@@ -296,7 +287,7 @@ class ParallelWrites:
         order, lane = write.order, write.lane
         if [(answer.topic, answer.partition) for answer in response.partitions] != [write.place]:
             raise CorruptData(
-                f"{self._cluster.name}: Produce response has another partition than the request"
+                f"{self._cluster.name}: the Produce response names another partition than the request"
             )
         if write in order.requests and not order.is_whole(write):
             raise CorruptData(f"{self._cluster.name}: response to an incomplete Produce request")
@@ -330,7 +321,7 @@ class ParallelWrites:
             self._cluster.loop.call_later(_CHECK_SECONDS, self._check_incomplete)
 
     def _check_incomplete(self) -> None:
-        """Abandon requests that could not be completed in time."""
+        """Abandon requests that were not completed in time."""
         self._is_checking = False
         now = self._cluster.loop.now()
         for order in list(self._orders.values()):
@@ -341,7 +332,7 @@ class ParallelWrites:
             if now > max(late.outgoing.sent_at, moved_at) + _INCOMPLETE_SECONDS:
                 self._suspended_until = now + _SUSPENDED_SECONDS
                 slow = late.via.connection
-                slow.close(TimedOut(f"a request to {slow.name} could not be completed in time"))
+                slow.close(TimedOut(f"a produce request to {slow.name} was not completed in time"))
         if self._orders:
             self._check_later()
 
@@ -399,7 +390,7 @@ def _close_unused_later(loop: Loop, via: WriteConnection) -> None:
 
 
 class DistantBrokers:
-    """Parallel writes to the distant brokers of a cluster. Parameters as for `ParallelWrites`."""
+    """Parallel writes to all distant brokers of a cluster. Parameters: see `ParallelWrites`."""
 
     def __init__(self, cluster: Cluster, most: int, budget: ByteBudget, listener: ProduceListener) -> None:
         self._cluster = cluster

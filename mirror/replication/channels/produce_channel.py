@@ -36,8 +36,10 @@ _log = logging.getLogger(__name__)
 MOST_REQUESTS: Final = 5
 """Maximum number of requests in flight on a connection."""
 SLOW_ROLE: Final = "produce slow"
-"""Name of the connection for partitions that were not replicated in time. A broker answers the requests of a
-connection in order, so other lanes need other connections."""
+"""Name of the connection for partitions that were not replicated in time.
+
+A broker answers the requests of a connection in order, so other lanes need other connections.
+"""
 
 Sent = dict[Place, tuple[Lane, OutBatch]]
 
@@ -55,7 +57,7 @@ class ProduceSink(Protocol):
 
 
 class ProduceChannel:
-    """A connection that produces to the partitions led by one broker."""
+    """A connection that produces to partitions of one broker."""
 
     def __init__(self, sink: ProduceSink, broker: int, role: str, settings: CopyingOptions) -> None:
         self.broker = broker
@@ -90,7 +92,7 @@ class ProduceChannel:
         return self._connection is not None
 
     def attach(self, lane: Lane) -> None:
-        """Start to send batches of the lane."""
+        """Start to send the lane's batches."""
         lane.writer = self
         self._lanes[lane] = None
         if self._connection is None:
@@ -121,7 +123,7 @@ class ProduceChannel:
 
     def unanswered_since(self) -> float:
         since = self._connection.unanswered_since if self._connection is not None else inf
-        if self._connection is not None and since < inf:  # requests on former connections had no response
+        if self._connection is not None and since < inf:  # requests on earlier connections have no response
             since = min(since, self._connection.promptness.silent_since)
         return since if self._parallel is None else min(since, self._parallel.unanswered_since())
 
@@ -130,8 +132,7 @@ class ProduceChannel:
         return None if parallel is None or connection is None else parallel.window_limit(lane, connection)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the time for which the broker has throttled the channel since the last call (seconds). Also
-        return the affected lanes."""
+        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 
@@ -145,7 +146,7 @@ class ProduceChannel:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Send as many requests as are currently allowed."""
+        """Send as many requests as allowed now."""
         self._is_pumping = False
         while self._connection is not None and self._may_send():
             wait = self._connection.throttled_until - self._cluster.loop.now()
@@ -163,9 +164,12 @@ class ProduceChannel:
         return self._bytes < self._most_bytes or not self._requests
 
     def _choose(self) -> tuple[list[tuple[Lane, OutBatch]], bytes | None]:
-        """Return one batch of each ready lane, and the transactional id of the request. Up-to-date lanes
-        come first. A transactional lane needs a request of its own. If that request skips a lane that is
-        catching up, the next request starts with such lanes, so that none starves."""
+        """Return one batch of each ready lane, and the transactional id of the request.
+
+        Up-to-date lanes come first. A transactional lane has a request of its own. If that request passes
+        over a lane with a backlog, the next request starts with lanes that have a backlog, so that none
+        starves.
+        """
         chosen: list[tuple[Lane, OutBatch]] = []
         targets: set[TopicPartition] = set()
         again: list[Lane] = []
@@ -248,7 +252,7 @@ class ProduceChannel:
         answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
         if answers.keys() != sent.keys():
             raise CorruptData(
-                f"{self._cluster.name}: Produce response has partitions that are not in the request"
+                f"{self._cluster.name}: the Produce response names partitions that are not in the request"
             )
         self._requests -= 1
         self._bytes -= size

@@ -1,10 +1,9 @@
 """Reads ahead on additional connections to distant brokers.
 
 A broker sends about one socket buffer per round trip on a connection. Partitions with a backlog are therefore
-read on several connections: consecutive ranges of offsets are requested at the same time, and their responses
-are passed on in order (`read_plan.py`). Requests on additional connections use no fetch session. If a request
-does not return records of the expected offsets, because of an error, an empty response or a lost broker, the
-channel itself requests the partition.
+read on several connections: consecutive offset ranges are requested at the same time, and their responses are
+passed on in order (`read_plan.py`). The additional connections use no fetch session. If a request does not
+return the expected records, the channel requests the partition on its own connection.
 """
 
 from __future__ import annotations
@@ -29,31 +28,25 @@ from mirror.replication.channels.channel_rules import ChannelKey, FetchListener,
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 
 _LARGE: Final = 128 * 1024
-"""Minimum size of a large response, whose transfer takes several socket buffers."""
+"""Minimum size in bytes of a large response, which takes several socket buffers."""
 _DEPTH: Final = 2
-"""Number of outstanding requests per connection.
-
-The broker then has the next request when it has sent a response.
-"""
+"""Outstanding requests per connection, so that the broker can always start on the next one."""
 _RANGES_EACH: Final = 3
-"""Maximum number of ranges per connection.
-
-Ranges are counted while they are requested, or have arrived and wait for earlier ranges.
-"""
+"""Maximum number of ranges per connection that are requested, or have arrived too early."""
 
 
 class AheadChannel(Reader[Lane], Protocol):
-    """A fetch channel that reads ahead."""
+    """A fetch channel whose lanes are read ahead."""
 
     broker: int
     tier: ChannelKey
 
     def request(self, lane: Lane) -> None:
-        """Include the lane's partition in the channel's own next fetch request."""
+        """Include the lane's partition in the next fetch request on the channel's own connection."""
         ...
 
     def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
-        """Handle records that were requested at `requested_at`, in monotonic seconds."""
+        """Handle records that were requested at `requested_at` (monotonic seconds)."""
         ...
 
 
@@ -89,19 +82,16 @@ class ReadAhead:
 
     @property
     def most_bytes(self) -> int:
-        """Maximum size of a response to the channel's own requests.
-
-        Such a response is small, because further data is read ahead.
-        """
+        """Maximum size of a response on the channel's own connection: small, as the rest is read ahead."""
         return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
-        """Record a response to a request of the channel itself."""
+        """Record a response on the channel's own connection."""
         if size >= self._large:
             self.connections.note(connection, size)
 
     def learn(self, lane: Lane, part: FetchedPartition) -> None:
-        """Record the lane's part of a response to the channel itself."""
+        """Record the lane's part of a response on the channel's own connection."""
         if not self.connections.is_wanted:
             return
         self._left_out.discard(lane)
@@ -109,8 +99,7 @@ class ReadAhead:
             self._plan(lane).learn(part.records)
 
     def take(self, lane: Lane) -> bool:
-        """Continue to read ahead for the lane. Return False if the channel itself must request the lane's
-        partition."""
+        """Continue to read ahead. Return False if the channel must request the partition itself."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
         if plan is None or not self.connections.by_number or lane in self._left_out or not plan.is_known:
@@ -137,13 +126,13 @@ class ReadAhead:
         self._due.pop(lane, None)
 
     def check(self, now: float) -> None:
-        """Close unused connections, and free memory for a range that cannot be received."""
+        """Close unused connections, and free memory for the next range."""
         self.connections.close_unused(now)
         if self.connections.lacks_memory:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Drop ranges that have arrived too early, to receive earlier ranges."""
+        """Drop ranges that have arrived too early, so that an earlier range can be received."""
         waiting = [lane for lane, plan in self._plans.items() if lane.read.waits and plan.holds_any]
         for lane in waiting:
             self._plans[lane].clear()
@@ -189,11 +178,8 @@ class ReadAhead:
         self._pump()
 
     def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
-        """Return the lane and range to request next.
-
-        The range is one that a lane waits for or, while there is `room` for more, the next range of a lane.
-        `each`: maximum number of ranges of one lane.
-        """
+        """Return the lane and range to request next. A range for which a lane waits comes first. Otherwise,
+        if `room` allows, return the next range of a lane that has at most `each` ranges."""
         while self._gaps:
             lane, wanted = self._gaps.popleft()
             if not wanted.is_dropped:
@@ -280,13 +266,13 @@ class ReadAhead:
                 self._give_up(lane)
 
     def _give_up_all(self) -> None:
-        """Let the channel itself request all lanes, because no additional connection is left."""
+        """Let the channel request all partitions itself, because no additional connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
         self._turns.clear()
 
     def _give_up(self, lane: Lane) -> None:
-        """Let the channel itself request the lane's partition."""
+        """Let the channel request the lane's partition itself."""
         plan = self._plans.get(lane)
         if plan is not None:
             plan.clear()
@@ -321,7 +307,7 @@ class ReadAhead:
         if not len(records):
             self._channel.include(lane)
             return
-        # A range that was requested earlier may arrive later than one that knows a later end.
+        # A response to an earlier request may arrive late, with an outdated end offset.
         known = part._replace(
             records=records,
             high_watermark=max(part.high_watermark, lane.read.high_watermark),
@@ -332,6 +318,6 @@ class ReadAhead:
 
 
 def _end_of(lane: Lane) -> int:
-    """Return the offset up to which the lane can read records."""
+    """Return the end offset of the records that the lane can read."""
     end = lane.spec.end_offset
     return lane.read.readable_end if end is None else min(end, lane.read.readable_end)

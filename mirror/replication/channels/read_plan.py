@@ -1,8 +1,8 @@
-"""Plans the offset ranges to fetch ahead, and passes them on in order.
+"""Plans the offset ranges to read ahead, and passes on the responses in order.
 
-Pure. Several requests for consecutive ranges of offsets are outstanding on different connections, and their
-responses arrive in any order. A range is passed on only when the lane has reached it: data before the lane's
-position is skipped, and data after it has to wait. A wrong estimate of a range therefore costs a request, but
+Pure. Several consecutive ranges are requested at the same time on different connections, and their responses
+arrive in any order. A response is passed on when the lane has reached its range. Data before the lane's
+position is skipped; data after the position waits. A wrong estimate of a range therefore costs a request, but
 never a record.
 """
 
@@ -22,10 +22,10 @@ _MARGIN: Final = 256
 
 
 class OffsetRange:
-    """Offsets from `start` to before `stop`, requested with a limit of `size` bytes.
+    """Offsets [`start`, `stop`), requested with a limit of `size` bytes.
 
-    `part` and `slab`: the response and the buffer that contains it, None until it arrives. `requested_at`: in
-    monotonic seconds. `is_dropped`: the response is no longer needed.
+    `part`, `slab`: the response and its buffer, None until the response arrives. `requested_at`: time of the
+    request in monotonic seconds. `is_dropped`: the response is not needed.
     """
 
     __slots__ = ("is_dropped", "part", "requested_at", "size", "slab", "start", "stop")
@@ -40,12 +40,12 @@ class OffsetRange:
         self.is_dropped = False
 
     def fill(self, part: FetchedPartition, slab: ReceiveBuffer) -> None:
-        """Store the response and retain its buffer."""
+        """Store the response, and retain its buffer."""
         slab.retain()
         self.part, self.slab = part, slab
 
     def drop(self) -> None:
-        """Release the response; if it has not arrived yet, ignore it when it arrives."""
+        """Release the response, or ignore it if it arrives later."""
         self.is_dropped = True
         if self.slab is not None:
             self.slab.release()
@@ -53,7 +53,7 @@ class OffsetRange:
 
 
 class ReadPlan:
-    """The offset ranges of one partition that are requested or have arrived, in order."""
+    """Offset ranges of one partition that are requested or have arrived, in order."""
 
     __slots__ = ("_batch_bytes", "_batch_offsets", "_bytes_per_offset", "_is_even", "_next", "ranges")
 
@@ -66,11 +66,11 @@ class ReadPlan:
 
     @property
     def is_known(self) -> bool:
-        """True if the size of records is known, so that ranges can be planned."""
+        """Return whether the record size is known, which is required to plan ranges."""
         return self._batch_bytes > 0
 
     def learn(self, records: memoryview) -> None:
-        """Learn the size of records from the first batches of a response."""
+        """Learn the record size from the first batches of a response."""
         first, end, position, largest, offsets, is_even = -1, 0, 0, 0, 0, True
         for _ in range(_BATCHES_SEEN):
             header = header_at(records, position)
@@ -88,10 +88,7 @@ class ReadPlan:
             self._batch_offsets, self._is_even = offsets, is_even
 
     def prune(self, position: int) -> None:
-        """Drop the ranges that end before the position.
-
-        If the remaining ranges are far ahead of the position, drop them too.
-        """
+        """Drop the ranges before `position`, and all ranges if the rest is far ahead of `position`."""
         while self.ranges and self.ranges[0].stop <= position:
             self.ranges.popleft().drop()
         if self.ranges and self.ranges[0].start - position > self.ranges[0].stop - self.ranges[0].start:
@@ -101,15 +98,12 @@ class ReadPlan:
         self._next = max(self._next, position)
 
     def head(self, position: int) -> OffsetRange | None:
-        """Return the range that contains the position, or None if that range must be requested."""
+        """Return the range that contains `position`, or None if it was not requested."""
         first = self.ranges[0] if self.ranges else None
         return first if first is not None and first.start <= position else None
 
     def fill_gap(self, position: int, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the range from the position to the first planned range.
-
-        If no range is planned, it has full size.
-        """
+        """Add and return the range from `position` to the first planned range, or else a full range."""
         if not self.ranges:
             return self.extend(end, most_bytes)
         stop = self.ranges[0].start
@@ -119,15 +113,14 @@ class ReadPlan:
         return gap
 
     def has_more(self, end: int) -> bool:
-        """Return whether offsets before `end` are left after the last range."""
+        """Return whether the log has offsets between the last range and `end`."""
         return self._next < end
 
     def extend(self, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the next range of about `most_bytes`, at least one batch.
+        """Add and return the next range, of about `most_bytes` and at least one batch, up to `end`.
 
-        The range ends at `end` at the latest. Brokers return only whole batches, so a batch on the border of
-        two ranges is received twice. If all batches have the same number of offsets, a range ends with a
-        batch, so that no batch is received twice.
+        A broker returns whole batches, so a batch on the border of two ranges is received twice. If all
+        batches have the same number of offsets, ranges end at the border of batches.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)
@@ -143,11 +136,11 @@ class ReadPlan:
 
     @property
     def holds_any(self) -> bool:
-        """True if a range has arrived and waits for earlier ranges."""
+        """Return whether a range has arrived before its predecessors."""
         return any(one.slab is not None for one in self.ranges)
 
     def drop_last_held(self) -> None:
-        """Drop the last range that has arrived, unless it is the next to be passed on."""
+        """Drop the last range that has arrived, unless it is the next to pass on."""
         for place in range(len(self.ranges) - 1, 0, -1):
             last = self.ranges[place]
             if last.slab is not None:
@@ -166,10 +159,7 @@ class ReadPlan:
 
 
 def header_at(records: memoryview, position: int) -> BatchHeader | None:
-    """Return the header of the batch at that position, or None.
-
-    None means that the batch is incomplete or has an older format.
-    """
+    """Return the header of the batch at `position`, or None if incomplete or in an older format."""
     if len(records) - position < HEADER_SIZE or records[position + MAGIC_AT] != _FORMAT:
         return None
     header = BatchHeader(records, position)
@@ -177,7 +167,7 @@ def header_at(records: memoryview, position: int) -> BatchHeader | None:
 
 
 def from_position(records: memoryview, position: int) -> memoryview:
-    """Return the records without the batches that end before the position."""
+    """Return the records from the batch that contains `position` on."""
     start = 0
     while (header := header_at(records, start)) is not None and header.last_offset < position:
         start += OVERHEAD + header.length

@@ -1,7 +1,8 @@
-"""Detects connections whose rate is limited by a broker's TCP receive window. Pure.
+"""Detects connections whose rate the TCP receive window of a broker limits. Pure.
 
 A connection carries at most one window per round trip. The window of a broker with fixed socket buffers
-(Kafka's default is 100 KB) never grows; otherwise the kernel increases the window within some round trips.
+(Kafka's default: 100 KB) never grows. With automatic buffers, the kernel enlarges the window within a few
+round trips.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from mirror.client.transport import ACKED_AT
 
 _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
-"""Time within which a kernel that adapts the window has increased it."""
+"""Round trips within which a kernel with automatic buffers has enlarged the window."""
 _BUSY: Final = 0.5
-"""Share of the time in which a connection must have had data to send, for a valid measurement."""
+"""Minimum share of the time with data to send, for a valid measurement."""
 _FULL: Final = 0.6
 """Share of the window per round trip from which on the window is the limit.
 
-The kernel's own number, `tcpi_rwnd_limited`, is too low: it does not include the time for which the kernel
-delays segments to send several at once. If the kernel adapts the window, it is at least about twice the bytes
-in flight per round trip.
+The kernel's own counter, `tcpi_rwnd_limited`, is too low: it omits the time for which the kernel delays
+segments to combine them. A window that the kernel adapts is at least about twice the bytes in flight.
 """
 _BUSY_AT: Final = 168
 """Byte offset of `tcpi_busy_time` (microseconds) in Linux's `struct tcp_info`."""
@@ -30,15 +30,12 @@ _WINDOW_AT: Final = 228
 _LONG: Final = struct.Struct("=Q")
 _INT: Final = struct.Struct("=I")
 INFO_BYTES: Final = _WINDOW_AT + _INT.size
-"""Size of the part of `struct tcp_info` that is read."""
+"""Number of bytes of `struct tcp_info` that are read."""
 
 
 class SendLimits(NamedTuple):
-    """Counters of a connection from the kernel; all 0 if unknown.
-
-    Fields: the seconds with data to send and the bytes acknowledged by the receiver, both since the start of
-    the connection, and the receiver's window in bytes.
-    """
+    """Kernel counters of a connection; 0 if unknown. Fields: seconds with data to send and bytes acknowledged
+    by the receiver, both since the connection was opened; receive window in bytes."""
 
     busy: float = 0.0
     acked_bytes: int = 0
@@ -46,7 +43,7 @@ class SendLimits(NamedTuple):
 
     @classmethod
     def of(cls, tcp_info: bytes) -> SendLimits:
-        """Return the counters in the first `INFO_BYTES` of `struct tcp_info`; zeros if it is empty."""
+        """Parse the first `INFO_BYTES` of `struct tcp_info`. Return zeros for empty input."""
         if not tcp_info:
             return cls()
         (busy,) = _LONG.unpack_from(tcp_info, _BUSY_AT)
@@ -55,7 +52,7 @@ class SendLimits(NamedTuple):
 
 
 class SendWindow:
-    """Measurements of one connection."""
+    """Measurement of one connection."""
 
     __slots__ = ("_before", "_since", "_window_bytes", "is_limit")
 
@@ -71,11 +68,8 @@ class SendWindow:
         """
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
-        """Record the kernel's counters.
-
-        Return True if this call ends a measurement that shows the window as the limit. `now` and `round_trip`
-        are in seconds.
-        """
+        """Record the kernel counters. Return True if a measurement ends now and shows the window as the
+        limit. `now`, `round_trip`: current time and round-trip time in seconds."""
         window = self._window_bytes = max(self._window_bytes, limits.window_bytes)
         if self._since is None:
             self._since, self._before = now, limits

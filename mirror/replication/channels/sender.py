@@ -20,9 +20,11 @@ from mirror.replication.channels.produce_channel import SLOW_ROLE, ProduceChanne
 from mirror.replication.options import CopyingOptions
 
 ROLES: Final = ("produce 0", "produce 1", "produce 2")
-"""Names of the connections to a broker. A broker processes the requests of a connection in order; with
-several connections, it can receive a request while it validates and stores the batches of others (`python -m
-bench mirror_drain`)."""
+"""Names of the connections to a broker.
+
+A broker processes the requests of a connection in order. With several connections, it can receive one request
+while it stores the batches of another (`python -m bench mirror_drain`).
+"""
 
 
 class Sender:
@@ -43,11 +45,11 @@ class Sender:
 
     @property
     def channels(self) -> Iterable[ProduceChannel]:
-        """Channels to all brokers produced to so far."""
+        """Channels to all brokers used so far."""
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: Lane) -> None:
-        """Send to the leader of the lane's partition; if there is no leader, wait for one."""
+        """Send to the leader of the lane's partition. Without a leader, wait for one."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
             self._search.add([lane])
@@ -63,7 +65,7 @@ class Sender:
             return channels[0]
         found = min(channels[1:], key=lambda channel: channel.lanes)
         if found.lanes and len(channels) <= self._settings.write_connections and self._is_far(broker):
-            # The distance limits a connection to about one socket buffer of the broker per round trip.
+            # A distant broker takes about one socket buffer per round trip from a connection.
             found = ProduceChannel(self, broker, f"produce {len(channels) - 1}", self._settings)
             channels.append(found)
         return found
@@ -72,13 +74,13 @@ class Sender:
         return self.cluster.connections.round_trip(broker) >= FAR_SECONDS
 
     def detach(self, lane: Lane) -> None:
-        """Stop sending batches of the lane. No batch of the lane may be in flight."""
+        """Stop sending the lane's batches. Requires that no batch is in flight."""
         self._search.remove(lane)
         if lane.writer is not None:
             lane.writer.detach(lane)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes again, and continue to send to them."""
+        """Find the leaders of these lanes again, and continue to send."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.writer is not None:
@@ -86,7 +88,7 @@ class Sender:
         self._search.add(lanes)
 
     def follow_leader(self, lane: Lane) -> bool:
-        """Send to the new leader if it is already known. Return False if the leader must be looked up."""
+        """Send to the new leader. Return False if the metadata does not contain it."""
         leader = self.cluster.leader(lane.target)
         if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
             return False

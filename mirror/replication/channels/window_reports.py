@@ -1,4 +1,4 @@
-"""Measures whether a broker's receive window limits the rate of connections, for reports."""
+"""Reports whether the receive window of a broker limits the rate of connections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, Send
 
 
 class WindowReports:
-    """Measurements of connections, each from one report to the next report."""
+    """Measurements of connections between two reports."""
 
     def __init__(self) -> None:
         self._windows: dict[Connection, SendWindow] = {}

@@ -1,4 +1,4 @@
-"""Connections for parallel writes, and their requests."""
+"""Connections for parallel writes, and their outstanding requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.replication.channels.write_order import WriteOrder
 
 
 class WriteConnection:
-    """A connection, its requests in order, and the time at which it was last used."""
+    """A connection, its requests in order, and the time of its last use."""
 
     __slots__ = ("connection", "used_at", "writes")
 
@@ -25,8 +25,8 @@ class WriteConnection:
         self.used_at = now
 
     def is_free_for(self, order: WriteOrder[Write]) -> bool:
-        """Return whether a batch of this partition may be sent on the connection: no request is outstanding,
-        or only a complete one of the same partition."""
+        """Return whether the connection can send a batch of this partition. A connection is free if its only
+        outstanding requests are complete and of the same partition."""
         if not self.writes:
             return True
         last = self.writes[-1]

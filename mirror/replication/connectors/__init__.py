@@ -1,5 +1,4 @@
-"""Built-in connectors; `mirror.replication.connector` defines their contract.
+"""Built-in connectors. `mirror.replication.connector` defines their contract.
 
-Start with `files.py`, which writes and reads Avro files. `kafka.py` implements the same two Protocols for
-Kafka itself.
+`files.py` writes and reads Avro files; `kafka.py` implements the same Protocols for Kafka.
 """

@@ -1,7 +1,7 @@
 """Writes and reads Avro files, which Spark, DuckDB, BigQuery, Hive and Flink can read.
 
 A file has one row per record with its offset, timestamp, key, value and headers, all unchanged. Topic and
-partition are in the folder names, which those engines read as columns.
+partition are in the folder names, which those engines present as columns.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def _schema(timestamp: object) -> dict[str, Any]:
 
 _WRITTEN: Final = parse_schema(_schema({"type": "long", "logicalType": "timestamp-millis"}))
 _READ: Final = parse_schema(_schema("long"))
-"""Schema for reading. Kafka allows timestamps that no calendar can represent, so timestamps are read as plain
-numbers."""
+"""Schema for reading: timestamps are plain numbers, because Kafka allows timestamps outside any calendar."""
 
 
 class AvroWriter:

@@ -48,7 +48,7 @@ def open_source(place: str) -> FileSource:
     """Open a source for `/folder`. Raises ConfigError if the folder does not exist."""
     folder, _ = _split(place, {})
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder", advice="give the folder that a copy to files wrote")
+        raise ConfigError(f"{folder} is not a folder", advice="name the folder of an earlier copy to files")
     return FileSource(folder)
 
 
@@ -68,8 +68,8 @@ def _split(place: str, defaults: Mapping[str, int]) -> tuple[Path, dict[str, int
 class FileSink:
     """Writes each partition to a separate folder. Implements `connector.RecordSink`.
 
-    Records and position are committed together, but not in a Kafka transaction. A reader of the files is not
-    a read-committed consumer, so exactly-once is not supported.
+    Exactly-once is not supported: records and position are committed together, but readers of the files do
+    not read committed transactions.
     """
 
     guarantees = frozenset({Guarantee.AT_LEAST_ONCE, Guarantee.EFFECTIVELY_ONCE})
@@ -80,10 +80,7 @@ class FileSink:
         self._lanes: dict[TopicPartition, tuple[OwnedFolder, list[AvroWriter]]] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create the folders of all partitions.
-
-        Empty partitions are included, so that a replay creates the same number of partitions.
-        """
+        """Create the folders of all partitions, even of empty ones, which a replay must create too."""
         for topic, partitions in topics.items():
             for number in range(partitions):
                 folder = folder_of(self._root, TopicPartition(topic, number))
@@ -125,10 +122,7 @@ class FileSink:
 
 
 class FileSource:
-    """A source that reads the files of `FileSink`, with the original offsets.
-
-    Satisfies `connector.RecordSource`.
-    """
+    """Reads the files of `FileSink`, with the original offsets. Implements `connector.RecordSource`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -175,7 +169,7 @@ class FileSource:
             raise _missing(place, position, end)
 
     def close(self) -> None:
-        """Do nothing: `read` closes its files."""
+        """Do nothing, because `read` closes its files."""
 
 
 def _require_order(file: LandedFile, records: Sequence[Record]) -> None:

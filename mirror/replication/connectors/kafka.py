@@ -1,9 +1,9 @@
 """Kafka as a connector, for copies between Kafka and files or plug-ins.
 
-The source reads one partition at a time, outside the fetch channels of lanes. The sink uses one transaction
-per commit, under the transactional id of the lane. The transaction contains the records and the lane's
-progress record. The next owner takes over the id, which aborts any open transaction of the former owner, and
-then reads progress that can no longer change.
+The source reads one partition at a time, outside the fetch channels of lanes. The sink commits the records
+and the lane's progress record in one transaction, under the transactional id of the lane. The next owner uses
+the same id. It thereby aborts the open transaction of the former owner, and then reads progress that can no
+longer change.
 """
 
 from __future__ import annotations
@@ -56,18 +56,12 @@ _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _BATCH_BYTES: Final = 512 * 1024
-"""Maximum bytes of keys and values in a batch.
-
-Compressed, the batch stays below the default limit of a topic.
-"""
+"""Maximum bytes of keys and values in a batch, so that it fits the default limit of topics."""
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
-"""Time limit for offset lookups (seconds).
-
-Partitions without a leader do not delay other partitions for longer.
-"""
+"""Time limit for offset lookups in seconds. Partitions without a leader wait until it expires."""
 
 
 def size_of(records: Sequence[Record]) -> int:
@@ -76,10 +70,8 @@ def size_of(records: Sequence[Record]) -> int:
 
 
 class KafkaSource:
-    """A source that reads the topics of a cluster.
-
-    `committed`: only records of committed transactions. Satisfies `connector.RecordSource`.
-    """
+    """Reads the topics of a cluster. Implements `connector.RecordSource`. `committed`: only records of
+    committed transactions."""
 
     def __init__(self, cluster: Cluster, *, committed: bool = True) -> None:
         self._cluster = cluster
@@ -112,11 +104,8 @@ class KafkaSource:
         return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
 
     async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
-        """Yield the records in [start, end).
-
-        An empty response does not prove that there are no records, because a broker that throttles also
-        returns empty responses.
-        """
+        """Yield the records in [start, end). An empty response does not prove that no record exists, because
+        throttled responses are empty too."""
         cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
         origin = self._origin(place.topic)
         while position < end:
@@ -141,31 +130,26 @@ class KafkaSource:
     async def _part(
         self, place: TopicPartition, ask: Callable[[], Awaitable[FetchedPartition]]
     ) -> FetchedPartition:
-        """Fetch one response.
-
-        OFFSET_OUT_OF_RANGE is raised as Unreachable. The caller retries, looks up the bounds of the log, and
-        so determines the cause.
-        """
+        """Fetch one response. Raises Unreachable for OFFSET_OUT_OF_RANGE: the caller retries, and the new
+        bounds of the log show the cause."""
         try:
             return await self._cluster.patiently(ask, topic=place.topic)
         except Refused as error:
             if type(error) is not Refused:
                 raise
             raise Unreachable(
-                error.message, advice="the next attempt reads the start and end offsets first"
+                error.message, advice="the next retry first reads the start and end offsets"
             ) from error
 
     def close(self) -> None:
-        """Do nothing: the cluster belongs to the context that opened it."""
+        """Do nothing: the context that opened the cluster also closes it."""
 
 
 def _batches_of(
     part: FetchedPartition, position: int, end: int, *, committed: bool
 ) -> Iterator[RecordPortion]:
-    """Yield the records of each batch of a response in [position, end), with the offsets of its header.
-
-    Stops at the first batch at or after `end`. Raises CorruptData.
-    """
+    """Yield the records of each batch in [position, end), with the offsets of the batch header. Stops at the
+    first batch at or after `end`. Raises CorruptData."""
     aborted = AbortedFilter(part.aborted) if committed else None
     for first_byte, last_byte, header in scan(part.records):
         batch = part.records[first_byte:last_byte]
@@ -188,10 +172,8 @@ def _batches_of(
 
 
 def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:
-    """Return the records of a batch; empty if the batch is skipped.
-
-    If `aborted` is None, records of aborted transactions are included.
-    """
+    """Return the records of a batch, or nothing if the batch is skipped. If `aborted` is None, records of
+    aborted transactions are included."""
     if aborted is None:
         is_left_out = bool(header.attributes & CONTROL)
     else:
@@ -217,11 +199,8 @@ class _Owned:
         self.is_open = False
 
     def pass_over(self, upto: int) -> None:
-        """Record skipped offsets below `upto` in the ledger.
-
-        Offsets without a reported class count as filtered, because a committed position implies that they
-        were skipped on purpose.
-        """
+        """Record skipped offsets below `upto` in the ledger. Offsets without a reported class count as
+        filtered, because a committed position covers only written records and records skipped on purpose."""
         ledger, skipped = self.ledger, self.skipped
         assert ledger is not None, "a start is committed before the first record"
         while skipped and skipped[0].next <= upto:
@@ -234,10 +213,8 @@ class _Owned:
 
 
 class KafkaSink:
-    """A sink that writes to topics of a cluster. `state`: name under which progress is stored.
-
-    Satisfies `connector.RecordSink` and `connector.LedgerKeeper`.
-    """
+    """Writes to topics of a cluster. Implements `connector.RecordSink` and `connector.LedgerKeeper`. `state`:
+    name under which progress is stored."""
 
     guarantees = frozenset(Guarantee)
     commit_rule = _COMMIT
@@ -250,10 +227,8 @@ class KafkaSink:
         self._owned: dict[TopicPartition, _Owned] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create missing topics with the defaults of the cluster, and wait for their leaders.
-
-        Raises Refused, Unreachable.
-        """
+        """Create missing topics with the cluster's defaults, and wait for leaders. Raises Refused,
+        Unreachable."""
         cluster, replication = self._cluster, self._bench.identity.replication_factor
         await cluster.patiently(lambda: cluster.refresh(topics))
         for name, partitions in topics.items():
@@ -289,7 +264,7 @@ class KafkaSink:
         if stored is not None and stored.target_id not in (b"", cluster.topic_id(place.topic)):
             raise DataLossDetected(
                 f"topic {place.topic} on {cluster.name} was deleted and recreated: copied records are lost",
-                advice="use another --state to copy everything again",
+                advice="run the copy with another --state to copy everything again",
             )
         self._owned[place] = _Owned(key, identity, stored)
         return None if stored is None else Position(stored.next_offset, stored.source.cluster_id)
@@ -342,7 +317,7 @@ class KafkaSink:
             _log.info("%s: cannot abort the transaction, the next owner will: %s", owned.key.partition, error)
 
     def close(self) -> None:
-        """Drop the state of all partitions. Open transactions time out, or the next owner aborts them."""
+        """Drop the state of all partitions. Open transactions expire or are aborted."""
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:
@@ -408,7 +383,7 @@ class KafkaSink:
 
 
 def _parts(records: Sequence[Record]) -> list[list[Record]]:
-    """Split records into batches of a size that brokers accept."""
+    """Split records into batches that brokers accept."""
     parts: list[list[Record]] = []
     size = _BATCH_BYTES
     for record in records:

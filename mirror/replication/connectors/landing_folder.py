@@ -44,7 +44,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LandedFile(NamedTuple):
-    """A complete file, with the offsets [first, end) that it covers and the checksum of its bytes."""
+    """A complete file: its offsets [first, end), and the checksum of its bytes."""
 
     first: int
     end: int
@@ -56,7 +56,7 @@ class CommittedPosition(NamedTuple):
     """Contents of the position file.
 
     `landed`: first offset of the next file; the offsets from there to the position have no record. `file`:
-    final name of the part file that this position commits; empty if it commits no file.
+    name of the part file that this position commits; empty if it commits none.
     """
 
     position: Position
@@ -86,8 +86,7 @@ def partitions_in(root: Path) -> dict[str, int]:
 
 
 def files_in(folder: Path, suffix: str) -> list[LandedFile]:
-    """Return the complete files, sorted by offset. Raises Unreachable, and CorruptData if two files
-    overlap."""
+    """Return the complete files by offset. Raises Unreachable; CorruptData if two files overlap."""
     found: list[LandedFile] = []
     with translated(folder):
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -105,11 +104,8 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """Return the committed position, or the end of the last file without a position file.
-
-    The position file is missing if, for example, only the data files were copied into this folder. Raises
-    Unreachable, CorruptData.
-    """
+    """Return the committed position. Without a position file, return the end of the last file. The position
+    file is missing if only the data files were copied to the folder. Raises Unreachable, CorruptData."""
     committed = _committed(folder, suffix)
     return committed.position if committed else None
 
@@ -131,12 +127,12 @@ def check(file: LandedFile) -> None:
     if f"{found:08x}" != file.checksum:
         raise CorruptData(
             f"{file.path} is damaged: its checksum differs from its name",
-            advice="replace it with an intact copy",
+            advice="replace the file with an intact copy",
         )
 
 
 class PartFile(RawIOBase):
-    """The file being written, with the checksum of the bytes so far."""
+    """The file being written, and the checksum of its bytes so far."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -154,7 +150,7 @@ class PartFile(RawIOBase):
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Do nothing: the file need not be readable before `finish`."""
+        """Do nothing: the file is not read before `finish`."""
 
     def finish(self) -> None:
         """Sync the file to disk and close it."""
@@ -170,10 +166,7 @@ class PartFile(RawIOBase):
 
 
 class OwnedFolder:
-    """The folder of a partition, owned until `close`.
-
-    The constructor raises Fenced, Unreachable, CorruptData.
-    """
+    """The folder of a partition, owned until `close`. Raises Fenced, Unreachable, CorruptData."""
 
     def __init__(self, folder: Path, suffix: str) -> None:
         self._folder = folder
@@ -190,7 +183,7 @@ class OwnedFolder:
             raise
 
     def part(self) -> IO[bytes]:
-        """Return the file being written; create a new file after each commit. Raises Unreachable."""
+        """Return the file being written. After a commit, create a new file. Raises Unreachable."""
         with translated(self._folder):
             if self._part is None:
                 self._part = PartFile(part_of(self._folder, self._first))
@@ -199,7 +192,7 @@ class OwnedFolder:
         return opened
 
     def commit(self, position: Position) -> None:
-        """Make the position and the part file, if any, durable. Raises Fenced, Unreachable."""
+        """Make the position and any part file durable. Raises Fenced, Unreachable."""
         with translated(self._folder):
             self._require_ours()
             name = ""
@@ -244,10 +237,7 @@ class OwnedFolder:
             raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error
 
     def _require_ours(self) -> None:
-        """Raise Fenced if the folder was removed or replaced.
-
-        Another process may own the new folder.
-        """
+        """Raise Fenced if the folder was removed or replaced: a new folder may have another owner."""
         try:
             there = os.stat(self._folder / LOCK)
         except FileNotFoundError:
@@ -259,7 +249,7 @@ class OwnedFolder:
             )
 
     def _recovered(self) -> CommittedPosition | None:
-        """Finish or undo the last owner's incomplete commit, and return the committed state."""
+        """Complete or undo the last owner's unfinished commit, and return the committed state."""
         stored = _stored(self._folder)
         with translated(self._folder):
             if stored is not None and stored.file:
@@ -282,7 +272,7 @@ class OwnedFolder:
         sync_folder(self._folder)
 
     def _publish(self, name: str) -> None:
-        """Rename the part file to its final name, unless it was already renamed."""
+        """Rename the part file to its final name. Does nothing if the file already has that name."""
         part = part_of(self._folder, int(name.partition("-")[0]))
         if part.exists():
             os.rename(part, self._folder / name)
@@ -331,13 +321,13 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Translate errors of the file system to Unreachable."""
+    """Translate file system errors to Unreachable."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
             raise Unreachable(
                 f"no space left on the disk of {path}",
-                advice="free some space; no records are lost: uncommitted records are read again",
+                advice="free some space; no record is lost, because uncommitted records are read again",
             ) from error
         raise Unreachable(f"{path}: {error.strerror or error}") from error

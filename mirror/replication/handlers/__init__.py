@@ -1,1 +1,1 @@
-"""Handlers of fetch and produce responses, rejected batches, open transactions and stalls."""
+"""Handle fetch and produce responses, rejected batches, open transactions and stalls."""

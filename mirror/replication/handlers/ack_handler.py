@@ -19,7 +19,7 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _MAYBE_STORED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
 )
-"""Errors after which the log may nevertheless contain the batch."""
+"""Errors after which the destination may have stored the batch."""
 
 
 class AckHandler:
@@ -42,7 +42,7 @@ class AckHandler:
 
     def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         if not outgoing.outstanding:
-            outgoing.free()  # the lane has dropped it
+            outgoing.free()  # the lane has dropped the batch
             return
         try:
             self._on_answer(lane, outgoing, answer)

@@ -1,7 +1,7 @@
 """Writes rejected records to dead-letter topics, one for each destination topic.
 
-A dead-letter topic is created without the limits that make the destination topic reject records. If the
-dead-letter topic exists already, its limits are checked first, so the error can name the setting to change.
+A dead-letter topic is created without the limits that make the destination topic reject records. The limits
+of an existing dead-letter topic are checked first, so that the error can name the setting to change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror.protocol.control.topics import TopicSetting, create_topic, describe_
 
 _NO_LIMIT: Final = str(2**63 - 1)
 _LARGEST_BATCH: Final = 100 * 1024 * 1024
-"""Default limit of brokers on the size of requests (`socket.request.max.bytes`)."""
+"""Kafka's default limit of the request size (`socket.request.max.bytes`)."""
 _AFTER: Final = "message.timestamp.after.max.ms"
 _BEFORE: Final = "message.timestamp.before.max.ms"
 _APART: Final = "message.timestamp.difference.max.ms"
@@ -33,8 +33,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     _APART: _NO_LIMIT,
     "retention.ms": "-1",
 }
-"""Settings of a new dead-letter topic. Brokers of different versions support different timestamp limits.
-Without `retention.ms`, dead letters with old timestamps would expire before anyone reads them."""
+"""Settings of a new dead-letter topic.
+
+The timestamp limits depend on the broker version. Without `retention.ms`, dead letters with old timestamps
+would expire unread.
+"""
 _OF_NEW_BROKERS: Final = frozenset(SETTINGS) - {_APART}
 
 
@@ -48,10 +51,8 @@ class DeadLetterTopic:
         self._replication = replication
 
     async def write(self, letters: Sequence[Record], now_ms: int) -> None:
-        """Append the dead letters in order, and create the topic if it is missing.
-
-        Raises RecordRejected, which names the obstructing setting, Refused, Unreachable.
-        """
+        """Append the dead letters in order, after creating a missing topic. Raises RecordRejected with the
+        topic setting to change, Refused, Unreachable."""
         batches = [write_batch([letter]) for letter in letters]
         await self._cluster.refresh([self.name])
         if self._cluster.topics[self.name].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -76,7 +77,7 @@ class DeadLetterTopic:
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:
-        """Return the topic's settings; empty without the permission to describe them."""
+        """Return the topic's settings, or nothing without the permission to describe them."""
         found = await self._cluster.patiently(lambda: self._cluster.ask(describe_settings([topic])))
         return found.get(topic, {})
 
@@ -91,10 +92,8 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the topic settings that reject dead letters, each with a value that would accept them.
-
-    `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits.
-    """
+    """Return the topic settings that reject the dead letters, each with a value that accepts them. `largest`:
+    size of the largest batch in bytes. `now_ms`: approximate broker time, for timestamp limits."""
     found: dict[str, str] = {}
     if largest > _number(settings, "max.message.bytes"):
         found["max.message.bytes"] = str(_LARGEST_BATCH if largest <= _LARGEST_BATCH else largest)
@@ -112,7 +111,7 @@ def obstacles(
 
 
 def _number(settings: Mapping[str, TopicSetting], key: str) -> int:
-    """Return the value of a limit; an unknown limit counts as unlimited."""
+    """Return the value of a limit. An unknown value means unlimited."""
     known = settings.get(key)
     return int(known.value) if known is not None and known.value.isdecimal() else int(_NO_LIMIT)
 

@@ -29,10 +29,9 @@ from mirror.replication.reports.lane_failures import FAILURE_SECONDS
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
-"""Number of fetches of a corrupt batch after which the lane pauses."""
+"""Number of fetches of a corrupt batch until the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
-"""Maximum number of consecutive empty responses. Each attempt doubles the requested size, which soon
-suffices."""
+"""Maximum number of consecutive empty responses. The requested size doubles with each."""
 
 
 class FetchFailures:
@@ -83,7 +82,7 @@ class FetchFailures:
         return True
 
     def _note_stall(self, lane: Lane, end: int) -> None:
-        """Handle a broker that returns no records before the end of the log, even for large requests."""
+        """Handle a broker that returns no records before the end of the log, whatever the size."""
         if self._lanes.source(lane).leave_replica(lane):
             lane.read.empty_answers = 0
             return
@@ -94,7 +93,7 @@ class FetchFailures:
         self._pacer.try_later(lane)
 
     def on_preferred(self, lane: Lane, replica: int) -> None:
-        """Follow the leader's redirect to a preferred replica."""
+        """Read from the preferred replica that the leader has named."""
         if not self._lanes.source(lane).follow(lane, replica):
             self.note(
                 lane, f"the leader returns no records and redirects to broker {replica}, which has failed"
@@ -166,7 +165,7 @@ class FetchFailures:
 
 
 def _first_timestamp(lane: Lane, records: memoryview) -> int | None:
-    """Return the first timestamp (epoch ms) of the batch at the lane's position; None if it is unreadable."""
+    """Return the first timestamp (epoch ms) of the batch at the lane's position, or None if unreadable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.read.position:

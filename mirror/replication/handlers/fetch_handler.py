@@ -23,12 +23,14 @@ from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.quotas.read_pacer import ReadPacer
 
 _OPENED_AT_ONCE: Final = 200_000
-"""Number of records to decode before the loop does other work (approximate). Decoding them takes at most a
-second. The rest of a response is fetched again."""
+"""Approximate number of records to decode before the loop does other work (at most one second).
+
+The rest of the response is fetched again.
+"""
 
 
 class FetchHandler:
-    """Handler of fetch responses. Satisfies `fetcher.FetchListener`."""
+    """Handles fetch responses. Implements `fetcher.FetchListener`."""
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class FetchHandler:
         self._trouble = FetchFailures(context, lanes, runner, pacer, rejections, self.source_logs)
 
     def begin_round(self) -> None:
-        """Reset the decoding budget for a new loop iteration."""
+        """Reset the decoding budget at the start of a loop iteration."""
         self._room = _OPENED_AT_ONCE
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
@@ -102,7 +104,7 @@ class FetchHandler:
             self._pacer.change_tier(lane, 0)
 
     def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
-        """Record the end offset of a lane that is not fetching. `requested_at`: in monotonic seconds."""
+        """Record the end offset of a lane that is not being fetched. `requested_at`: in monotonic seconds."""
         self._ends.note_end(lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms())
         self._delivery.settle(lane)
 
@@ -135,11 +137,8 @@ class FetchHandler:
         return failure
 
     def _note_transactions(self, lane: Lane) -> None:
-        """Track whether an open transaction blocks the lane.
-
-        Also called after a response with records, because a fetch session omits a partition whose high
-        watermark is unchanged.
-        """
+        """Record whether an open transaction blocks the lane. Also called after a response with records,
+        because a fetch session omits a partition with an unchanged high watermark."""
         if lane.read.is_blocked:
             self.hanging.holds(lane)
         elif lane in self.hanging.lanes:
@@ -168,5 +167,5 @@ class FetchHandler:
 
 
 def _has_read_all(lane: Lane) -> bool:
-    """Return whether the lane has read up to its end offset. Unread records are after it."""
+    """Return whether the lane has reached its end offset."""
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset

@@ -1,9 +1,9 @@
 """Detects source transactions that stay open and block read-committed consumers.
 
-Headrace can only report a hanging transaction, not end it. The first blocked record is read once,
-uncommitted, because read-committed responses do not reveal its timestamp. A transaction that stays open for
-long is reported as the reason for the lane's wait, with its producer, until records flow again. Without the
-permission to describe producers, the report contains only the offset.
+Headrace reports a hanging transaction, but cannot end it. The first blocked record is read uncommitted once,
+because read-committed responses do not contain its timestamp. If a transaction stays open for long, the lane
+reports it with its producer as the reason for the wait, until records arrive again. Without the permission to
+describe producers, the report contains only the offset.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mirror.wording import duration_text
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 5.0
-"""Minimum age of a transaction whose first record is looked up (seconds)."""
+"""Seconds that a transaction must be open before its first record is read."""
 _AT_ONCE: Final = 20
-"""Maximum number of lanes of a source whose first blocked record is read at the same time."""
+"""Maximum number of first blocked records that are read from a source at the same time."""
 _FIRST_BYTES: Final = 16 * 1024
-"""Size limit of the fetch of the first blocked record (bytes). Brokers return even a larger first batch."""
+"""Size limit in bytes for the fetch of a first blocked record. Brokers return a larger first batch anyway."""
 
 
 class OpenTransactionWatch:
-    """Tracker of lanes that an open transaction blocks."""
+    """Tracks the lanes that an open transaction blocks."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -52,13 +52,13 @@ class OpenTransactionWatch:
         self._dating: set[ClusterRef] = set()
 
     def holds(self, lane: Lane) -> None:
-        """Track a lane that has reached a last stable offset below the end."""
+        """Track a lane whose last stable offset is below its high watermark."""
         if lane not in self.lanes:
             lane.observed.since_stable = self._loop.now()
             self.lanes[lane] = None
 
     def flows(self, lane: Lane) -> None:
-        """Stop tracking a lane that reads again or is at the end."""
+        """Stop tracking a lane that reads again or has reached the end."""
         self.lanes.pop(lane, None)
         if lane.observed.held_by:
             lane.observed.held_by = ""
@@ -83,7 +83,7 @@ class OpenTransactionWatch:
         self._date(now)
 
     def _date(self, now: float) -> None:
-        """Look up the age of blocked records, once for each offset that blocks lanes."""
+        """Read the first blocked record of each lane to determine its age, once for each offset."""
         undated: dict[ClusterRef, list[Lane]] = {}
         for lane in self.lanes:
             if (

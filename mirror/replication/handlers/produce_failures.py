@@ -21,14 +21,13 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""Time allowed for waiting until a request is sent and for the round trip (seconds)."""
+"""Maximum seconds until a request is sent, plus the round trip."""
 _HOLD_SECONDS: Final = 5.0
-"""Time to keep batches in memory after their responses were lost (seconds). During this time, the
-destination has no connection."""
+"""Seconds to keep batches in memory after the connection to the destination was lost."""
 _UNREPLICATED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""Errors that a broker may return only after it has waited for replicas."""
+"""Errors that a broker may return only after waiting for replicas."""
 
 
 class ProduceFailures:
@@ -53,21 +52,18 @@ class ProduceFailures:
             queue.damaged_sends = 0
 
     def unwritable(self, lane: Lane) -> None:
-        """Handle a lost connection while no batch of the lane is in flight."""
+        """Handle a lost connection of a lane without batches in flight."""
         self._hold_less(lane)
         if lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: Lane) -> None:
-        """Release the lane's memory for other lanes.
-
-        The lane later determines whether the destination has stored the batches in flight.
-        """
+        """Release the lane's memory. The lane checks its batches in flight at the destination later."""
         if not lane.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 
     def resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first error of a lane after all its batches in flight have a response."""
+        """Handle the first error of a lane after every batch in flight has a response."""
         code = trouble.code
         if code in TRANSIENT:
             self._delivery.requeue(lane)
@@ -110,16 +106,13 @@ class ProduceFailures:
         self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: Lane) -> None:
-        """Send one batch at a time on the connection for slow partitions.
-
-        The mode ends when the destination accepts a batch. Release the memory of all batches except those
-        that the destination may have stored already.
-        """
+        """Send one batch at a time on the connection for slow partitions, until the destination accepts a
+        batch. Release the memory of all batches that the destination cannot have stored."""
         lane.queue.is_slow = True
         self._hold_less(lane)
 
     def share_requests(self, lane: Lane) -> None:
-        """Return a slow lane to shared requests after the destination has accepted a batch."""
+        """Return a slow lane to the shared connections after the destination has accepted a batch."""
         lane.queue.is_slow = False
         sink = self._lanes.sink(lane)
         sink.detach(lane)
@@ -138,9 +131,8 @@ class ProduceFailures:
     def destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
         """Pause or restart the lane after the destination lost records.
 
-        After such a loss, an open transaction must not be committed: if the log has lost the abort marker of
-        an earlier transaction with the same producer id, the commit would include the records of that
-        transaction.
+        An open transaction must not be committed. If the destination lost the abort marker of an earlier
+        transaction with the same producer id, the commit would include the records of that transaction.
         """
         error = lane.halting_loss if is_gap else None
         self._transactions.invalidate(lane)
@@ -150,7 +142,7 @@ class ProduceFailures:
             self._runner.restart(lane, "the destination lost the end of its log")
 
     def target_relocated(self, lane: Lane) -> None:
-        """Verify with new metadata that the topic is still the same before producing again."""
+        """Verify with new metadata that the topic is the same before producing again."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
@@ -164,14 +156,14 @@ class ProduceFailures:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the lane cannot write according to new metadata, or None."""
+        """Return why the new metadata prevents writing, or None."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return DestinationMissing(
                 f"topic {name} does not exist on {cluster.name}",
-                advice="the leader instance creates it, or headrace copy does",
+                advice="wait until the leader instance has created the topic, or run headrace copy",
             )
         if topic.error and topic.error not in TRANSIENT:
             return cluster.error(

@@ -1,9 +1,9 @@
 """Finds the records that the destination rejects, and applies the rejection policy.
 
-Brokers that support Produce 8 may name the offending records. If the broker names no record, the batch is
-decoded. The mirror first encodes the batch again as a whole, which helps if the broker does not accept the
-producer's variant of a codec, and then record by record. The policy (pause, dead-letter, skip) applies only
-to the offending records; by then, all records before them have reached the destination.
+Brokers with Produce 8 or later may name the rejected records. Otherwise, the batch is decoded. The mirror
+first encodes the batch again as a whole, because the broker may not accept the producer's variant of a codec,
+and then record by record. The policy (pause, dead-letter, skip) applies to the rejected records after all
+earlier records have reached the destination.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ REFUSED: Final = frozenset(
         Code.INVALID_RECORD,
     }
 )
-"""Errors that concern the batch itself. Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress the
-records."""
+"""Errors that concern the batch itself.
+
+Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress records.
+"""
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
-"""Errors that a broker returns if it cannot read the records."""
+"""Errors of a broker that cannot read the records."""
 
 
 class Rejections:
-    """Handles rejected batches, once no batch of the lane is in flight."""
+    """Handles rejected batches after every batch in flight has a response."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -91,10 +93,7 @@ class Rejections:
             self._open(lane, outgoing, singly=True)
 
     def unsendable(self, lane: Lane, error: RecordTooLarge | TransformFailed) -> None:
-        """Handle a record that is too large for the destination or cannot be transformed.
-
-        It was not sent.
-        """
+        """Handle a record that was not sent: it is too large for the destination, or a transform failed."""
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         else:
@@ -111,7 +110,7 @@ class Rejections:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
     async def _put_batch_aside(self, lane: Lane, error: BatchTooLarge | UndecodableBatch) -> None:
-        """Write the whole batch, unchanged, as the value of one dead letter."""
+        """Write the whole batch unchanged as the value of one dead letter."""
         source = lane.progress.source
         part = await fetch_once(
             self._lanes.source(lane).cluster, lane.key.partition, error.offset, committed=False
@@ -184,11 +183,8 @@ class Rejections:
             self._aside.remove(lane)
 
     async def _put_aside(self, lane: Lane, offsets: Sequence[int], error: HeadraceError) -> None:
-        """Copy the records to the dead-letter topic and omit them from the lane.
-
-        The records are omitted even if the lane has restarted in the meantime; otherwise the dead letters
-        would be written again.
-        """
+        """Copy the records to the dead-letter topic, and omit them from the lane. The records are omitted
+        even after a restart of the lane, because they would become dead letters twice."""
         source = lane.progress.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
         await self._topic(lane).write(letters, self._context.clock.now_ms())
@@ -210,7 +206,7 @@ class Rejections:
 
 
 def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
-    """Return the source record as a dead letter; headers have its coordinates and the error."""
+    """Return the source record as a dead letter, with its coordinates and the error in headers."""
     place = lane.key.partition
     origin = (
         (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),
@@ -222,11 +218,8 @@ def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
-    """Return the source offsets of the records that the broker named in its response.
-
-    Empty if the broker named no record, or if it may have been unable to read a batch that was passed
-    through.
-    """
+    """Return the source offsets of the records that the broker has named as rejected. The result is empty if
+    the broker named no record, or may have failed to read a batch that was passed through."""
     is_read = bool(trouble.record_errors) or outgoing.made_from is not None
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

@@ -1,4 +1,4 @@
-"""Source logs of lanes that are missing, recreated, truncated or diverge from the copied records."""
+"""Handles source logs that are missing, recreated, truncated or differ from the copied records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class SourceLogs:
-    """Decides how lanes continue after a change of their source logs."""
+    """Decides how lanes continue after their source log has changed."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class SourceLogs:
         self._unsaved = lanes.unsaved
 
     def verify(self, lane: Lane) -> None:
-        """Verify with new metadata that the topic is still the same before fetching again."""
+        """Verify with new metadata that the topic is the same before fetching again."""
         if not lane.may_read:
             return
         problem = self.problem(lane)
@@ -43,7 +43,7 @@ class SourceLogs:
             self._lanes.source(lane).attach(lane)
 
     def problem(self, lane: Lane) -> HeadraceError | None:
-        """Return the reason in new metadata that the lane cannot read; None if the lane can read."""
+        """Return why the new metadata prevents reading, or None."""
         cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
@@ -77,7 +77,7 @@ class SourceLogs:
         return None
 
     async def out_of_range(self, lane: Lane) -> None:
-        """Determine whether the log start has passed the lane's position, or the source log was replaced."""
+        """Find out whether the log start has passed the lane's position, or the log was replaced."""
         place, cluster = lane.key.partition, self._lanes.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
@@ -96,7 +96,7 @@ class SourceLogs:
         elif lane.read.position < start.offset:
             self._truncated(lane, start.offset)
         elif lane.read.position > end.offset or 0 <= end.leader_epoch < lane.progress.source.leader_epoch:
-            # A leader whose epoch is older than ours does not have the records that were copied.
+            # A leader with an older epoch than the lane's does not have the copied records.
             self.diverged(lane, end.leader_epoch, min(lane.read.position, end.offset))
         else:
             self._runner.later(lane, _RETRY_SECONDS, self._read_again)
@@ -117,9 +117,8 @@ class SourceLogs:
         self._runner.read_on(lane)
 
     def diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
-        """Handle a leader whose log diverges at `end` from the copied records.
-
-        `common`: leader epoch of the record before `end` (-1 if unknown), to detect a divergence below `end`.
+        """Handle a leader whose log differs from the copied records from offset `end` on. `common`: leader
+        epoch of the record before `end`, -1 if unknown. The leader epoch reveals a difference before `end`.
         """
         sentence = (
             f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
@@ -137,17 +136,17 @@ class SourceLogs:
         while not lane.queue.is_drained:
             await self._context.loop.sleep(_RETRY_SECONDS)
             if lane.reader is not None:
-                return  # it was rewound, and may have read the new log from there
+                return  # the lane was rewound, and may have read the new log since then
         if lane.may_read:
             if (
                 lane.read.position >= end
-            ):  # otherwise it dropped records read earlier, which are read again first
+            ):  # otherwise the lane has dropped records, and first reads them again
                 self.begin_life(lane, end, sentence, same_log=True, leader_epoch=common)
             self._runner.read_on(lane)
 
     def begin_life(
         self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
     ) -> None:
-        """Read another log, or another history of the log; see `UnsavedProgress.begin_life`."""
+        """Read another log, or another history of the same log; see `UnsavedProgress.begin_life`."""
         self._unsaved.begin_life(lane, position, sentence, same_log=same_log, leader_epoch=leader_epoch)
         self._ends.begin_log(lane)

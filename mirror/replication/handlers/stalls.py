@@ -1,8 +1,8 @@
 """Reports lanes that wait for an unresponsive cluster or get the same error repeatedly.
 
-Waiting lanes are not paused, because every step is retried. After some seconds, the reason and the start of
-the wait are reported, until the lanes make progress. Only silent clusters and failed lanes are recorded, so
-lanes that copy normally need no processor time for this.
+Such lanes are not paused, because every operation is retried. After some seconds, the reason and the start of
+the wait are reported until the lane makes progress. Lanes that copy normally cost no processor time, because
+only silent clusters and failed lanes are recorded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mirror.replication.reports.causes import cause_of_silence
 
 _LOOK_SECONDS: Final = 1.0
 _LANES_A_SECOND: Final = 20_000
-"""Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
+"""Maximum number of lanes checked per second. Above it, checks become less frequent."""
 PATIENCE_SECONDS: Final = 5.0
 
 
 class StallReporter:
-    """Reporter of stalled lanes."""
+    """Reports stalled lanes."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -57,7 +57,7 @@ class StallReporter:
                     sentence = f"{self._context.silence(name)}, since {self._time(silent[name], now)}"
                     reasons[lane] = sentence, cause_of_silence(lane.spec, {name: silent[name]})
         self._note_failing(reasons, now)
-        # A lane that is starting does not copy yet, and its start is reported separately.
+        # The start of a lane is reported separately.
         for lane in [
             stalled
             for stalled in self._stalled
@@ -65,7 +65,7 @@ class StallReporter:
         ]:
             self._resumed(lane)
         for lane, (reason, cause) in reasons.items():
-            if lane in self._suspected:  # once may be chance: the lane was busy
+            if lane in self._suspected:  # a single time may be chance, because the lane was busy
                 self._report(lane, reason, cause)
         self._suspected = set(reasons)
 
@@ -101,13 +101,11 @@ def utc_time(epoch_ms: int) -> str:
 
 
 def _waits_for(lane: Lane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
-    """Return the silent cluster that blocks the lane, or None.
-
-    While a lane cannot write, it does not fetch, so a silent source does not block the lane.
-    """
+    """Return the silent cluster that blocks the lane, or None. A silent source does not block a lane that
+    cannot write, because such a lane does not fetch."""
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:
-        # A reason that no retry removes by itself is more important than the cluster that delays the retry.
+        # An error that no retry can fix is more important than the cluster that delays the retry.
         has_reason = lane.pause is not None and lane.pause.attempt > 0
         asked = [name for name in (source, target) if name in silent]
         return None if has_reason or not asked else min(asked, key=silent.__getitem__)

@@ -1,1 +1,1 @@
-"""The lanes of an engine: their registry, and their unsaved progress."""
+"""The lanes of an engine: registry, delivery of batches, and unsaved progress."""

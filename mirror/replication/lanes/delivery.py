@@ -1,14 +1,14 @@
-"""The items of lanes on their way from the source to the progress.
+"""Moves the items of lanes from the source to the destination, and records their progress.
 
-    fetched -> `accept` -> queue -> `next_batch` -> sent -> `acknowledge` -> `settle` -> ledger, map
+fetched -> `accept` -> queue -> `next_batch` -> sent -> `acknowledge` -> `settle` -> ledger, map
 
 No other module changes the queue, the position or the progress of a lane. Each change of the progress queues
 the lane for a checkpoint.
 
-Batches are sent in source order with consecutive sequences. At most five batches are in flight, apart from
-incomplete requests. After a new producer id or epoch, only one batch is in flight until the destination has
-accepted it: brokers accept any first sequence of an unknown producer, so a second batch could overtake a
-failed first. The ledger covers acknowledged items without gaps.
+Batches are sent in source order with consecutive sequence numbers. At most five batches are in flight, apart
+from incomplete requests. After a new producer id or epoch, only one batch is in flight until the destination
+accepts it. Brokers accept any first sequence number of an unknown producer, so a second batch could overtake
+a failed first batch. The ledger covers acknowledged items without gaps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_GAPS: Final = 20
 
 
 class UnsavedProgress:
-    """Lanes with unsaved progress. `token`: name of this engine in the progress that it stores."""
+    """Lanes with unsaved progress. `token`: name of this engine in stored progress."""
 
     def __init__(self, token: str) -> None:
         self.dirty: dict[Lane, None] = {}
@@ -52,7 +52,7 @@ class UnsavedProgress:
         self._token = token
 
     def begin(self, lane: Lane, position: int) -> None:
-        """Start a new ledger and offset map at this source offset. Earlier offsets are not accounted for."""
+        """Start a new ledger and offset map at this source offset. Earlier offsets have no class."""
         lane.progress.ledger, lane.progress.offset_map = Ledger(position), OffsetMap()
         lane.read.position = position
         self.note_change(lane)
@@ -62,7 +62,7 @@ class UnsavedProgress:
     ) -> None:
         """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
 
-        Starts a new ledger; with `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
+        Starts a new ledger. With `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
         record before `position`, -1 if unknown. Requires an empty queue.
         """
         assert lane.queue.is_drained, "its items belong to the former log"
@@ -73,12 +73,12 @@ class UnsavedProgress:
         self.note_change(lane)
 
     def begin_target(self, lane: Lane, sentence: str) -> None:
-        """Start over in a new destination log that has no mirrored records."""
+        """Start in a new destination log without mirrored records."""
         lane.progress.begin_target(sentence)
         self.note_change(lane)
 
     def begin_elsewhere(self, lane: Lane) -> None:
-        """Forget progress that belongs to another destination. The lane has no position until `begin`."""
+        """Drop progress that belongs to another destination. The lane has no position until `begin`."""
         lane.progress.begin_elsewhere()
         lane.read.position = -1
 
@@ -88,44 +88,44 @@ class UnsavedProgress:
         lane.progress.source = replace(source, topic_id=source.topic_id or topic_id)
 
     def note_logs(self, lane: Lane, source: SourceIdentity, target_id: bytes, target_cluster: str) -> None:
-        """Record which logs the lane copies between."""
+        """Record the identities of the source log and the destination log."""
         lane.progress.source = source
         lane.progress.target_id, lane.progress.target_cluster = target_id, target_cluster
 
     def find(self, lane: Lane, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order, starting at the checkpoint."""
+        """Record copies found at the destination, in source order from the checkpoint on."""
         lane.progress.find(found, target_next)
         lane.read.position = lane.checkpoint
         self.note_change(lane)
 
     def note_gap(self, lane: Lane, sentence: str) -> None:
-        """Add a sentence about a loss."""
+        """Record a loss, described by a sentence."""
         lane.progress.gaps.append(sentence)
         self.note_change(lane)
 
     def note_target_end(self, lane: Lane, upto: int) -> bool:
-        """Continue in a destination log that is unchanged up to `upto`. Return whether it lost records."""
+        """Continue in a destination log that is unchanged up to `upto`. Return whether records were lost."""
         progress = lane.progress
         is_loss = upto < (progress.offset_map.target_end or 0)
         if is_loss:
             progress.lose_target(upto, lane.key.partition)
             self.note_change(lane)
         if upto < progress.target_end:
-            progress.target_next = upto  # writes of an owner that stored no progress lie after it
+            progress.target_next = upto  # an owner that stored no progress wrote after that offset
         return is_loss
 
     def own_from(self, lane: Lane, owner: Owner, target_next: int) -> None:
-        """Record the owner who writes all records from the destination offset `target_next` on."""
+        """Record that `owner` writes all records from the destination offset `target_next` on."""
         lane.progress.target_next = lane.progress.owned_from = target_next
         lane.progress.owner = owner
 
     def expect(self, lane: Lane, target_next: int | None) -> None:
-        """Set the destination offset from which on records may be the lane's next ones; None if the first
-        batch determines it, as with transactions, whose markers precede it."""
+        """Set the first destination offset that may contain the lane's next records. Returns None if the
+        first batch determines the offset, as with transactions, whose markers precede the batch."""
         lane.progress.target_next = target_next
 
     def pass_marker(self, lane: Lane) -> None:
-        """Account for the marker of the lane's transaction."""
+        """Skip the marker of the lane's transaction."""
         lane.progress.pass_marker()
 
     def accept_loss(self, lane: Lane) -> None:
@@ -141,13 +141,13 @@ class UnsavedProgress:
             del lane.progress.gaps[:-_MOST_GAPS]
 
     def take_change(self, lane: Lane) -> None:
-        """Mark the lane's progress as being stored, or drop a lane that has stopped. A durable position is
-        still committed to its consumer group."""
+        """Mark the lane's progress as being stored, or drop a stopped lane. The durable position of a stopped
+        lane is still committed to its consumer group."""
         self.dirty.pop(lane, None)
 
     def records_of(self, lane: Lane, now_ms: int, *, clean: bool = False) -> tuple[list[Entry], int]:
-        """Return the records to write, without parts below the log start, and the number for `note_sealed`.
-        `clean`: the lane ends, and no batch of it is in flight."""
+        """Return the records to write, without parts below the log start. Also returns the number for
+        `note_sealed`. `clean`: the lane stops, and has no batch in flight."""
         progress, start = lane.progress, lane.read.log_start
         before = progress.offset_map.stored_from
         progress.offset_map.prune(start)
@@ -162,14 +162,13 @@ class UnsavedProgress:
         offset_map.sealed, offset_map.stored_from = max(offset_map.sealed, upto), offset_map.first_index
 
     def note_moved(self, lane: Lane, position: int) -> None:
-        """Queue a durable position, to be committed to the lane's consumer group, if it has one. Positions
-        that are not durable must not be committed: a consumer that continues from the group would miss
-        records."""
+        """Queue a durable position for the commit to the lane's consumer group, if it has one. Other
+        positions must not be committed: a consumer that continues from the group would miss records."""
         if lane.spec.consumer_group:
             self.moved[lane] = position
 
     def load(self, lane: Lane, stored: LaneProgress | None) -> None:
-        """Restore the lane from stored progress, or start without progress if there is none."""
+        """Restore the lane from its stored progress, if any."""
         lane.contents = Contents.LOADED if stored is None else Contents.FOUND
         lane.restore(replace(lane.progress, clean=True) if stored is None else stored)
         if stored is None:
@@ -177,44 +176,46 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
-        """Return whether loaded progress must be ignored: it belongs to a former datastream with the same
-        name and another destination, or to the time before a restart. `target_id`: id of the destination
-        topic, empty if unknown."""
+        """Return whether stored progress must be ignored.
+
+        Progress before a restart is ignored, and progress of a former datastream with the same name and
+        another destination. `target_id`: id of the destination topic, empty if unknown.
+        """
         if lane.contents is not Contents.FOUND:
             return False
         lane.contents = Contents.LOADED
         return not lane.progress.is_of(lane.spec.destination_topic, target_id, lane.spec.restart_ms)
 
     def discard(self, lane: Lane) -> None:
-        """Drop the lane's progress instead of storing it: the lane will load its stored progress again."""
+        """Drop the lane's progress without storing it, because the stored progress will be read again."""
         lane.contents = Contents.UNREAD
         self.dirty.pop(lane, None)
 
     def invalidate(self, lane: Lane) -> None:
-        """Do not store the lane's progress, because a step failed halfway. The lane drops its items before it
-        loads its stored progress again."""
+        """Prevent storing the lane's progress after an operation failed halfway. The lane drops its items
+        before the stored progress is read again."""
         lane.contents = Contents.BROKEN
 
     def take_moved(self) -> dict[Lane, int]:
-        """Return the queued positions, which the caller commits."""
+        """Return the queued positions for the caller to commit, and clear the queue."""
         moved, self.moved = self.moved, {}
         return moved
 
     def is_foreign(self, lane: Lane, stored: LaneProgress | None) -> bool:
-        """Return whether another engine has stored this progress since the lane was loaded."""
+        """Return whether another engine has stored this progress since the lane read its own."""
         if stored is None or stored.version is None or stored.version == lane.progress.version:
             return False
         return stored.version[0] != self._token
 
 
 class LaneDelivery:
-    """Moves the items of lanes from the source to the destination, and settles them in `unsaved`."""
+    """Moves the items of lanes from the source to the destination, and then to `unsaved`."""
 
     def __init__(self, unsaved: UnsavedProgress) -> None:
         self.unsaved = unsaved
 
     def accept(self, lane: Lane, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Accept the items of a router that started at `read.position`, received from `began_at` on."""
+        """Queue the items of a router that started at `read.position`. `began_at`: start of the response."""
         read, queue, source = lane.read, lane.queue, lane.progress.source
         lane.observed.counters.fetched_parts += 1
         read.position = router.position
@@ -229,11 +230,11 @@ class LaneDelivery:
             queue.unsent.append(item)
 
     def note_unread(self, lane: Lane, timestamp: int) -> None:
-        """Record the first timestamp (epoch ms) of the batch at the position, which could not be accepted."""
+        """Record the first timestamp (epoch ms) of the batch at the position, which the lane has dropped."""
         lane.read.waiting = lane.read.position, timestamp
 
     def lose(self, lane: Lane, upto: int, sentence: str) -> None:
-        """Skip lost source offsets before `upto`; a new leader epoch may have begun at `upto`."""
+        """Skip lost source offsets before `upto`. A new leader epoch may begin at `upto`."""
         lane.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, lane.read.position, upto))
         lane.read.position = upto
         lane.progress.source = replace(lane.progress.source, leader_epoch=-1)
@@ -270,10 +271,8 @@ class LaneDelivery:
         lane.queue.in_flight += 1
 
     def merge(self, lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
-        """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
-
-        Charges the result to `budget`. Batches that were already sent remain unchanged.
-        """
+        """Merge the first waiting batches, up to `most_bytes` and the destination's limit. Charges the result
+        to `budget`. Batches that were sent before remain unchanged."""
         found, queue = merged_run(lane, most_bytes), lane.queue
         if found is None:
             return
@@ -285,7 +284,7 @@ class LaneDelivery:
             batch.free()
 
     def acknowledge(self, lane: Lane, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
-        """Record that the destination has stored the batch at `target`."""
+        """Record that the destination has stored the batch at offset `target`."""
         read, queue, observed = lane.read, lane.queue, lane.observed
         outgoing.outstanding = False
         outgoing.acknowledged = True
@@ -299,9 +298,12 @@ class LaneDelivery:
         outgoing.free()
 
     def settle(self, lane: Lane) -> bool:
-        """Account for the first items of the queue that need no further response: skipped offsets and
-        acknowledged batches. Return whether they show that the destination has lost records. Once the backlog
-        at the start is delivered, every record counts in the latency again."""
+        """Record the first items of the queue that need no response: skipped offsets and acknowledged
+        batches.
+
+        Returns whether the destination has lost records. When the backlog at the start is delivered, later
+        records count in the latency.
+        """
         queue, progress, gaps, are_any = lane.queue, lane.progress, len(lane.progress.gaps), False
         for items in (queue.sent, queue.unsent):
             while items and (isinstance(items[0], SkippedOffsets) or items[0].acknowledged):
@@ -321,26 +323,26 @@ class LaneDelivery:
         return has_lost
 
     def end_excuse(self, lane: Lane) -> None:
-        """End the backlog at the start, which does not count in the latency, at the position: all later
-        records were appended while the lane was up to date."""
+        """End the backlog at the start, whose records do not count in the latency. Records after the position
+        were appended while the lane was up to date."""
         if lane.read.excused is not None and lane.read.excused.end < 0:
             lane.read.excused.end = lane.read.position
 
     def take_counters(self, lane: Lane, lag: int, now_ms: int) -> LaneCounters:
-        """Return the sums since the last call. `lag`: number of offsets that wait, which decides for how long
-        the records behind the backlog at the start do not count either."""
+        """Return the sums since the last call. `lag`: number of waiting offsets. A large `lag` also excuses
+        records after the backlog at the start for a while."""
         if lane.read.excused is not None:
             lane.read.excused.note(lag, now_ms)
         return lane.observed.take_counters()
 
     def unanswered(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection or a lost response. A later rejection does not clear `maybe_stored`."""
+        """Record a rejection or a lost response. `maybe_stored` stays True once set."""
         outgoing.outstanding = False
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         lane.queue.in_flight -= 1
 
     def reject(self, lane: Lane, rejected: RejectedBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection. The lane decides about the first one after all batches have a response."""
+        """Record a rejection. The lane handles its first rejection after all batches have a response."""
         self.unanswered(lane, rejected.outgoing, maybe_stored=maybe_stored)
         lane.queue.trouble = lane.queue.trouble or rejected
 
@@ -351,7 +353,7 @@ class LaneDelivery:
         queue.unsent, queue.sent, queue.trouble = queue.sent + queue.unsent, [], None
 
     def restamp(self, lane: Lane, owner: Owner) -> None:
-        """Send the queued batches under a new producer id and epoch, with sequences that start at 0."""
+        """Send the queued batches under a new producer id or epoch, with sequence numbers from 0."""
         if owner != lane.progress.owner:
             lane.progress.owner, lane.progress.owned_from = owner, None
         lane.ownership.sequence = 0
@@ -360,10 +362,8 @@ class LaneDelivery:
                 item.sequence = -1
 
     def drop(self, lane: Lane) -> None:
-        """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
-
-        Sequences continue at the first dropped batch; if that may be stored, take a new identity.
-        """
+        """Drop all items and return to the checkpoint. No batch may be outstanding. The sequence numbers of
+        dropped batches are used again: take a new identity if the destination may have stored one."""
         queue = lane.queue
         assert queue.in_flight == 0, "the destination may still read from these buffers"
         for item in reversed(self._empty(lane)):
@@ -371,21 +371,19 @@ class LaneDelivery:
                 if item.is_stamped:
                     lane.ownership.sequence = item.sequence
                 item.free()
-        if lane.read.position >= 0:  # a lane without a position keeps none
+        if lane.read.position >= 0:  # a lane without a position still has none
             lane.read.position = lane.checkpoint
 
     def free_all(self, lane: Lane) -> None:
-        """Drop all batches of a lane that failed unexpectedly and will be loaded again.
-
-        Buffers of requests in flight are released with their responses.
-        """
+        """Drop all batches of a lane that failed unexpectedly and will be loaded again. Buffers of
+        outstanding requests are released when their responses arrive."""
         items, lane.queue.in_flight = self._empty(lane), 0
         for item in items:
             if isinstance(item, OutBatch):
                 item.forget()
 
     def _empty(self, lane: Lane) -> list[OutBatch | SkippedOffsets]:
-        """Remove and return all items, in order. The first batch will be fetched again."""
+        """Remove and return all items, in order. The lane fetches again from the first batch."""
         queue, first = lane.queue, lane.queue.first
         if first is not None:
             lane.read.waiting = first.first_offset, first.first_timestamp
@@ -394,7 +392,7 @@ class LaneDelivery:
         return items
 
     def shed(self, lane: Lane) -> None:
-        """Drop the first batch that was never sent, and all items after it; they are fetched again later."""
+        """Drop the unsent batches and all items after them. The lane fetches dropped batches again."""
         read, queue = lane.read, lane.queue
         unsent = [item for item in queue.unsent if isinstance(item, OutBatch) and not item.is_stamped]
         if not unsent:
@@ -409,8 +407,8 @@ class LaneDelivery:
                 item.free()
 
     def invalidate(self, lane: Lane) -> None:
-        """Do not store the lane's progress, because a step failed halfway, and count the items again. The
-        lane drops its items before it loads its stored progress again."""
+        """Prevent storing the lane's progress after an operation failed halfway, and count its items again.
+        The lane drops its items before the stored progress is read again."""
         self.unsaved.invalidate(lane)
         queue = lane.queue
         batches = [item for item in [*queue.sent, *queue.unsent] if isinstance(item, OutBatch)]

@@ -1,7 +1,7 @@
-"""Beginning and end of the producer identities of lanes, with their transactions and disputes.
+"""Producer identities of lanes: begin, end, transactions and disputes.
 
-No other module changes the identity of a lane. The steps that acquire an identity at the destination are in
-`ownership.producer_ids`, those of a transaction in `ownership.transactions`.
+No other module changes the identity of a lane. `ownership.producer_ids` acquires identities at the
+destination, and `ownership.transactions` runs transactions.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from mirror.replication.lanes.delivery import LaneDelivery
 
 
 class ProducerIdentities:
-    """Changes of the producer identities of lanes. A new identity applies to the batches in `delivery`."""
+    """Changes the producer identities of lanes, which apply to the batches in `delivery`."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
         self._delivery = delivery
 
     def take(self, lane: Lane, identity: ProducerStamp) -> None:
-        """Record the producer identity for transactions, after those of the former identity have ended.
-
-        The identity stays disputed until `begin`, because the next steps may fail.
-        """
+        """Record a new identity for transactions, after the transactions of the former identity have ended.
+        The identity is disputed until `begin`, because an operation before it may fail."""
         lane.ownership.transaction = None
         self.dispute(lane, identity)
 
     def begin(self, lane: Lane, identity: ProducerStamp, floor: int) -> None:
-        """Write under this identity from now on. `floor`: as in `TransactionState`."""
+        """Start to write under this identity. `floor`: as in `TransactionState`."""
         ownership = lane.ownership
         ownership.disputed = None
         if identity.transactional:
@@ -38,16 +36,13 @@ class ProducerIdentities:
         self.renew(lane, identity)
 
     def renew(self, lane: Lane, identity: ProducerStamp) -> None:
-        """Write under the next epoch of the identity."""
+        """Start to write under the next epoch of the identity."""
         lane.ownership.identity = identity
         self._delivery.restamp(lane, (identity.producer_id, identity.epoch))
 
     def end(self, lane: Lane) -> ProducerStamp | None:
-        """Stop writing under the current producer identity, and return it.
-
-        A transactional identity is acquired again only after a check that no other owner has it. Until this
-        check, the lane begins no transaction, and does not commit an open one.
-        """
+        """Stop writing under the current identity, and return it. A lane with transactions begins and commits
+        none until a check shows that no other owner has the identity."""
         ownership = lane.ownership
         identity, ownership.identity = ownership.identity, None
         if identity is not None and identity.transactional and ownership.disputed is None:
@@ -56,7 +51,7 @@ class ProducerIdentities:
         return identity
 
     def dispute(self, lane: Lane, identity: ProducerStamp, refusal: str = "", seconds: float = 0.0) -> None:
-        """Require a check for another owner before the identity is taken again."""
+        """Require a check for another owner before the lane takes the identity again."""
         transaction = lane.ownership.transaction
         is_open = transaction is not None and transaction.may_be_open
         former = FormerIdentity((identity.producer_id, identity.epoch), is_open)

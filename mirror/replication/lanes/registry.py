@@ -1,4 +1,4 @@
-"""Lanes of an engine by key, by cluster and by pending work, and their reports."""
+"""Lanes of an engine by key, cluster and pending work, and their reports."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class LaneRegistry:
         self.stopping: dict[Lane, None] = {}
         """Drained lanes, which stop once their checkpoint is durable."""
         self.paced: dict[Lane, float] = {}
-        """Lanes with their own checkpoint interval, and when the next checkpoint is due (monotonic
-        seconds)."""
+        """Lanes with their own checkpoint interval, each with its next due time (monotonic seconds)."""
         self.unsaved = UnsavedProgress(context.token)
         self.delivery = LaneDelivery(self.unsaved)
         self.ends = SourceEnds(self.delivery)
@@ -40,7 +39,7 @@ class LaneRegistry:
         """Reports of stopped lanes, if reports are kept."""
 
     def add(self, lane: Lane, now: float) -> None:
-        """Add a new lane, which will be started. `now`: in monotonic seconds."""
+        """Add a lane that will be started. `now`: current time in monotonic seconds."""
         lane.observed.started_at = now
         self.by_key[lane.key] = lane
         self.to_start[lane] = None
@@ -74,6 +73,6 @@ class LaneRegistry:
         return events
 
     def take_final(self) -> list[LaneReport]:
-        """Return reports of lanes stopped since the last call."""
+        """Return the reports of lanes stopped since the last call."""
         final, self.final = self.final, []
         return final

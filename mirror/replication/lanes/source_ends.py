@@ -1,6 +1,6 @@
-"""End offsets of the source logs of lanes, and the times at which records were appended.
+"""End offsets of source logs, and the times at which records were appended.
 
-No other module changes what a lane knows about the end of its source log.
+No other module changes the end of the source log in a lane.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from mirror.replication.lanes.delivery import LaneDelivery
 
 
 class SourceEnds:
-    """Records the ends of source logs. `delivery` ends the excuses of lanes that have caught up."""
+    """Records the end offsets of source logs. `delivery` ends the excuses of lanes that have caught up."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
         self._delivery = delivery
 
     def note_response(self, lane: Lane, part: FetchedPartition, now: float, now_ms: int) -> None:
-        """Record the ends in a fetch response that was received at `now` (monotonic seconds)."""
+        """Record the end offsets in a fetch response that was received at `now` (monotonic seconds)."""
         read, requests = lane.read, lane.read.request_times
         self._note_end(lane, part.high_watermark, part.last_stable_offset, now_ms)
         read.times.quiet(requests.quiet_at)
@@ -26,8 +26,8 @@ class SourceEnds:
         read.log_start = part.log_start
 
     def note_end(self, lane: Lane, end: int, requested_at: float, now: float, now_ms: int) -> None:
-        """Record the end offset of a lane that is not fetching. `requested_at`, `now`: in monotonic
-        seconds."""
+        """Record the end offset of a lane that is not being fetched. `requested_at`, `now`: time of the
+        request and current time in monotonic seconds."""
         read = lane.read
         self._note_end(lane, max(read.high_watermark, end), end, now_ms)
         read.answered_at = now
@@ -39,13 +39,13 @@ class SourceEnds:
         lane.read.high_watermark = end
 
     def begin_log(self, lane: Lane) -> None:
-        """Forget the append times, because another log, or another history of the log, begins."""
+        """Drop the append times, because another log or another history of the log begins."""
         lane.read.times = AppendTimes()
 
     def _note_end(self, lane: Lane, end: int, stable_offset: int, now_ms: int) -> None:
         read = lane.read
         if read.high_watermark >= 0 and read.position >= read.readable_end:
-            read.caught_up_ms = now_ms  # no record beyond our position was known until now
+            read.caught_up_ms = now_ms  # until now, no record after the position was known
             if read.excused is not None:
                 self._delivery.end_excuse(lane)
         read.high_watermark, read.stable_offset = end, stable_offset

@@ -1,14 +1,13 @@
 """Stores the progress of lanes.
 
-Progress is stored every few seconds for lanes that have advanced, at their own interval for lanes that have
-one, and immediately for lanes that stop. Checkpoints do not wait for batches in flight: a lane stores the
-position before which all records are acknowledged. Lanes in transactions store progress with their commits
-(`transactions.py`); this module writes only their clean end. Every destination has a separate schedule, so
-its outage does not delay other lanes. Every source whose topics must be checked before progress is stored has
-a separate schedule too.
+Progress is stored every few seconds, at the lane's own interval if it has one, and immediately when a lane
+stops. Checkpoints do not wait for batches in flight: a lane stores the offset below which all records are
+acknowledged. Lanes with transactions store progress in their commits (`transactions.py`); this module writes
+only their clean end. Each destination has a separate schedule, so that an outage of one does not delay the
+others. The same applies to sources whose topics must be checked before progress is stored.
 
-Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers. A
-lane without a producer id checks the stored progress before it writes.
+Only the owner of a lane may store its progress. The producer epoch proves ownership to readers. A lane
+without a producer id checks the stored progress before it writes.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
 
 Saved = tuple[Lane, int, int]
-"""A lane, the number of completed runs of its offset map, and its checkpoint."""
+"""A lane, the number of completed runs in its offset map, and its checkpoint."""
 
 
 class _Destination:
-    """Schedule of progress writes to one cluster. `is_early`: the current write has only lanes with their
-    own interval. `reported`: the last reported failure."""
+    """Schedule of progress writes to one cluster. `is_early`: the current write contains only lanes with
+    their own interval. `reported`: the last reported failure."""
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -52,7 +51,7 @@ class _Destination:
 
 
 class Checkpoints:
-    """Writer of progress records. `groups`: commits the positions of lanes at the source."""
+    """Writes progress records. `groups`: commits the positions of lanes at the source."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -63,11 +62,11 @@ class Checkpoints:
         self._interval = context.identity.checkpoint_interval_seconds
         self._next = self._next_groups = context.loop.now() + self._interval
         self._destinations: dict[ClusterRef, _Destination] = {}
-        self._waiting: set[ClusterRef] = set()  # a save of all lanes waits for an early one
+        self._waiting: set[ClusterRef] = set()  # a write of all lanes waits for an early write
         self.groups = GroupCommits(context, lanes.unsaved)
 
     def pump(self, now: float) -> None:
-        """Start the saves that are due, and the urgent saves of lanes that are stopping."""
+        """Start the writes that are due, and the writes of lanes that are stopping."""
         urgent = {lane.spec.destination for lane in self._lanes.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
@@ -79,7 +78,7 @@ class Checkpoints:
             self._context.loop.spawn(self.groups.commit())
 
     def hurry(self, name: ClusterRef) -> None:
-        """Retry failed saves soon, because an outage of the cluster has ended."""
+        """Retry failed writes soon, because an outage of the cluster has ended."""
         destination = self._destinations.get(name)
         if destination is not None and destination.reported:
             destination.retry = _RETRY_SECONDS
@@ -111,8 +110,8 @@ class Checkpoints:
                     self._waiting.add(name)
 
     def _store_early(self, now: float) -> None:
-        """Start the saves of lanes with their own interval. Such saves wait if a save of all lanes of the
-        destination waits, or its last save failed."""
+        """Start the writes of lanes with their own interval. Writes of all lanes have precedence if they wait
+        or have failed."""
         lanes: dict[ClusterRef, list[Lane]] = {}
         for lane, due in self._lanes.paced.items():
             if now >= due and lane in self._unsaved.dirty and not is_transactional(lane) and lane.is_loaded:
@@ -151,7 +150,7 @@ class Checkpoints:
             self._failures.note(lane, PauseCause.OTHER, str(problem), self._interval * 2)
 
     def _has_news(self, lane: Lane, dirty: Set[Lane]) -> bool:
-        """Return whether the lane has unsaved progress that may be stored."""
+        """Return whether the lane has unsaved progress that it may store."""
         if not _may_be_stored(lane):
             return False
         return lane in dirty or (not lane.progress.clean and not is_transactional(lane))
@@ -173,7 +172,7 @@ class Checkpoints:
 
     async def _save_to(self, destination: ClusterRef, lanes: Sequence[Lane]) -> None:
         own = await self._without_foreign(destination, lanes)
-        mine = [lane for lane in own if _may_be_stored(lane)]  # a lane may have begun a new life meanwhile
+        mine = [lane for lane in own if _may_be_stored(lane)]  # the source log may have changed
         if not mine:
             return
         now_ms = self._context.clock.now_ms()
@@ -206,7 +205,7 @@ class Checkpoints:
         return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that no other engine has copied in the meantime; reload the others."""
+        """Return the lanes that only this engine has copied since the last read. Reload the other lanes."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -226,9 +225,11 @@ class Checkpoints:
         return True
 
     async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose progress may be stored. If a source addresses topics by name, only new
-        metadata reveals that a topic was recreated. Offsets of the new topic must not be stored as progress
-        in the old topic."""
+        """Return the lanes whose progress may be stored.
+
+        If the source identifies topics by name, only new metadata shows that a topic was recreated. Offsets
+        in the new topic must not be stored as progress in the old topic.
+        """
         by_source: dict[ClusterRef, list[Lane]] = {}
         for lane in lanes:
             by_source.setdefault(lane.spec.source, []).append(lane)
@@ -239,7 +240,7 @@ class Checkpoints:
 
     async def _check_source(self, source: ClusterRef, lanes: list[Lane]) -> list[Lane]:
         copying = {lane for lane in lanes if lane.state is LaneState.COPYING}
-        if not copying:  # its cluster may be one that cannot be opened
+        if not copying:  # its cluster may be impossible to open
             return lanes
         cluster = self._context.cluster(source)
         if not 0 <= cluster.newest(fetch.API) < fetch.BY_ID_FROM:
@@ -259,7 +260,7 @@ class Checkpoints:
 
 
 def _may_be_stored(lane: Lane) -> bool:
-    """Return whether the lane has progress that it may store."""
+    """Return whether the lane has progress, and may store it."""
     return lane.is_loaded and lane.read.position >= 0 and not lane.is_fenced and not lane.is_broken
 
 

@@ -1,4 +1,4 @@
-"""Commits the positions of lanes to consumer groups at the source, for standard tools.
+"""Commits the positions of lanes to consumer groups at the source, for standard Kafka tools.
 
 Copying does not depend on these commits, so failures are only logged.
 """
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupCommits:
-    """Commits positions to consumer groups, one commit per source at a time."""
+    """Commits positions to consumer groups. Each source has at most one commit in progress."""
 
     def __init__(self, context: EngineContext, unsaved: UnsavedProgress) -> None:
         self._context = context
@@ -29,7 +29,7 @@ class GroupCommits:
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     async def commit(self) -> None:
-        """Commit the positions that have become durable since the last commit."""
+        """Commit the positions that became durable since the last commit."""
         moved = self._unsaved.take_moved()
         by_source: dict[ClusterRef, dict[Lane, int]] = {}
         for lane, position in moved.items():
@@ -46,10 +46,7 @@ class GroupCommits:
             await commit
 
     async def commit_last(self) -> None:
-        """Commit the final positions.
-
-        A commit in progress may contain older positions.
-        """
+        """Commit the final positions after any commit in progress, whose positions may be older."""
         for commit in self._showing.values():
             await commit
         await self.commit()

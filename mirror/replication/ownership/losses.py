@@ -1,12 +1,13 @@
 """Detects records that the destination has lost, for example in an unclean election.
 
-After such a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. If
-the lost records were batches of the lane, produce responses reveal the loss. If the lost records were
-markers, or batches of an owner that stored no progress, the log must be read. Before the log is read, former
-owners are fenced, so that they can write no further records. Each of the following proves a loss: an offset
-in the lane's map that is after the end of the log, at a marker, or at a record of an aborted transaction; a
-batch below the last known log end whose epoch is newer than all epochs that the lane knows; an offset in the
-map, written by the lane's owner itself (from `owned_from` on), that now belongs to a batch of another writer.
+After a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. Lost
+batches of a running lane show in produce responses. Lost markers, and lost batches of an owner that stored no
+progress, show only in the log. Former owners are fenced before the log is read, so that they cannot write any
+more records. Any of the following proves a loss:
+
+- An offset in the lane's map is after the end of the log, at a marker, or in an aborted transaction.
+- A batch below the last known end has a newer epoch than any that the lane knows.
+- An offset that the lane's owner wrote (from `owned_from` on) belongs to a batch of another writer.
 
 Limit: if another producer writes before the lane's next batch, the new records have the offsets of the lost
 records, and a running lane may not detect the loss.
@@ -38,10 +39,8 @@ class _StoredBatch(NamedTuple):
 async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> int:
     """Return the offset up to which the destination log is unchanged since the lane stored its progress.
 
-    [first, end): current offsets of the destination log. The progress is `target_next` and the map. The
-    result is at least `lane.progress.target_end` unless a loss is found.
-
-    Raises Unreachable, CorruptData.
+    [first, end): current offsets of the log. Without a loss, the result is at least
+    `lane.progress.target_end`. Raises Unreachable, CorruptData.
     """
     upto = cursor = known_end(lane, end)
     mapped = lane.progress.offset_map.target_end or 0
@@ -50,23 +49,23 @@ async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> in
         if stored is not None and _is_lost(lane, cursor - 1, stored):
             upto = cursor = stored.header.base_offset
         elif cursor > mapped:
-            cursor = mapped  # records after the map, such as markers, may be anyone's
+            cursor = mapped  # any producer may have written the records and markers after the map
         elif stored is not None and stored.offset_class is not None:
-            cursor = stored.header.base_offset  # it lies between two runs of the map
+            cursor = stored.header.base_offset  # the offset is between two runs of the map
         else:
             break
     return upto
 
 
 def known_end(lane: Lane, end: int) -> int:
-    """Return the bound of `surviving_end`, derived only from the end of the log."""
+    """Return the same bound as `surviving_end`, derived only from the end of the log."""
     return min(
         lane.progress.target_end if lane.progress.target_next is None else lane.progress.target_next, end
     )
 
 
 def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
-    """Return whether the stored batch has replaced a batch that the lane knows."""
+    """Return whether another batch has replaced a batch of the lane's map."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if (
         lane.progress.owner is not None
@@ -81,12 +80,8 @@ def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
 
 
 async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bool:
-    """Return whether the destination has records in [first, end).
-
-    Transaction markers do not count, because fencing writes a marker even if no owner has written records.
-
-    Raises Unreachable, CorruptData.
-    """
+    """Return whether the destination has records in [first, end). Transaction markers do not count, because
+    fencing writes a marker even without records. Raises Unreachable, CorruptData."""
     while first < end:
         part = await target.patiently(
             lambda offset=first: fetch_once(target, lane.target, offset, committed=False),  # type: ignore[misc]
@@ -96,13 +91,13 @@ async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bo
         if any(not header.attributes & CONTROL for header in headers):
             return True
         if not headers:
-            break  # the rest is compacted away
+            break  # compaction removed the other records
         first = headers[-1].last_offset + 1
     return False
 
 
 async def _stored_at(target: Cluster, lane: Lane, offset: int) -> _StoredBatch | None:
-    """Return the batch that contains the offset; None if unknown (open transaction, compaction)."""
+    """Return the batch that contains the offset, or None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(
             lambda committed=committed: fetch_once(  # type: ignore[misc]

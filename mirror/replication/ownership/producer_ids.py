@@ -1,15 +1,16 @@
 """Prepares a lane for producing: producer id, fencing, comparison after a crash.
 
-The takeover starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
-Before an owner sends its first batch, these conditions hold: 1. The loaded progress is the latest that any
-owner has stored. The owner checks the progress after it has taken the id, because a lane may have been idle,
-or its process frozen, for any time since its progress was loaded. 2. The stored progress shows an active
-writer (`clean` is false), so the next owner will compare the destination with the source. 3. Former owners
-that may have a batch in flight are fenced. 4. The records that former owners wrote after the checkpoint are
-known (effectively-once) or aborted (exactly-once).
+The preparation starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
+Before an owner sends its first batch, these conditions hold:
 
-Epochs are the proof: if the epoch of the id directly follows that of the loaded progress, the lane has had no
-owner in between, and the stored progress need not be read again.
+- The loaded progress is the latest that any owner has stored. The owner checks this after taking the id,
+  because its lane may have been idle, or its process frozen, since the progress was loaded.
+- The stored progress shows an active writer, so that the next owner compares destination and source.
+- Former owners that may have a batch in flight are fenced.
+- The records of former owners after the checkpoint are known (effectively-once) or aborted (exactly-once).
+
+If the epoch of the id directly follows the epoch in the loaded progress, the lane has had no owner in
+between. The stored progress is then not read again.
 """
 
 from __future__ import annotations
@@ -44,12 +45,11 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
-"""Maximum number of concurrent comparisons between two clusters. Each comparison uses some MiB outside of the
-memory budget."""
+"""Maximum number of concurrent comparisons of two clusters. Each uses some MiB outside the memory budget."""
 
 
 class ProducerIdManager:
-    """Acquires producer ids for lanes, with limited concurrency per destination."""
+    """Acquires producer ids for lanes, a limited number at a time for each destination."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, pacer: ReadPacer
@@ -66,7 +66,7 @@ class ProducerIdManager:
         self._comparing: dict[tuple[ClusterRef, ClusterRef], ConcurrencyLimit] = {}
 
     def identify(self, lane: Lane) -> None:
-        """Request a producer id for the lane, which sends batches as soon as it has the id."""
+        """Request a producer id for the lane. With the id, the lane starts to send batches."""
         if lane.ownership.identity is None and not lane.ownership.is_identifying and lane.may_drain:
             lane.ownership.claimed_at = self._context.loop.now()
             target = lane.spec.destination
@@ -86,21 +86,21 @@ class ProducerIdManager:
         finally:
             lane.ownership.claimed_at = inf
             self._running[lane.spec.destination] -= 1
-            # Deferred to the next loop iteration: many waiting lanes may have restarted and end at once.
+            # In the next loop iteration, because many waiting lanes may have restarted and end at once.
             self._context.loop.call_soon(partial(self._ended, lane))
 
     def _ended(self, lane: Lane) -> None:
         if lane.queue.unsent:
-            self.identify(lane)  # it restarted meanwhile, and its fetched batches need an identity
+            self.identify(lane)  # the lane restarted, and its fetched batches need an identity
         else:
-            self._runner.guard(lane, self._pacer.resume)  # it may have released them, too
+            self._runner.guard(lane, self._pacer.resume)  # the lane may have released its batches too
         self._pump(lane.spec.destination)
 
     async def _make_ready(self, lane: Lane) -> None:
         target = self._lanes.sink(lane).cluster
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
-        # A lane that was frozen must not take the id from its new owner.
+        # A frozen lane must not take the id from the new owner.
         if lane.ownership.has_owned and not transactional and not await self._is_up_to_date(lane):
             return
         stamp, is_contested = await self._acquire(lane, target)
@@ -128,8 +128,8 @@ class ProducerIdManager:
     async def _acquire(self, lane: Lane, target: Cluster) -> tuple[ProducerStamp | None, bool]:
         """Take the lane's producer id, and fence former owners if necessary.
 
-        Return the id, None if the lane restarts because its progress was outdated, and whether unknown
-        batches of a former owner, or of this lane, may be at the destination.
+        Returns the id, or None if the lane restarts because its progress was outdated. Also returns whether
+        the destination may have unknown batches of this lane or a former owner.
         """
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
@@ -143,25 +143,25 @@ class ProducerIdManager:
         return stamp if await self._is_up_to_date(lane) else None, is_contested
 
     def _send(self, lane: Lane) -> None:
-        """Send the batches fetched while the lane waited for its id."""
+        """Send the batches that were fetched before the lane had its id."""
         if lane.ownership.transaction is not None:
             self._transactions.begin(lane)
         elif lane.writer is not None:
             lane.writer.wake(lane)
-        # It may have released its batches meanwhile and stopped reading (`stalls`).
+        # The lane may have released its batches and stopped reading (`stalls`).
         self._pacer.resume(lane)
 
     async def _fence(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Fence former owners; return the id to continue with."""
+        """Fence former owners. Return the producer id to use."""
         patience = self._context.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
     async def _take(self, lane: Lane, target: Cluster, *, transactional: bool) -> ProducerStamp:
         """Take the lane's producer id under a new epoch.
 
-        An exactly-once lane that already had the id may have been frozen in the meantime, so it does not take
-        the id from a newer owner. Raises Fenced if another owner has the id. Brokers before 3.0 do not report
-        the owner, so the id is taken in any case.
+        An exactly-once lane that has had the id before may have been frozen since, so it must not take the id
+        from a newer owner. Raises Fenced if another owner has the id. Brokers before 3.0 do not report the
+        owner; with these brokers, the lane takes the id without a check.
         """
         name, patience = identity_name(lane.key), self._context.settings.transaction_timeout_seconds
         disputed = lane.ownership.disputed
@@ -188,34 +188,27 @@ class ProducerIdManager:
     async def _end_transactions(
         self, lane: Lane, target: Cluster, stamp: ProducerStamp
     ) -> tuple[ProducerStamp, int]:
-        """Abort the lane's transaction again if it is still open at the destination.
+        """Abort the lane's transaction again if the destination still has it open.
 
-        An unclean election may have lost the abort marker; then the lane's next commit would include the
-        aborted records. Returns the id to continue with, and the offset below which no transaction of the
-        lane is open.
+        An unclean election may have lost the abort marker. The next commit would then include the aborted
+        records. Returns the producer id to use, and the offset below which the lane has no open transaction.
         """
-        end = await self._offset(target, lane, LATEST)  # first, as an election may happen in between
+        end = await self._offset(target, lane, LATEST)  # first, because an election may happen in between
         if await self._offset(target, lane, LATEST, committed=True) < end:
             stamp = await self._context.loop.see_through(self._abort_again(lane, target, stamp))
             end = await self._offset(target, lane, LATEST)
         return stamp, end
 
     async def _abort_again(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Write another abort marker and take the producer id again.
-
-        Taking it waits until all replicas have the marker.
-        """
+        """Write another abort marker, wait until all replicas have it, and take the producer id again."""
         assert lane.ownership.disputed is not None, "a transactional id has just been taken"
         lane.ownership.disputed.former.is_open = True
         await abort_empty(target, identity_name(lane.key), stamp, lane.target)
         return await self._take(lane, target, transactional=True)
 
     async def _is_up_to_date(self, lane: Lane) -> bool:
-        """Return whether the loaded progress is current; otherwise reload it.
-
-        Once the id is taken, progress that former owners store is ignored. Raises Fenced if another owner has
-        taken the lane.
-        """
+        """Return whether the loaded progress is current. Reload outdated progress. After the lane has taken
+        the id, progress of former owners is ignored. Raises Fenced if another owner has taken the lane."""
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
         stored = (await self._context.progress(lane.spec.destination).load([lane.key]))[lane.key]
         is_foreign = self._unsaved.is_foreign(lane, stored)
@@ -231,13 +224,11 @@ class ProducerIdManager:
         return False
 
     async def _note_forgotten(self, lane: Lane, target: Cluster) -> None:
-        """Handle a lane without stored progress whose producer id had an owner.
-
-        The progress record was lost, and records at the destination may already be copies.
-        """
+        """Handle a lane whose producer id had an owner, but which has no stored progress. The progress record
+        was lost, so the destination may already have copies of the next records."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         is_forgotten = await holds_records(target, lane, first, end)
-        self._unsaved.expect(lane, first)  # all its records may be copies
+        self._unsaved.expect(lane, first)  # all records there may be copies
         if is_forgotten:
             lane.ownership.tenure = Tenure.FORGOTTEN
             sentence = (
@@ -252,7 +243,7 @@ class ProducerIdManager:
     ) -> None:
         end = await self._offset(target, lane, LATEST)
         await self._look_for_losses(lane, target, end, is_contested=is_contested)
-        # The fence marker is there, too, but one extra offset may also be a record.
+        # One extra offset may be the fence marker or a record.
         if is_contested and lane.progress.target_next is not None and end > lane.progress.target_next:
             await self._compare(lane, target, lane.progress.target_next, end)
         self._unsaved.own_from(lane, (stamp.producer_id, stamp.epoch), end)
@@ -265,10 +256,7 @@ class ProducerIdManager:
             await self._compare(lane, target, lane.progress.target_next, end)
 
     async def _look_for_losses(self, lane: Lane, target: Cluster, end: int, *, is_contested: bool) -> None:
-        """Record the destination's losses. `is_contested`: see `_acquire`.
-
-        Raises DataLossDetected if the policy halts the lane.
-        """
+        """Record losses of the destination. Raises DataLossDetected if `on_loss` halts the lane."""
         if not lane.progress.target_end:
             return
         upto = known_end(lane, end)
@@ -282,7 +270,7 @@ class ProducerIdManager:
             raise error
 
     async def _compare(self, lane: Lane, target: Cluster, start: int, end: int) -> None:
-        """Account for the lane's records in [start, end) of the destination log."""
+        """Record the lane's records in [start, end) of the destination log."""
         start = max(start, await self._offset(target, lane, EARLIEST))  # earlier records may be deleted
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         route = lane.spec.source, lane.spec.destination
@@ -297,7 +285,7 @@ class ProducerIdManager:
             lane.read.position,
         )
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
-        await RecheckCondition()  # its intent may have waited for this
+        await RecheckCondition()  # the lane's intent may have waited for the comparison
 
     async def _offset(self, target: Cluster, lane: Lane, which: int, *, committed: bool = False) -> int:
         answer = (await target.offsets({lane.target: which}, committed=committed))[lane.target]
@@ -306,17 +294,13 @@ class ProducerIdManager:
         return answer.offset
 
     async def _mark_as_written_to(self, lane: Lane) -> None:
-        """Store that the lane has an active writer.
-
-        The lane counts as not clean before the write begins. If the lane still counted as clean, a checkpoint
-        stored during the write would claim a clean end of the new owner, and the next owner would not compare
-        the destination.
-        """
+        """Store in the progress topic that the lane has an active writer. A checkpoint during this write must
+        not store a clean end, because the next owner would not compare the destination."""
         lane.progress.clean = False
         try:
             await self._context.loop.see_through(self._store_mark(lane))
         except HeadraceError:
-            lane.progress.clean = True  # nothing was written under this id; the next try stores the mark
+            lane.progress.clean = True  # nothing was written under this id; the next attempt stores the mark
             raise
 
     async def _store_mark(self, lane: Lane) -> None:
@@ -327,15 +311,15 @@ class ProducerIdManager:
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
-    """Return whether the lane had no other owner since `former`."""
+    """Return whether the lane has had no other owner since `former`."""
     return former == (stamp.producer_id, stamp.epoch - 1)
 
 
 def _differs(stored: LaneProgress, lane: Lane) -> bool:
-    """Return whether an exactly-once lane's committed progress differs from its progress in memory.
+    """Return whether the stored progress of an exactly-once lane differs from its progress in memory.
 
-    The lane may be ahead by offsets that are not copied, such as markers and aborted records, but not by
-    copied records. If the source topic was recreated, the lane may also be ahead.
+    The lane may be ahead by offsets without copied records, such as markers and aborted records. A lane with
+    a recreated source topic may be ahead by any offsets.
     """
     if stored.life != lane.progress.life:
         return stored.life > lane.progress.life

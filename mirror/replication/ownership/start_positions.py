@@ -1,7 +1,7 @@
-"""Finds start positions that depend on the past.
+"""Finds start positions that depend on earlier copying.
 
-Lanes need them if they start at committed offsets of a consumer group, or at the end although they were
-copied before.
+Used for lanes that start at committed offsets of a consumer group, or at the end although they were copied
+before.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class StartPositionFinder:
     async def take_over(self, starting: Callable[[], list[Lane]]) -> None:
         """Start lanes at the committed offsets of their consumer groups.
 
-        `starting` returns the lanes that have not stopped, paused or restarted since this start. Committed
-        offsets of a recreated topic are not valid. If a group cannot be read, its lanes pause: any other
-        position would lose or repeat records.
+        `starting`: returns the lanes whose current start is incomplete. Committed offsets of a recreated
+        topic are invalid. Lanes of an unreadable group are paused, because any other position would lose or
+        repeat records.
         """
         await self._begin_at(starting, _is_due)
 
@@ -57,11 +57,10 @@ class StartPositionFinder:
                 self._begin(lane, answers)
 
     async def continue_latest(self, starting: Callable[[], list[Lane]]) -> None:
-        """Keep lanes with lost progress from starting at the end, which would skip records.
+        """Prevent lanes with lost progress from starting at the end, which would skip records.
 
-        Lanes with lost progress start at the committed offsets of their own consumer group. Without a
-        committed offset, a lane that an owner has copied before is paused, unless the policy is to accept the
-        loss.
+        Such a lane starts at the committed offset of its own consumer group. Without a committed offset, a
+        lane that was copied before is paused, unless `on-loss` is `continue`.
         """
         for lane in [lane for lane in starting() if _begins_at_end(lane) and self._may_have_progress(lane)]:
             self._runner.pause(
@@ -110,7 +109,7 @@ class StartPositionFinder:
 
 
 def begins_at_offset(lane: Lane) -> bool:
-    """Return whether a lane without progress starts at an offset in its datastream's definition."""
+    """Return whether a lane without progress starts at an offset from the datastream's definition."""
     return lane.read.position < 0 and not lane.progress.life and lane.spec.start_offset is not None
 
 
@@ -121,7 +120,7 @@ def _begins_at_end(lane: Lane) -> bool:
 
 
 def _has_own_group(lane: Lane) -> bool:
-    """Return whether the committed offset belongs to the lane alone, not to a shared group."""
+    """Return whether only this lane commits to its consumer group."""
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 

@@ -1,16 +1,16 @@
-"""Compares the end of the destination log with the source, to avoid duplicates after a crash.
+"""Compares the end of the destination log with the source, to prevent duplicates after a crash.
 
-A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are
-stored at the destination from `target_next` on, in order, possibly between records of other writers. The tail
-is read from there and matched record by record (key, value, headers, timestamp) with the source from the
-checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
-batches could arrive after the comparison.
+A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are in
+the destination log from `target_next` on, in order, possibly between records of other writers. This part of
+the log (the tail) is compared record by record (key, value, headers, timestamp) with the source from the
+checkpoint on, and the lane continues after the last match. Former owners must be fenced first, because one of
+their batches could arrive after the comparison.
 
-The destination may have compacted the tail in the meantime. Records are sent in order. If a record follows as
-many unused offsets as the lane had records to send before it, these records were copied, too.
+The destination may have compacted the tail. Records are sent in order. If a record follows exactly as many
+unused offsets as the lane had records to send before it, those records were also copied.
 
-A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. The
-lane may also have skipped an undecodable batch, according to its policy, and sent later batches.
+A batch that cannot be decoded is compared as a whole, because the lane can only have copied it unchanged, or
+skipped it according to its policy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _AT_ONCE: Final = 50_000
 
 
 class _ClosedBatch(NamedTuple):
-    """A batch that cannot be decoded, with its base offset and record count."""
+    """A batch that cannot be decoded: its base offset and record count."""
 
     offset: int
     records: int
@@ -69,10 +69,8 @@ _Piece = Record | _ClosedBatch
 
 
 class _Slots:
-    """Offsets of the destination since the last match.
-
-    `room`: their number; `unused`: number of offsets without a record.
-    """
+    """Destination offsets after the last record that was matched. `room`: number of offsets; `unused`: number
+    of offsets without a record."""
 
     __slots__ = ("_ranges", "room", "unused")
 
@@ -98,10 +96,7 @@ class _Slots:
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next record or undecodable batch that the lane would send.
-
-    Also contains the skipped offsets before it.
-    """
+    """The next record or undecodable batch that the lane would send, and the skipped offsets before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -110,12 +105,11 @@ class _ExpectedBatch(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: Lane, offsets: tuple[int, int]
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return the source records after the lane's checkpoint that the destination contains in `offsets`,
-    a range [start, end).
+    """Return the source records after the lane's checkpoint that the destination has in `offsets` [start,
+    end).
 
-    Only records after the lane's checkpoint are included. Raises Unreachable. If the lane cannot send a
-    batch, and the destination has records after those before this batch, raises the error of the batch:
-    CorruptData, BatchTooLarge or TransformFailed.
+    Raises Unreachable. Raises CorruptData, BatchTooLarge or TransformFailed if the destination has further
+    records, but the lane cannot send the batch that comes next.
     """
     start, end = offsets
     expected = _Expected(source, lane)
@@ -162,7 +156,7 @@ def _compacted(skipped: Sequence[SkippedOffsets]) -> int:
 
 
 def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: int) -> None:
-    """Add the destination offset of a copied record or batch."""
+    """Record the destination offset of a copied record or batch."""
     last = found[-1] if found else None
     if isinstance(last, FoundRecords):
         is_next = last.source + last.length == source.offset and last.target + last.length == target
@@ -194,10 +188,8 @@ def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence
 
 
 class _Expected:
-    """Records and undecodable batches that the lane would send from its checkpoint on, in order.
-
-    `trouble`: the error that stops the lane after these.
-    """
+    """Records and undecodable batches that the lane would send, in order from its checkpoint. `trouble`: the
+    error that stops the lane after them."""
 
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self._cluster = cluster
@@ -221,17 +213,17 @@ class _Expected:
 
     @property
     def _class_of_refused(self) -> OffsetClass | None:
-        """Class of records that cannot be sent; None if the lane pauses before them."""
+        """Class of records that cannot be sent; None if the lane pauses instead."""
         policy = self._lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             return None
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
-        """Return the records and batches that the destination may contain next.
+        """Return the records and batches that may be next at the destination; empty at the end of the source.
 
-        Candidates are the first record, and the undecodable batches before it, which the lane may have
-        skipped. The result is empty at the end of the source.
+        Candidates are the next record, and the undecodable batches before it, which the lane may have
+        skipped.
         """
         number, may_skip = 0, self._class_of_refused is not None
         while number == 0 or (may_skip and isinstance(self._ahead[number - 1].piece, _ClosedBatch)):
@@ -244,11 +236,10 @@ class _Expected:
         return self._ahead[:number]
 
     async def compacted_before(self, piece: _Piece, slots: _Slots) -> Sequence[int]:
-        """Return the offsets that the copies of the next expected pieces had, if the destination has
-        compacted them, and `piece` is the copy of the piece that follows them; otherwise nothing.
+        """Return the destination offsets of expected pieces before `piece` whose copies were compacted away.
 
-        `slots`: the offsets since the last match. Each of them must have been that of one of these copies,
-        or that of a record that the source has compacted since it was copied.
+        The result is empty unless the offsets in `slots` (since the last match) are exactly those of these
+        copies and of records that the source has compacted since.
         """
         if not slots.unused:
             return ()
@@ -262,7 +253,7 @@ class _Expected:
         return ()
 
     async def _add_up(self, room: int) -> None:
-        """Extend the sums up to the piece that has `room` records before it."""
+        """Extend the sums up to the piece with `room` records before it."""
         sums = self._sums
         while not sums or sums[-1][0] < room:
             index = len(sums)
@@ -278,10 +269,8 @@ class _Expected:
             sums.append((records, records + holes + _compacted(self._ahead[index].passed)))
 
     def _places(self, count: int, slots: _Slots, *, has_holes: bool) -> Sequence[int]:
-        """Return the destination offsets of the next `count` records; empty if a record occupies one.
-
-        `has_holes`: whether the records that the source has compacted have offsets, too.
-        """
+        """Return the destination offsets of the next `count` records; empty if one is occupied. `has_holes`:
+        also leave destination offsets for records that the source has compacted."""
         free = iter(slots)
         places = []
         if has_holes:
@@ -296,12 +285,12 @@ class _Expected:
         return places
 
     def take_first(self, count: int) -> Sequence[_ExpectedBatch]:
-        """Take the next pieces, whose copies were compacted."""
+        """Remove the next pieces, whose copies were compacted away."""
         first, self._ahead = self._ahead[:count], self._ahead[count:]
         return first
 
     def take(self, index: int) -> list[SkippedOffsets]:
-        """Take a candidate and return the skipped offsets before it."""
+        """Remove a candidate, and return the skipped offsets before it."""
         passed: list[SkippedOffsets] = []
         for refused in self._ahead[:index]:
             offset_class, piece = self._class_of_refused, refused.piece
@@ -354,10 +343,7 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle an error in the same way as the lane would.
-
-        If the lane continued before that batch, the same error would occur.
-        """
+        """Handle an error as the lane would, which would encounter the same error."""
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -372,10 +358,7 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the records or the undecodable batch of an item, with source offsets.
-
-    The skipped offsets between them are included.
-    """
+    """Return the records of an item, or its undecodable batch, with the skipped offsets between them."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

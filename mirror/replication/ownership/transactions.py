@@ -1,9 +1,9 @@
 """Exactly-once: writes a lane's batches and its checkpoint in one transaction.
 
-Each lane has its own transactions under its own transactional id, so a failing partition does not abort
-transactions of others. A lane commits once a second: it stops sending, waits until the batches in flight are
-acknowledged, adds the progress record, and commits the transaction. After a crash, the next owner aborts the
-open transaction by taking the id, and then reads progress that can no longer change.
+Each lane has its own transactional id, so a failing partition does not abort transactions of other
+partitions. A lane commits once a second: it stops sending, waits until all batches are acknowledged, adds the
+progress record, and commits. After a crash, the next owner takes the id. This aborts the open transaction, so
+the owner reads progress that can no longer change.
 
 Kafka has two transaction protocols (KIP-890). In the old protocol, partitions are added to a transaction
 before they are written to. In the new protocol, a produce request adds partitions, and every transaction has
@@ -40,7 +40,7 @@ _SETTLING_TICK: Final = 0.003
 
 
 class TransactionManager:
-    """Lifecycle of the transactions of exactly-once lanes. Satisfies `lane_runner.Transactions`."""
+    """Runs the transactions of exactly-once lanes. Implements `lane_runner.Transactions`."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -58,7 +58,7 @@ class TransactionManager:
             return
         if not (lane.queue.unsent or lane in self._unsaved.dirty) or not lane.may_drain:
             return
-        if lane.read.position < 0:  # such as a recreated topic: there is no progress to store yet
+        if lane.read.position < 0:  # for example after the topic was recreated: no progress to store yet
             return
         transaction.phase = TransactionPhase.BEGINNING
         transaction.requested_at = self._context.loop.now()
@@ -79,17 +79,17 @@ class TransactionManager:
         self._open.pop(lane, None)
         is_refused = lane.ownership.disputed is not None and lane.ownership.disputed.refusal
         if not lane.is_broken:
-            self._unsaved.discard(lane)  # it includes the records of the transaction
+            self._unsaved.discard(lane)  # its progress includes the records of the transaction
         identity = self._identities.end(lane)
         if identity is not None and not is_refused:
             self._runner.spawn(lane, self._context.loop.see_through(self._abort(lane, identity)))
 
     def fenced(self, lane: Lane, error: Fenced) -> None:
-        """Handle a broker that fences the lane's producer id.
+        """Handle a broker that has fenced the lane's producer id.
 
-        Either another owner has taken the id, or the coordinator aborted the transaction because of its age.
-        If a timeout is possible, the lane restarts, and the owner of the id is checked before the id is taken
-        again (`producer_ids`).
+        Another owner has taken the id, or the coordinator has aborted the transaction because of its age. If
+        a timeout is possible, the lane restarts, and checks the owner before it takes the id again
+        (`producer_ids`).
         """
         identity = lane.ownership.identity
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
@@ -100,10 +100,8 @@ class TransactionManager:
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: Lane) -> bool:
-        """Return whether the coordinator may have aborted the transaction because of its age.
-
-        The coordinator must also be able to report the owner of the id.
-        """
+        """Return whether the coordinator may have aborted the transaction because of its age. Returns False
+        if the coordinator cannot report the owner of the id."""
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 
@@ -114,8 +112,7 @@ class TransactionManager:
         return self._context.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
-        """End the transactions that are due. Begin transactions for lanes that have advanced without sending
-        a batch."""
+        """End transactions that are due. Begin transactions for lanes that advanced without a batch."""
         for lane in list(self._unsaved.dirty):
             transaction = lane.ownership.transaction
             if transaction is not None and not transaction.is_open:
@@ -165,7 +162,7 @@ class TransactionManager:
         is_free = lane.intent is None
         if not is_free:
             self._runner.settle(lane)
-        if is_free or (lane.intent is not None and lane.queue.unsent):  # its fetched batches are sent first
+        if is_free or (lane.intent is not None and lane.queue.unsent):  # sends its queue first
             self.begin(lane)
 
     def _entries(self, lane: Lane) -> tuple[list[Entry], int, Version]:
@@ -190,10 +187,10 @@ class TransactionManager:
         if answer.error:
             right = f"Write on transactional id {identity_name(lane.key)}"
             error = self._cluster(lane).error(answer.error, f"committing {lane.key.partition}", right)
-            # In the new protocol, this error means that the transaction was aborted meanwhile.
+            # In the new protocol, this error means that the coordinator has aborted the transaction.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
-        # In the new protocol the lane's partition is added with the first batch, in the old one always.
+        # The new protocol adds the lane's partition with the first batch; the old protocol adds it here.
         if not self._is_implicit(lane) or lane.progress.target_next != transaction.target_next:
             self._unsaved.pass_marker(lane)
         if answer.producer_id >= 0:
@@ -212,8 +209,7 @@ class TransactionManager:
             _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
 
     def _fail(self, lane: Lane, error: HeadraceError) -> None:
-        """Handle a failed step of a transaction. The next start of the lane determines whether the
-        transaction was committed."""
+        """Handle a failed operation of a transaction. The next start checks for a commit."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:

@@ -1,1 +1,1 @@
-"""Throttles lanes by quotas, and reports which quota delays them."""
+"""Limits the rate of lanes by quotas, and reports which quota delays a lane."""

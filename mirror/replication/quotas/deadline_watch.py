@@ -1,7 +1,7 @@
-"""Gives priority to lanes that would otherwise lose records.
+"""Gives priority to lanes whose uncopied records the source will delete soonest.
 
-The watch checks lanes that are catching up, and throttles others. `precedence` decides which lanes are
-throttled ("yield"). Throttled lanes share an additional quota, which is reported like any other quota.
+The watch checks lanes with a backlog. `precedence` decides which lanes yield, and those lanes share an
+additional quota, which is reported like any other quota.
 """
 
 from __future__ import annotations
@@ -24,20 +24,16 @@ from mirror.replication.reports.measurements import lag_ms
 
 _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
-"""Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
+"""Maximum number of lanes checked per second. Above it, checks become less frequent."""
 _AT_ONCE: Final = 50
 """Number of lanes that are checked before the loop does other work."""
 _GROWTH_SECONDS: Final = 4.0
-"""Minimum time between two checks whose times to loss are compared (seconds)."""
+"""Minimum seconds between two checks whose times to loss are compared."""
 _LOOKS: Final = 5
 
 
 class _LaneLook(NamedTuple):
-    """Result of a check of a lane.
-
-    Contains the time of the check (monotonic seconds), bytes copied since the lane's start, and seconds to
-    loss.
-    """
+    """Result of a check: time (monotonic seconds), bytes copied since the start, and seconds to loss."""
 
     at: float
     size_bytes: int
@@ -46,18 +42,15 @@ class _LaneLook(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """State of a lane that is catching up. `looks`: the latest checks, oldest first."""
+    """State of a lane with a backlog. `looks`: the latest checks, oldest first."""
 
     history: LaneHistory
     looks: tuple[_LaneLook, ...]
 
 
 class DeadlineWatch:
-    """Monitor of lanes that are catching up.
-
-    `position` returns the position and source retention of a lane, given the age of its backlog and the
-    current time, both in milliseconds.
-    """
+    """Watches lanes with a backlog. `position`: returns the position of a lane and the retention of its
+    source, from the age of the backlog and the current time (both in ms)."""
 
     def __init__(
         self,
@@ -86,7 +79,7 @@ class DeadlineWatch:
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Check every lane that is catching up every few seconds, a few lanes at a time."""
+        """Check every lane with a backlog every few seconds, a few lanes at a time."""
         if not self._to_look_at:
             if now < self._next or not self._is_on:
                 return
@@ -148,10 +141,10 @@ class DeadlineWatch:
 
 
 def need_of(history: LaneHistory) -> float:
-    """Return the rate that keeps a lane's time to loss constant (bytes/s).
+    """Return the copy rate in bytes/s that keeps a lane's time to loss constant.
 
-    The rate is the size of the backlog divided by the time that its records span or, if the age of the
-    backlog is unknown, the growth rate of the log.
+    The rate is the size of the backlog divided by the period that it covers. If the age of the backlog is
+    unknown, the rate is the growth rate of the log.
     """
     each, waypoints = history.record_bytes, history.waypoints
     if each is None or not waypoints:
@@ -167,7 +160,7 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas except the quota shared by yielding lanes."""
+    """Return the lane's quotas except the quota of yielding lanes."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 
@@ -183,7 +176,7 @@ def _copied(lane: Lane) -> tuple[int, int]:
 
 
 def _growth(looks: tuple[_LaneLook, ...]) -> float | None:
-    """Return the change of the time to loss, in seconds per second."""
+    """Return the change of the time to loss per second."""
     newest = looks[-1]
     for look in looks[:-1]:
         seconds = newest.at - look.at

@@ -1,7 +1,6 @@
-"""Looks up end offsets for partitions that are not fetched because of a quota or throttling.
+"""Requests end offsets of partitions that are not fetched because of a quota or throttling.
 
-Partitions that are not fetched get no end offsets from fetch responses. ListOffsets requests on a separate
-connection keep their lag known while the source responds.
+Without fetch responses, ListOffsets requests on a separate connection keep the lag known.
 """
 
 from __future__ import annotations
@@ -20,17 +19,12 @@ from mirror.replication.reports.measurements import lacks_end
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 5.0
 _MOST: Final = 2_000
-"""Maximum number of partitions per request.
-
-Further partitions are in the next request.
-"""
+"""Maximum number of partitions per request. More partitions need several requests."""
 
 
 class EndWatch:
-    """Looks up offsets, one request at a time per source cluster and isolation level.
-
-    `heard` receives the end offset of a lane, and the time of the request in monotonic seconds.
-    """
+    """Requests offsets, one request at a time per source cluster and isolation level. `heard`: called with a
+    lane, its end offset, and the time of the request (monotonic seconds)."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, heard: Callable[[Lane, int, float], None]

@@ -1,18 +1,17 @@
-"""Order in which partitions catch up, so that as few partitions as possible lose records at the source. Pure.
-A partition is "in reach" (of retention) if its source will delete an uncopied record within ten minutes
-(`mirror.model.movement.loss`). A partition in reach lacks bandwidth if its time to loss hardly grows. While a
-partition in reach lacks bandwidth, partitions with clearly more time, or with unknown or unlimited time,
-yield: their combined rate is halved at each check, down to an eighth of the worker's throughput. The rate
-rises again when no partition lacks bandwidth. Partitions are therefore throttled only as far as needed, and
-every partition keeps a minimum rate. If no partition is in reach, none yields.
+"""Chooses the partitions that catch up first, so that as few as possible lose records. Pure.
+
+A partition is "in reach" of retention if its source will delete an uncopied record within ten minutes
+(`mirror.model.movement.loss`). It lacks bandwidth if its time to loss hardly grows. While a partition in
+reach lacks bandwidth, partitions with clearly more time, or with unknown or unlimited time, yield: each check
+halves their combined rate, down to an eighth of the worker's throughput. The rate rises again when no
+partition lacks bandwidth. Without a partition in reach, no partition yields.
 
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
-rate is at least `need`, the bytes that the source log contains per second of the backlog. If the sum of the
-needs exceeds the worker's throughput, all partitions would lose records one after another. The partitions
-with the largest needs are therefore given up until the remaining needs fit, which saves the most partitions.
-A partition is also given up if its time has run out, or if its time keeps shrinking although other partitions
-have yielded for a while, because then the bottleneck is elsewhere. Partitions that are given up yield too,
-and are checked again each time.
+rate is at least its `need`, the bytes that the source log has per second of the backlog. If the sum of all
+needs exceeds the worker's throughput, all partitions would lose records. The partitions with the largest
+needs are therefore given up until the remaining needs fit, which saves the most partitions. A partition is
+also given up if its time has run out, or if its time keeps shrinking although others yield: the bottleneck is
+then elsewhere. Partitions that are given up yield too, and are considered again at each check.
 """
 
 from __future__ import annotations
@@ -25,41 +24,39 @@ from mirror.model.datastreams.lanes import LaneKey
 
 REACH_SECONDS: Final = 600.0
 LEAST_SHARE: Final = 0.125
-"""Share of the worker's throughput for all partitions that yield."""
+"""Share of the worker's throughput that all yielding partitions keep together."""
 _GROWTH: Final = 0.25
-"""Seconds per second by which the time to loss of a partition in reach must grow.
-
-With a slower growth, the partition lacks bandwidth.
-"""
+"""Seconds per second by which the time to loss must grow; below it, a partition lacks bandwidth."""
 _SPREAD: Final = 0.25
 _LEAST_SPREAD_SECONDS: Final = 5.0
-"""A partition yields if it has more time than the most urgent partition, by more than this fraction of that
-partition's time and at least these seconds."""
+"""A partition yields if it has more time than the most urgent partition.
+
+The difference must exceed a fraction of that partition's time, and at least these seconds.
+"""
 _LEAST_RATE: Final = 16 * 1024.0
 _FADING: Final = 0.98
-"""Factor by which the worker's capacity, which is the highest throughput observed, decays at each check."""
+"""Factor by which the known capacity (the highest observed throughput) shrinks at each check."""
 _CUT: Final = 0.5
 _RISE: Final = 1.25
 _SLACK: Final = 1.1
 """Factor by which needs must exceed the throughput before a partition is given up.
 
-The factor tolerates estimation errors unless a loss is near.
+It allows for estimation errors, unless a loss is near.
 """
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
-"""Fraction of the available throughput. A partition that has lost its priority regains it only if the
-prioritized partitions together need no more than this."""
+"""Fraction of the available throughput within which all needs must be for a partition to regain priority."""
 _TRIAL_SECONDS: Final = 20.0
 _FALLING: Final = -0.05
 _AGAIN_SECONDS: Final = 60.0
 
 
 class CatchUp(NamedTuple):
-    """A lane that is catching up.
+    """A lane with a backlog.
 
-    `left`: seconds until its source deletes an uncopied record; None if no record is deleted, or if the time
-    is unknown. `growth`: change of `left` per second; None while the lane is new. `need`: bytes per second
-    that the lane must copy to keep `left` constant. `speed`: bytes per second that the lane copies.
+    `left`: seconds until its source deletes an uncopied record; None if it deletes none, or if unknown.
+    `growth`: change of `left` per second; None for a new lane. `need`: bytes per second that keep `left`
+    constant. `speed`: bytes per second that the lane copies.
     """
 
     key: LaneKey
@@ -71,11 +68,11 @@ class CatchUp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """Lanes that yield, and the bytes per second that they share.
+    """Yielding lanes, and the bytes per second that they share.
 
-    `capacity`: highest known throughput of the worker in bytes per second. `given_up`: lanes that are given
-    up, and until when. `in_vain_since`: time since which the time to loss of all prioritized lanes has kept
-    shrinking, although the yielding lanes have the minimum rate.
+    `capacity`: highest known throughput of the worker (bytes/s). `given_up`: lanes that are given up, each
+    with the time until which. `in_vain_since`: time since which the time to loss of all prioritized lanes has
+    shrunk, although yielding lanes have the minimum rate.
     """
 
     waiting: frozenset[LaneKey] = frozenset()
@@ -86,7 +83,7 @@ class Precedence:
 
 
 def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Precedence:
-    """Decide which catching-up lanes of a worker yield from `now` (monotonic seconds)."""
+    """Decide which lanes of a worker yield from `now` on (monotonic seconds)."""
     capacity = max(sum(lane.speed for lane in lanes), before.capacity * _FADING)
     in_reach = [lane for lane in lanes if lane.left is not None and lane.left <= REACH_SECONDS]
     has_others = len(in_reach) < len(lanes)
@@ -110,15 +107,12 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the time to loss up to which lanes are prioritized (seconds).
-
-    The limit is derived from the time to loss of the most urgent lane.
-    """
+    """Return the maximum time to loss of prioritized lanes in seconds, from that of the most urgent lane."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
 def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> float:
-    """Return the limit for the sum of needs: the capacity without the share reserved for other lanes."""
+    """Return the limit for the sum of needs: the capacity without the share of other lanes."""
     living = [lane for lane in in_reach if _left(lane) > 0]
     first = min((_left(lane) for lane in living), default=0.0)
     most = capacity * (_SLACK if first > _CLEAR_SECONDS else 1.0)
@@ -134,10 +128,7 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Return the lanes that cannot be saved.
-
-    Lanes that were given up before are considered last, so that lanes do not alternate.
-    """
+    """Return the lanes that cannot be saved. Lanes given up before come last, to avoid alternation."""
     found: dict[LaneKey, float] = {}
     taken = 0.0
     for urgent in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
@@ -151,7 +142,7 @@ def _given_up(
 
 
 def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Precedence:
-    """Raise or remove the limit of the lanes that yield, because no lane lacks bandwidth."""
+    """Raise or remove the limit of yielding lanes, because no lane lacks bandwidth."""
     rate = max(after.rate * _RISE, least)
     waiting = after.waiting & {lane.key for lane in lanes}
     if not waiting or rate >= after.capacity:
@@ -160,10 +151,10 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 
 
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
-    """Give up the prioritized lane with the largest need if yielding does not help.
+    """Give up the prioritized lane with the largest need, if yielding does not help.
 
-    The time to loss of all prioritized lanes has kept shrinking for a while, although the yielding lanes have
-    the minimum rate.
+    Yielding does not help if the time to loss of all prioritized lanes keeps shrinking, although yielding
+    lanes have the minimum rate.
     """
     is_in_vain = all(lane.growth is not None and lane.growth < _FALLING for lane in first)
     if after.rate > least or not is_in_vain:

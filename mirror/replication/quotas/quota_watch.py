@@ -1,9 +1,8 @@
 """Reports lanes that a quota of their task, their datastream or a broker delays.
 
-Lanes delayed by a quota copy at the intended rate, so they are not paused. The report starts when the quota
-delays a lane for a considerable share of the time (`_HELD_SHARE`), and ends when this share is small
-(`_FREE_SHARE`). The first report follows within two seconds, so that the cause is known when the first
-records are late.
+Such lanes are not paused, because they copy at the intended rate. A report starts when the quota delays a
+lane for a large share of the time (`_HELD_SHARE`), within two seconds, and ends when the share is small
+(`_FREE_SHARE`).
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from mirror.wording import rate_text
 
 _LOOK_SECONDS: Final = 1.0
 _REPORT_SECONDS: Final = 5.0
-"""Interval between two reports of changed delays. A new delay is reported earlier."""
+"""Seconds between two reports of changed delays. A new delay is reported earlier."""
 _HELD_SHARE: Final = 0.2
-"""Minimum share of the time for a delay to be reported."""
+"""Share of the time from which on a delay is reported."""
 _FREE_SHARE: Final = 0.05
-"""If a delay takes less than this share of the time, its report ends."""
+"""Share of the time below which the report of a delay ends."""
 _OTHER_SHARE: Final = 0.25
-"""A delay is reported again if its share of the time has changed by this much."""
+"""Change of the share with which a delay is reported again."""
 _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
@@ -39,10 +38,8 @@ Throttled = FetchChannel | ProduceChannel | ParallelWrites
 
 
 class QuotaDelay(NamedTuple):
-    """A quota and its owner, with the share of the time for which it delays a lane.
-
-    `broker`: the throttling broker, if it is the quota of a cluster.
-    """
+    """A quota with its owner, and the share of the time for which it delays a lane. `broker`: the throttling
+    broker, for a quota of a cluster."""
 
     share: float
     quota: str
@@ -63,7 +60,7 @@ class QuotaWatch:
         self._looked = self._began = self._context.loop.now()
 
     def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:
-        """Record that the lane is not fetched for that time because its quota is used up."""
+        """Record that the lane is not fetched for `seconds`, because its quota is used up."""
         now = self._context.loop.now()
         held, _ = self._waiting.get(lane) or (HeldTime(), bucket)
         held.hold(now, now + seconds)
@@ -101,7 +98,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in channels)
 
     def _take_own(self, now: float) -> None:
-        """Record the delays by quotas of Headrace."""
+        """Record the delays from Headrace's own quotas."""
         for lane, (held, bucket) in list(self._waiting.items()):
             if spent := held.take(now):
                 self._note(lane, QuotaDelay(0.0, _name_of(bucket), QuotaOwner(bucket.owner)), spent)
@@ -112,10 +109,7 @@ class QuotaWatch:
         self._delayed[lane, delay] = self._delayed.get((lane, delay), 0.0) + seconds
 
     def _longest(self, passed: float) -> dict[Lane, QuotaDelay]:
-        """Return the quota that delays each lane most.
-
-        Also return the share of the elapsed time in which it delays the lane.
-        """
+        """Return the quota that delays each lane most, and its share of the elapsed time."""
         found: dict[Lane, QuotaDelay] = {}
         for (lane, delay), seconds in self._delayed.items():
             known = found.get(lane)

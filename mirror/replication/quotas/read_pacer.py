@@ -1,6 +1,6 @@
 """Decides when a lane fetches, and in which tier.
 
-Buffer, quotas and end offset determine the time; the lag determines the tier.
+The time depends on buffer, quotas and end offset; the tier depends on the lag.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadPacer:
-    """Decides which lanes the next fetch request of a channel includes."""
+    """Decides which lanes the next fetch request of a channel contains."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, quotas: QuotaWatch
@@ -33,8 +33,8 @@ class ReadPacer:
         self._settings = context.settings
 
     def ask_for_more(self, lane: Lane, received: int) -> None:
-        """Fetch the next records if the lane may fetch now. A lane waits if its buffer is full, its quota is
-        used up, or it has reached its end. `received`: bytes of records in the last response."""
+        """Fetch the next records, unless the lane has a full buffer, no quota left, or has reached its end.
+        `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
             return
@@ -55,24 +55,24 @@ class ReadPacer:
             self._runner.later(lane, wait, self._include)
 
     def resume(self, lane: Lane) -> None:
-        """Fetch again after a full buffer of the lane has been drained."""
+        """Fetch again after the full buffer of a lane has drained."""
         if lane.read.waits and not self._holds_more(lane, self._settings.lane_buffer_bytes // 2):
             self.ask_for_more(lane, 0)
 
     def _holds_more(self, lane: Lane, most: int) -> bool:
-        size = lane.queue.bytes_in_hand  # bytes on their way to a distant broker have their own memory
+        size = lane.queue.bytes_in_hand  # bytes in flight to a distant broker have their own memory
         return size > most and size - bytes_sent_from(self._context.write_budget, lane) > most
 
     def try_later(self, lane: Lane) -> None:
-        """Retry after a short delay, because the response could not be used."""
+        """Fetch again after a short delay, because the response was unusable."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
-        """Move the lane to the other tier if it has caught up or fallen behind. Return whether it moved.
-        With `waits`, fetching does not start immediately."""
+        """Move a lane that has caught up or fallen behind to the other tier. Return True after a move. With
+        `waits`, fetching does not start immediately."""
         end = lane.read.readable_end
         if lane.read.is_live:
             most = min(lane.read.size.most, self._settings.live_fetch_bytes)

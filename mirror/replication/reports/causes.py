@@ -28,10 +28,7 @@ _BY_ERROR: Final = (
 
 @dataclass(slots=True)
 class LaneFailure:
-    """A failure of a lane that began at `since` and expires at `until`, in monotonic seconds.
-
-    `side`: the failing cluster.
-    """
+    """A failure of a lane between `since` and `until` (monotonic seconds). `side`: the failing cluster."""
 
     sentence: str
     since: float
@@ -40,8 +37,8 @@ class LaneFailure:
 
 
 def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
-    """Return the cause of a pause for that error. `silent`: clusters with overdue responses, and since when
-    in monotonic seconds."""
+    """Return the cause of a pause with that error. `silent`: start of the silence (monotonic seconds) by
+    cluster with overdue responses."""
     if isinstance(error, Unreachable):
         return cause_of_silence(spec, silent)
     found = (cause for kind, cause in _BY_ERROR if isinstance(error, kind))
@@ -49,11 +46,8 @@ def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, f
 
 
 def cause_of_silence(spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
-    """Return which cluster does not respond: source or destination.
-
-    If both are silent, return the one that has been silent for longer, because a response of the other may be
-    on its way.
-    """
+    """Return which cluster does not respond: source or destination. If both are silent, return the cluster
+    with the longer silence, because the other may be about to respond."""
     since, until = silent.get(spec.source, inf), silent.get(spec.destination, inf)
     if since == until == inf:
         return PauseCause.OTHER

@@ -1,16 +1,15 @@
-"""Computes the CPU cost of copying by kind of work.
+"""Computes the CPU cost of copying by kind of work, and the part that a saturated worker saves.
 
-The module also computes the part of the cost that disappears in a saturated worker. A worker with little load
-fetches often, and each response has only a few kilobytes per partition, in a few small batches. With little
-load, the fixed costs of a partition in a response and of a written batch are spread over few bytes. A worker
-with a backlog gets large parts of partitions and writes merged batches of maximum size. Without this module,
-a measurement at a tenth of a core would therefore understate the capacity of a core by up to three quarters.
+An idle worker fetches often, and each response has only a few kilobytes per partition, in small batches. The
+fixed costs per partition and per batch are then spread over few bytes. A worker with a backlog gets large
+responses, and writes merged batches of maximum size. Without this module, a measurement at a tenth of a core
+would understate the capacity of a core by up to three quarters.
 
-Each kind of work has a price. Only the ratios of the prices matter, because they divide the measured CPU time
-of a worker. The prices of batches, partitions, bytes and seconds were fitted to the cost of four kinds of
-batches on a compiled worker, from idle to saturated. `python -m bench placement_capacity` compares the
-results with the throughput that a worker sustains. On an interpreted worker a partition costs more, so the
-spare cost is understated. Decompression and decoding have high prices, and never count as spare.
+Each kind of work has a price. Only the ratios of prices matter, because the measured CPU time of a worker is
+divided by them. Prices of batches, partitions, bytes and seconds were fitted to four kinds of batches on a
+compiled worker, from idle to saturated. `python -m bench placement_capacity` compares the results with the
+throughput of a saturated worker. On an interpreted worker, a partition costs more, so the savings are
+understated. Decompression and decoding have high prices, and never count as savings.
 """
 
 from __future__ import annotations
@@ -23,35 +22,33 @@ from mirror.lane.counters import LaneCounters
 from mirror.model.metrics import MirrorMetric
 
 _PART_US: Final = 6.5
-"""Processor time (µs) for each partition in a fetch response."""
+"""Price in µs of each partition in a fetch response."""
 _BATCH_US: Final = 17.0
-"""Processor time (µs) for each written batch: its request, response, checkpoint and offset map."""
+"""Price in µs of each written batch: its request, response, checkpoint and offset map."""
 _SOURCE_BATCH_US: Final = 1.3
 _BYTE_US: Final = 0.00034
 _MERGED_BYTE_US: Final = 0.00025
-"""Processor time (µs) for each fetched byte of a merged batch, in addition to `_BYTE_US`."""
+"""Price in µs of each fetched byte of a merged batch, in addition to `_BYTE_US`."""
 _RECOMPRESSED_BYTE_US: Final = 0.008
 _ENCODED_RECORD_US: Final = 5.0
 _SECOND_US: Final = 11_500.0
-"""Price of a second, regardless of load: reports, checkpoints, timers."""
+"""Price in µs of each second, regardless of load: reports, checkpoints, timers."""
 _FULL_PART_BYTES: Final = 256 * 1024
-"""Minimum size of a partition's part of a response while there is a backlog (bytes)."""
+"""Minimum bytes of a partition in a response with a backlog."""
 _FULL_BATCH_BYTES: Final = 160 * 1024
-"""Minimum size of a merged batch while there is a backlog."""
+"""Minimum bytes of a merged batch with a backlog."""
 
 
 class CopyCost(NamedTuple):
-    """CPU time in microseconds at the prices of this module.
-
-    `spare_us`: the part of `cpu_us` that the same bytes would not cost in a backlog.
-    """
+    """Estimated CPU time in microseconds, from the prices in this module. `spare_us`: part of `cpu_us` that a
+    worker with a backlog would save on the same bytes."""
 
     cpu_us: float
     spare_us: float
 
 
 def cost_of(done: LaneCounters) -> CopyCost:
-    """Return the cost of a lane's work. Linear in the counters except for the bounds of `spare_us`."""
+    """Return the cost of a lane's work. Linear in the counters, except for the bounds of `spare_us`."""
     parts = _PART_US * (done.fetched_parts - done.bytes_copied / _FULL_PART_BYTES)
     batches = _BATCH_US * (done.small_batches - done.small_bytes / _FULL_BATCH_BYTES)
     unmerged = max(done.small_bytes - done.merged_bytes, 0)
@@ -69,11 +66,8 @@ def cost_of(done: LaneCounters) -> CopyCost:
 
 
 def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float) -> list[MirrorMetric]:
-    """Distribute the CPU time of the worker over its lanes.
-
-    The CPU times in `metrics` are costs at the prices of this module. Sums over lanes and tasks are exact;
-    the share of a lane is an estimate.
-    """
+    """Distribute the CPU time of the worker over its lanes. The CPU times in `metrics` are estimates from the
+    prices in this module. Sums over lanes and tasks are exact; the share of a lane is an estimate."""
     total = sum(metric.cpu_ms for metric in metrics)
     if not total:
         return list(metrics)

@@ -1,7 +1,4 @@
-"""Failures of lanes that are retried; kept until they expire or the lane makes progress.
-
-See `stalls`.
-"""
+"""Retried failures of lanes, kept until they expire or the lane makes progress (see `stalls`)."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class LaneFailures:
         since: float | None = None,
     ) -> None:
         """Record a failure that is retried, with a response expected within `seconds`. `since`: start of the
-        failed step in monotonic seconds, now by default."""
+        failed operation (monotonic seconds), by default now."""
         now = self._now()
         known = self.by_lane.get(lane)
         if known is None or now > known.until:
@@ -40,7 +37,7 @@ class LaneFailures:
             known.sentence, known.until, known.side = sentence, now + seconds, side
 
     def forget(self, lane: Lane, side: PauseCause | None = None) -> None:
-        """Clear the lane's failure. `side`: clear only a failure of this cluster."""
+        """Clear the lane's failure. With `side`, clear only a failure of that cluster."""
         known = self.by_lane.get(lane)
         if known is not None and side in (None, known.side):
             del self.by_lane[lane]

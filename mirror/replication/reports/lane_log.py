@@ -1,7 +1,4 @@
-"""Reports waiting lanes: an event for each lane, and one log line for each cause.
-
-The log line has the number of lanes.
-"""
+"""Reports waiting lanes: one event per lane, and one log line per cause with the number of lanes."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class LaneLog:
-    """Logs the waiting lanes of one engine. `report`: called with each event. `now`: monotonic seconds."""
+    """Logs the waiting lanes of one engine. `report`: called with each event. `now`: in monotonic seconds."""
 
     def __init__(self, report: Callable[[LaneEvent], None], now: Callable[[], float]) -> None:
         self._report = report
@@ -24,10 +21,8 @@ class LaneLog:
         self._causes = CauseReports[LaneKey]()
 
     def waits(self, spec: LaneSpec, reason: str, cause: PauseCause) -> None:
-        """Report that a lane pauses or waits for that reason.
-
-        A cluster that does not respond counts as one cause, even if the reasons differ.
-        """
+        """Report that a lane pauses or waits. An unresponsive cluster counts as one cause, even with
+        different reasons."""
         place = spec.key.partition
         _log.debug("lane %s waits: %s", place, reason)
         away = {PauseCause.SOURCE_AWAY: spec.source, PauseCause.DESTINATION_AWAY: spec.destination}
@@ -42,11 +37,11 @@ class LaneLog:
         self._report(LaneResumed(key))
 
     def stopped(self, key: LaneKey) -> None:
-        """Record that a lane no longer waits. The caller reports the reason."""
+        """Record that a stopped lane no longer waits. The caller reports the reason for the stop."""
         self._causes.freed(key, self._now())
 
     def pump(self, now: float) -> None:
-        """Write the lines that are due."""
+        """Write the log lines that are due."""
         for cause in self._causes.due(now):
             if cause.is_over:
                 lanes, seconds = counted(cause.count, "lane"), duration_text(cause.seconds)

@@ -1,4 +1,4 @@
-"""Reports of a lane as plain values: range, classes, paths, map and state."""
+"""Reports of lanes as plain values: range, classes, paths, offset map and state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mirror.replication.reports.measurements import lag_records
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """Report of a lane for the time since this engine started it; `offsets` (by class) and `map_runs` also
-    cover the time before this start.
+    """Report of a lane since this engine started it. `offsets` (by class) and `map_runs` also cover earlier
+    times.
 
-    `bytes`: size as fetched; `payload_bytes`: size before compression, if known. `foreign_records`: number of
-    destination offsets that other producers wrote between records of the lane. `in_flight`: offsets read
-    after `next_offset` whose class is not final. `seconds`: time since the engine started the lane.
-    `cost_us`: CPU time in microseconds at the prices of `cost_of`.
+    `bytes`: fetched size; `payload_bytes`: size before compression, if known. `foreign_records`: destination
+    offsets that other producers wrote between records of the lane. `in_flight`: offsets from `next_offset` on
+    that were read, but have no class yet. `seconds`: time since the engine started the lane. `cost_us`: CPU
+    time in microseconds, as estimated by `cost_of`.
     """
 
     group: str
@@ -55,9 +55,12 @@ class LaneReport:
 
 
 class LaneSums(NamedTuple):
-    """Sums over several lanes, as in their reports. `fenced`: number of lanes lost to another owner.
-    `unknown`: number of lanes whose current lag is unknown, because they cannot send requests to the source
-    or the source does not respond; `lag` includes their last known lag."""
+    """Sums over several lanes.
+
+    `fenced`: number of lanes that another owner has taken. `unknown`: number of lanes whose current lag is
+    unknown, because the source does not respond or they cannot send requests to it; `lag` includes the last
+    known lag of these lanes.
+    """
 
     records: int
     bytes: int
@@ -67,7 +70,7 @@ class LaneSums(NamedTuple):
 
 
 def sums_of(lanes: Iterable[Lane]) -> LaneSums:
-    """Return the sums of the reports of these lanes."""
+    """Return the sums over these lanes."""
     records = size = lag = fenced = unknown = 0
     for lane in lanes:
         for counters in (lane.observed.counters, lane.observed.totals):
@@ -83,7 +86,7 @@ def sums_of(lanes: Iterable[Lane]) -> LaneSums:
 
 
 def report_of(lane: Lane, now: float) -> LaneReport:
-    """Return a snapshot at `now`, in monotonic seconds."""
+    """Return the report of a lane at `now` (monotonic seconds)."""
     sums = LaneCounters()
     if lane.observed.totals is not None:
         sums.add(lane.observed.totals)

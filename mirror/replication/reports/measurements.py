@@ -1,4 +1,4 @@
-"""Measurements of lanes as records for the metrics topic."""
+"""Measurements of lanes, as records for the metrics topic."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from mirror.replication.reports.copy_costs import cost_of
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 _NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
 _HEARD_SECONDS: Final = 15.0
-"""Seconds for which an end offset that the source has returned is valid."""
+"""Seconds for which an end offset from the source is valid."""
 _OVERDUE_SECONDS: Final = 1.0
-"""Delay below which a response does not count as overdue."""
+"""Seconds of delay from which on a response counts as overdue."""
 
 
 TakeCounters = Callable[[Lane, int, int], LaneCounters]
-"""Function of a lane, its lag in offsets, and epoch ms, that returns the sums since its last call."""
+"""Function of a lane, its lag in offsets and epoch ms. Returns the sums since its last call."""
 
 
 class MeasurementInterval(NamedTuple):
-    """Interval of a measurement, and the instance that measures.
+    """Interval of a measurement.
 
-    `time_ms`, `interval_ms`: end and length of the interval. `now`: end of the interval in monotonic seconds.
-    `asked`: due time, in monotonic seconds, of the oldest outstanding fetch or produce response of any
-    broker. `silent`: `BrokerWatch.silent_since` of clusters with overdue responses.
+    `time_ms`, `interval_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
+    seconds). `asked`: due time of the oldest outstanding response (monotonic seconds). `silent`:
+    `BrokerWatch.silent_since` of clusters with overdue responses.
     """
 
     end_ms: int
@@ -54,11 +54,11 @@ class MeasurementInterval(NamedTuple):
 def take_metric(
     lane: Lane, interval: MeasurementInterval, take_counters: TakeCounters
 ) -> MirrorMetric | None:
-    """Return the measurement of the lane since the last call.
+    """Return the measurement of the lane since the last call, or None.
 
-    Returns None before the first response of the source, and for an idle lane that the previous measurement
-    already shows as idle: the last measurement of a lane stays valid. CPU times are costs from `cost_of`;
-    `share_cpu` scales them to the worker's CPU time. `take_counters`: `LaneDelivery.take_counters`.
+    Returns None before the first response of the source, and for an idle lane that was idle at the previous
+    measurement, which stays valid. CPU times are costs from `cost_of`; `share_cpu` scales them to the
+    worker's CPU time. `take_counters`: `LaneDelivery.take_counters`.
     """
     if lane.read.high_watermark < 0:
         return None
@@ -96,25 +96,21 @@ def take_metric(
 
 
 def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
-    """Return the measurement with the backlog age that counts against objectives."""
+    """Return the measurement with the backlog age as objectives count it."""
     age = excused.counted_age(metric.lag_ms, metric.time_ms)
     return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
 
 
 def lag_records(lane: Lane) -> int:
-    """Return the number of source records that are not at the destination yet.
-
-    The number follows from the last response of the source.
-    """
+    """Return the number of source records that are not at the destination, by the last response."""
     return max(lane.read.high_watermark - lane.checkpoint, 0) if lane.read.high_watermark >= 0 else 0
 
 
 def has_response(lane: Lane, now: float) -> bool:
     """Return whether the end of the source log is known at `now` (monotonic seconds).
 
-    If the end is known, a response would have reported further records. The end is unknown if responses are
-    late or throttled, or if the lane does not fetch because it waits for something else. The end offsets of
-    such lanes are requested separately (`lacks_end`).
+    The end is unknown if responses are late or throttled, or if the lane waits for something else and does
+    not fetch. The end offsets of such lanes are requested separately (`lacks_end`).
     """
     has_heard = now - lane.read.answered_at < _HEARD_SECONDS
     if lane.read.waits:
@@ -124,19 +120,17 @@ def has_response(lane: Lane, now: float) -> bool:
 
 
 def lacks_end(lane: Lane) -> bool:
-    """Return whether the age of the backlog is unknown, because no fetch response contains the current end of
-    the log."""
+    """Return whether the backlog's age is unknown, because no fetch response has the end offset."""
     is_read = lane.read.waits or (lane.reader is not None and lane.is_writable)
     return is_read and lane.observed.measured[0] is None
 
 
 def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
-    """Return for how long responses to the lane are overdue at `now` (monotonic seconds).
+    """Return the delay of the lane's overdue responses at `now` (monotonic seconds).
 
-    A connection carries the requests of many lanes, and the broker responds to them in order. `silent`: as in
-    `MeasurementInterval`, for the destination. Before its first batch, a lane sends several requests, such as
-    for a producer id, on several connections; an overdue response to any of these requests counts as an
-    overdue produce response.
+    A connection carries the requests of many lanes, and the broker responds in order. `silent`: as in
+    `MeasurementInterval`, for the destination. Before the first batch, an overdue response to any request,
+    such as for a producer id, counts as an overdue produce response.
     """
     fetch, produce = 0.0, now - max(lane.ownership.claimed_at, silent)
     if lane.reader is not None and not lane.read.waits:
@@ -150,7 +144,7 @@ def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
 
 
 def windows_of(lane: Lane) -> LaneWindows:
-    """Return the limits of the lane's rate that the brokers' socket buffers cause."""
+    """Return the limits of the lane's rate from the socket buffers of brokers."""
     return LaneWindows(
         lane.reader.window_limit() if lane.reader is not None and not lane.read.waits else None,
         lane.writer.window_limit(lane) if lane.writer is not None and lane.queue.in_flight else None,
@@ -162,13 +156,13 @@ def _overdue(seconds: float) -> float | None:
 
 
 def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
-    """Return the age of the oldest readable source record that is not acknowledged (ms), or None.
+    """Return the age in ms of the oldest readable source record that is not acknowledged.
 
-    0 if there is no such record, None if the age is unknown. `has_response`: result of the function
-    `has_response`. If the oldest waiting record was fetched, its age is that of the first record in its
-    batch. A record that was not fetched yet is younger than the records delivered before it, and arrived
-    after the lane last reached the end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`).
-    A record without a timestamp has no age.
+    Returns 0 without such a record, None if the age is unknown. `has_response`: result of the function
+    `has_response`. The age of a fetched record is that of the first record in its batch. A record that was
+    not fetched yet is younger than the records delivered before it, and arrived after the lane last reached
+    the end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`). A record without a timestamp
+    has no age.
     """
     if lane.read.high_watermark < 0:
         return None

@@ -1,4 +1,4 @@
-"""Positions of lanes, from which the progress of lanes is judged."""
+"""Positions of lanes, from which the service derives their progress."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePositi
 
 
 class Positions:
-    """Positions of one engine's lanes.
-
-    `retention_of`: function that returns the retention of a source topic, if known; called for late lanes.
-    """
+    """Positions of the lanes of one engine. `retention_of`: returns the retention of a source topic, if
+    known. Called for late lanes."""
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
         self._retention_of = retention_of
         self._reported_at = -inf
 
     def of(self, lane: Lane, lag_ms: int | None, now_ms: int) -> LanePosition:
-        """Return the lane's position. `lag_ms`: age of the backlog; `now_ms`: epoch milliseconds."""
+        """Return the lane's position. `lag_ms`: age of the backlog. `now_ms`: current time (epoch ms)."""
         end, checkpoint = lane.read.high_watermark, lane.checkpoint
         is_late = end > checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.read.readable_end < end)
         kept = (
@@ -35,11 +33,8 @@ class Positions:
         )
 
     def due_positions(self, lanes: Sequence[Lane], at: float, now_ms: int) -> list[LanePosition | None]:
-        """Return the positions of lanes that were measured at `at` (monotonic seconds) and `now_ms`.
-
-        The positions are for a receiver that has all earlier positions. A position that `PositionWatch`
-        withholds is None.
-        """
+        """Return the positions of lanes measured at `at` (monotonic seconds) and `now_ms`. For a receiver
+        that has all earlier positions: None for positions that `PositionWatch` withholds."""
         found: list[LanePosition | None] = []
         moments = at, self._reported_at
         for lane in lanes:
@@ -63,9 +58,6 @@ def _hidden_ms(lane: Lane, now_ms: int) -> int | None:
 
 
 def _readable_end(lane: Lane) -> int:
-    """Return the offset up to which records are readable.
-
-    If unknown, return the end of the log.
-    """
+    """Return the end offset of the readable records, or the end of the log if unknown."""
     end, readable = lane.read.high_watermark, lane.read.readable_end
     return min(readable, end) if readable >= 0 else end

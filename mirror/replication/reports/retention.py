@@ -1,4 +1,4 @@
-"""Looks up the retention of the source topics of late lanes, from topic settings."""
+"""Reads the retention of late lanes' source topics from topic settings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,8 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionBook:
-    """Cache of topic retention.
-
-    The cache is refreshed from the cluster when a topic is missing or its retention is some minutes old.
-    Retention stays unknown without the permission to describe the topic.
-    """
+    """Cache of topic retention. Missing entries, and entries some minutes old, are requested. Without the
+    permission to describe a topic, its retention remains unknown."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -32,8 +29,7 @@ class RetentionBook:
         self._wanted: dict[ClusterRef, set[str]] = {}
 
     def of(self, source: ClusterRef, topic: str) -> Retention:
-        """Return the last known retention. If the retention is missing or old, request it in the
-        background."""
+        """Return the last known retention. Request missing or old entries in the background."""
         known = self._known.get((source, topic))
         if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
             self._request(source, topic)

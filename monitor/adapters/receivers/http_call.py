@@ -22,7 +22,7 @@ from monitor.alerts.deliveries.ports import RetryLater
 
 _MOST_ANSWER_BYTES: Final = 65_536
 _PLAIN: Final = {"Accept-Encoding": "identity"}
-"""Requests an uncompressed response, so that the size limit covers the body after decoding too."""
+"""Requests an uncompressed response, to which the size limit applies directly."""
 _LONGEST_REASON: Final = 200
 _TOO_MANY: Final = 429
 _LATER: Final = frozenset({408, 425, _TOO_MANY})

@@ -9,9 +9,8 @@ from mirror.errors import Refused
 
 
 def secret_from(file: str, variable: str) -> str:
-    """Return the stripped content of the file or environment variable; empty if neither is configured.
-
-    Raises Refused, without the content, if it is missing, unreadable or empty."""
+    """Return the stripped content of the file or environment variable; empty if neither is configured. Raises
+    Refused for a missing, unreadable or empty secret, without its content."""
     if file:
         try:
             found = Path(file).read_text(encoding="utf-8").strip()

@@ -1,9 +1,9 @@
 """Thread of one receiver.
 
-An unreachable, frozen or slow receiver does not delay the monitor or other receivers. An alert is not sent if
-the monitor has not confirmed it for the duration of a lease, because another monitor may be active and may
-have resolved it. Nothing is sent while `may_tell` returns False: a monitor that was frozen while another
-monitor took over must not send outdated alerts.
+An unreachable, frozen or slow receiver does not delay the monitor or other receivers. An alert that the
+monitor has not confirmed for the duration of a lease is not sent, because another monitor may have resolved
+it. Nothing is sent while `may_tell` returns False: a monitor that was frozen must not send outdated alerts
+after another monitor has taken over.
 """
 
 from __future__ import annotations

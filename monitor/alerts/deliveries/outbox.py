@@ -117,11 +117,8 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
-        """Queue the ends of alerts that were sent before.
-
-        If there are more than `capacity` ends, the oldest are dropped: after a long outage of the receiver,
-        the current state is more important than the history.
-        """
+        """Queue the ends of alerts that were sent before. Above `capacity`, the oldest ends are dropped,
+        because the current state is more important than the history."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -164,12 +161,12 @@ class Outbox:
         for notice in notices:
             entry = self._entries.get(notice.key)
             if entry is None or entry.notice.is_firing != notice.is_firing:
-                continue  # its state has changed since
+                continue  # its state has changed since it was sent
             if not notice.is_firing:
                 del self._entries[notice.key]
                 continue
             entry.is_told, entry.due_at = True, now + self._schedule.refresh_seconds
-            entry.is_current = False  # until the monitor confirms it again
+            entry.is_current = False  # sent again when the monitor confirms it
 
     def failed(self, now: float, retry_after: float = 0.0) -> None:
         """Record that the receiver did not respond, or requested a later retry."""
@@ -178,13 +175,12 @@ class Outbox:
         self._retry_at = now + max(self._pause, min(retry_after, most))
 
     def refused(self, now: float) -> None:
-        """Record that the receiver will reject all messages until an operator intervenes. Retries use the
-        longest interval."""
+        """Record that the receiver rejects all messages until an operator intervenes. Retries use the longest
+        interval."""
         self._pause = self._schedule.most_retry_seconds
         self._retry_at = now + self._pause
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the current state has not been sent yet. An unsent state is sent early if another alert
-    of its group is due."""
+    """Return whether the current state is unsent. It is sent early if another alert of its group is due."""
     return not entry.is_told and entry.time() < NEVER

@@ -224,7 +224,7 @@ def _lose_zookeeper(site: Site) -> None:
 
 FAULTS: Final = (
     Fault("creation", "a datastream on a topic with 4 min of records", _create, 0),
-    Fault("pause", "a pause of 40 s by a person", _pause, 0, is_excused=True),
+    Fault("pause", "a pause of 40 s by an operator", _pause, 0, is_excused=True),
     Fault("deploy", "a rolling restart of the instances", _deploy, 0, frozenset({Cause.INSTANCE_LOST})),
     Fault("typo", "an update that would stop a topic", _mistype, 0),
     Fault(

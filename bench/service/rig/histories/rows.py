@@ -17,9 +17,9 @@ HEADER: Final = (
     "alert",
     "recorded causes",
     "action",
-    "recovered after (said)",
+    "recovered after (reported)",
     "entries",
-    "bad seconds told (true)",
+    "reported bad seconds (true)",
     "verdict",
 )
 _LATE_PAGE_SECONDS: Final = 3.0

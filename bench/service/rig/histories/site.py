@@ -142,7 +142,7 @@ class Site:
             return not found
 
         try:
-            wait_until(is_quiet, patience, "the service is calm", interval_seconds=0.5)
+            wait_until(is_quiet, patience, "no incident is open", interval_seconds=0.5)
         except NotInTime:
             return found
         return ""
