@@ -24,7 +24,7 @@ function Whole({ advice }) {
     <div class="alert note sentences"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
     <section class="card" aria-label="Key figures"><${Facts} of=${factsOf(advice)} />
       <ul class="moments">${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
-    <${Card} id="saving" title="Savings" note="estimate; Headrace does not change its size">
+    <${Card} id="saving" title="Savings" note="an estimate">
       <p>${savings || "Savings in the next hours are unknown: no forecast yet."}</p>
       ${pastOf(advice).map((said) => html`<p key=${said}>${said}</p>`)}
       <p class="small quiet">Headrace does not start or stop instances. To scale it automatically, configure your autoscaler with the metrics${" "}

@@ -81,9 +81,9 @@ export const groupsOf = (advice) =>
     .sort((a, b) => b.lacks - a.lacks || a.name.localeCompare(b.name));
 
 function gradeOf(one) {
-  if (!one.tried || !isKnown(one.covered)) return "no past forecasts to check yet";
+  if (!one.tried || !isKnown(one.covered)) return "no forecast to check yet";
   const off = isKnown(one.error) ? `; median error ${percent(one.error)}` : "";
-  return `${percent(one.covered)} of ${many(one.tried, "forecast")} were high enough${off}`;
+  return `upper bound not exceeded in ${percent(one.covered)} of ${many(one.tried, "forecast")}${off}`;
 }
 
 /** Columns of a chart of all groups together; empty unless every group has a forecast. */

@@ -15,7 +15,7 @@ export function factsOf(one, usable, loads) {
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
     { name: "Remaining error budget", text: isKnown(one.objective_ms) || isKnown(one.budget_left) ? percent(one.budget_left) : "none",
-      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "recorded with the first incident" : "no objective" },
+      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "unknown before the first incident" : "no objective" },
     { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} required by load` : "",
       asOfMs: isKnown(one.required_tasks) ? one.planned_ms : null },
     { name: "Fullest task", text: rate(fullest ?? one.fullest_bytes_per_second), note: isKnown(usable) ? `usable capacity: ${rate(usable)} per task` : "",
@@ -162,7 +162,7 @@ const EVIDENCE = {
   quota: ["throttled by the quota of", String], throttled_share: ["throttled for", (value) => `${percent(value)} of the time`], broker: ["broker", String],
   worker_cores: ["worker CPU usage", (value) => `${percent(value)} of a core`], worker_waited_share: ["worker waiting for CPU", (value) => `${percent(value)} of the time`],
   fetch_unanswered_seconds: ["no response from the source for", seconds], produce_unanswered_seconds: ["no response from the destination for", seconds],
-  timestamp_offset_seconds: ["record timestamps", stampOffset], limited_at: ["round trips limit the connections to", String], window_bytes: ["limit of a connection per round trip", size],
+  timestamp_offset_seconds: ["record timestamps", stampOffset], limited_at: ["rate limited by round trips to", String], window_bytes: ["data per connection and round trip", size],
   round_trip_ms: ["round trip", milliseconds], connections: ["additional connections in use", count], allowed_connections: ["additional connections allowed", count],
   task: ["task", String], task_bytes_per_second: ["task throughput", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["throughput of the heaviest partition", rate],
 };
