@@ -32,7 +32,7 @@ def lag(name: NameArgument, call: CallOptions = CallOptions()) -> None:
     print_table(f"{found['name']}, {found['status']}", columns, rows)
     records = found["lag_records"]
     if not rows:
-        console().print(f"no partitions: headrace datastream get {found['name']} shows problems")
+        console().print(f"no partitions: headrace datastream get {found['name']} shows the reasons")
     elif records is None:
         console().print(f"unknown lag: {found['unknown']} of {counted(len(rows), 'partition')}")
     else:
