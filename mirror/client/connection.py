@@ -316,8 +316,9 @@ class Connection:
         _, since, request = self._pending.popleft()
         if request.wait_seconds is not None:
             self.promptness.answered(since, self.loop.now(), len(frame))
-        elif request.replication_seconds is not None and self.promptness.patience > PATIENCE_SECONDS:
-            self.promptness.replicated(self.loop.now() - since - request.replication_seconds)
+        elif self.promptness.patience > PATIENCE_SECONDS:
+            late = request.replication_seconds
+            self.promptness.replicated(0.0 if late is None else self.loop.now() - since - late)
         try:
             request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
         except CorruptData as error:

@@ -48,7 +48,7 @@ class Translation(NamedTuple):
 class OffsetMap:
     """Runs in the order of their offsets. Runs below `sealed` are stored in chunks; see `unsealed`."""
 
-    __slots__ = ("_counts", "_sources", "_targets", "first_index", "sealed", "stored_from")
+    __slots__ = ("_counts", "_sources", "_targets", "first_index", "rewinds", "sealed", "stored_from")
 
     def __init__(self, first_index: int = 0) -> None:
         self._sources = array("q")
@@ -60,6 +60,8 @@ class OffsetMap:
         """Number of the first run that is not stored in a chunk; see `first_index`."""
         self.stored_from = first_index
         """Number of the first run whose chunk may be stored: pruned runs included until it is deleted."""
+        self.rewinds = 0
+        """Number of rewinds; see `note_stored`."""
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -120,8 +122,9 @@ class OffsetMap:
 
     def rewind(self, source: int) -> None:
         """Remove the records from a source offset on, because they will be copied again."""
-        while self._sources and self._sources[-1] >= source:
-            self._drop_last()
+        self.rewinds += 1
+        keep = bisect_left(self._sources, source)
+        self.truncate(keep)
         if self._sources:
             self._counts[-1] = min(self._counts[-1], source - self._sources[-1])
         last = max(self.first_index + len(self._sources) - 1, self.first_index)
@@ -166,10 +169,14 @@ class OffsetMap:
             start = stop
         return full, runs[start - self.first_index :]
 
-    def _drop_last(self) -> None:
-        self._sources.pop()
-        self._targets.pop()
-        self._counts.pop()
+    def note_stored(self, upto: int, first: int, rewinds: int) -> None:
+        """Record that a write has stored the runs from number `first` to `upto` in chunks.
+
+        `first`, `rewinds`: attributes of the map at the start of the write. A map that was rewound since then
+        may contain other runs, so the next write stores them again.
+        """
+        if rewinds == self.rewinds:
+            self.sealed, self.stored_from = max(self.sealed, upto), first
 
 
 def _look_up(keys: array[int], values: array[int], counts: array[int], offset: int) -> Translation:

@@ -13,8 +13,9 @@ a failed first batch. The ledger covers acknowledged items without gaps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from mirror.lane.batch_merge import BatchMerger, merged_run
@@ -145,21 +146,18 @@ class UnsavedProgress:
         lane is still committed to its consumer group."""
         self.dirty.pop(lane, None)
 
-    def records_of(self, lane: Lane, now_ms: int, *, clean: bool = False) -> tuple[list[Entry], int]:
-        """Return the records to write, without parts below the log start. Also returns the number for
-        `note_sealed`. `clean`: the lane stops, and has no batch in flight."""
-        progress, start = lane.progress, lane.read.log_start
-        before = progress.offset_map.stored_from
-        progress.offset_map.prune(start)
+    def records_of(
+        self, lane: Lane, now_ms: int, *, clean: bool = False
+    ) -> tuple[list[Entry], Callable[[], None]]:
+        """Return the records to write, without parts below the log start, and a function to call after the
+        write. `clean`: the lane stops, and has no batch in flight."""
+        progress, offset_map, start = lane.progress, lane.progress.offset_map, lane.read.log_start
+        offset_map.prune(start)
         progress.ledger.prune(start)
-        forgotten = forgotten_chunks(lane.key, before, progress.offset_map.first_index)
+        forgotten = forgotten_chunks(lane.key, offset_map.stored_from, offset_map.first_index)
         entries, sealed = entries_of(lane.key, lane.stored_progress(clean=clean), now_ms, self._token)
-        return forgotten + entries, sealed
-
-    def note_sealed(self, lane: Lane, upto: int) -> None:
-        """Record that the runs of the map before number `upto` are stored in chunks, without pruned ones."""
-        offset_map = lane.progress.offset_map
-        offset_map.sealed, offset_map.stored_from = max(offset_map.sealed, upto), offset_map.first_index
+        note = partial(offset_map.note_stored, sealed, offset_map.first_index, offset_map.rewinds)
+        return forgotten + entries, note
 
     def note_moved(self, lane: Lane, position: int) -> None:
         """Queue a durable position for the commit to the lane's consumer group, if it has one. Other

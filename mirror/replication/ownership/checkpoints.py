@@ -13,7 +13,7 @@ without a producer id checks the stored progress before it writes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Final
 
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
@@ -35,8 +35,8 @@ _GROUP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
 
-Saved = tuple[Lane, int, int]
-"""A lane, the number of completed runs in its offset map, and its checkpoint."""
+Saved = tuple[Lane, Callable[[], None], int]
+"""A lane, the function to call after the write, and the checkpoint."""
 
 
 class _Destination:
@@ -193,15 +193,15 @@ class Checkpoints:
             for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]):
                 await self._save_to(destination, half)
             return
-        for lane, upto, position in written:
-            self._unsaved.note_sealed(lane, upto)
+        for lane, note_stored, position in written:
+            note_stored()
             self._unsaved.note_moved(lane, position)
 
     def _entries(self, lane: Lane, now_ms: int, written: list[Saved]) -> list[Entry]:
         is_owned = lane.ownership.identity is not None
         clean = lane in self._lanes.stopping and is_owned and not lane.queue.is_ambiguous
-        entries, upto = self._unsaved.records_of(lane, now_ms, clean=clean or lane.progress.clean)
-        written.append((lane, upto, lane.checkpoint))
+        entries, note_stored = self._unsaved.records_of(lane, now_ms, clean=clean or lane.progress.clean)
+        written.append((lane, note_stored, lane.checkpoint))
         return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:

@@ -305,9 +305,9 @@ class ProducerIdManager:
 
     async def _store_mark(self, lane: Lane) -> None:
         now_ms = self._context.clock.now_ms()
-        entries, sealed = self._unsaved.records_of(lane, now_ms)
+        entries, note_stored = self._unsaved.records_of(lane, now_ms)
         await self._context.progress(lane.spec.destination).save(entries, now_ms)
-        self._unsaved.note_sealed(lane, sealed)
+        note_stored()
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:

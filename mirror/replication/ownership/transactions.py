@@ -13,6 +13,7 @@ its own producer epoch.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from mirror.client.cluster import Cluster
@@ -145,7 +146,7 @@ class TransactionManager:
             await self._context.loop.sleep(_SETTLING_TICK)
         position = lane.checkpoint
         try:
-            entries, sealed, version = self._entries(lane)
+            entries, note_stored, version = self._entries(lane)
             await self._write_progress(lane, transaction, entries)
             await self._end(lane, transaction)
         except Exception as error:
@@ -156,7 +157,7 @@ class TransactionManager:
             return
         self._open.pop(lane, None)
         lane.progress.version = version
-        self._unsaved.note_sealed(lane, sealed)
+        note_stored()
         self._unsaved.note_moved(lane, position)
         transaction.phase = TransactionPhase.CLOSED
         is_free = lane.intent is None
@@ -165,11 +166,11 @@ class TransactionManager:
         if is_free or (lane.intent is not None and lane.queue.unsent):  # sends its queue first
             self.begin(lane)
 
-    def _entries(self, lane: Lane) -> tuple[list[Entry], int, Version]:
+    def _entries(self, lane: Lane) -> tuple[list[Entry], Callable[[], None], Version]:
         self._unsaved.take_change(lane)
         now_ms = self._context.clock.now_ms()
-        entries, sealed = self._unsaved.records_of(lane, now_ms)
-        return entries, sealed, (self._context.token, now_ms, lane.checkpoint)
+        entries, note_stored = self._unsaved.records_of(lane, now_ms)
+        return entries, note_stored, (self._context.token, now_ms, lane.checkpoint)
 
     async def _write_progress(self, lane: Lane, transaction: TransactionState, entries: list[Entry]) -> None:
         identity, name = _stamp(lane), identity_name(lane.key).encode()

@@ -323,6 +323,32 @@ def test_a_loss_halts_a_lane_that_has_stored_as_many_losses_as_it_keeps(fakes: M
     assert "the destination lost" in fakes.run_until_paused("t")
 
 
+def test_a_loss_during_a_checkpoint_leaves_the_stored_map_equal(fakes: MirroredFakes) -> None:
+    def transactions(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            fakes.source.write_in_transaction("t", fakes.records(number, 1), commit=True)
+
+    fakes.make_topic("t")
+    transactions(0, 600)
+    policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
+    fakes.start("t", policy=policy)
+    fakes.run_until(lambda: len(fakes.lane("t").progress.offset_map) == 600, "each record is a run")
+    fakes.run(30.0)
+    fakes.target.faults.plant(PRODUCE, Delay(3.5, applied=True), fits=lambda asked: _holds(asked, b"g-t/t/0"))
+    transactions(600, 1)
+    fakes.run_until(lambda: fakes.target.faults.taken, "a checkpoint is being written")
+    fakes.target.elect_uncleanly("t", 0, 2, fakes.target.log("t").end - 400)
+    transactions(601, 1)
+    fakes.run_until(lambda: fakes.lane("t").progress.gaps, "the loss is recorded")
+    fakes.run(20.0)
+    transactions(602, 60)
+    fakes.run(40.0)
+    before = list(fakes.lane("t").progress.offset_map)
+    fakes.restart("t", policy=policy)
+    fakes.run(5.0)
+    assert list(fakes.lane("t").progress.offset_map) == before
+
+
 @pytest.mark.parametrize("on_loss", OnLoss)
 @pytest.mark.parametrize("is_marker", [True, False])
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])

@@ -20,6 +20,7 @@ from tests.fakes.broker.mirrored import MirroredFakes
 PRODUCE = 0
 FETCH = 1
 INIT_PRODUCER_ID = 22
+END_TXN = 26
 PROGRESS = "headrace-progress"
 
 
@@ -301,6 +302,24 @@ def test_transactions_continue_within_seconds_when_the_network_drops_the_connect
         fakes.run_to("t", first + 20)
         assert fakes.clock.monotonic() - began < 4 * PATIENCE_SECONDS
     fakes.check_contents("t")
+
+
+def test_a_cluster_whose_coordinator_answers_again_is_not_silent(
+    new_fakes: Callable[..., MirroredFakes],
+) -> None:
+    fakes = new_fakes(options={"request_timeout_seconds": 60.0})
+    fakes.copy_exactly_once()
+    fakes.target.faults.plant(END_TXN, Delay(1.0, applied=True), times=None)
+    assert cut(fakes, "destination", "coordinate")
+    fakes.write("t", 20, 10)
+    fakes.run_to("t", 30)
+    fakes.run(60.0)
+    watch = fakes.context.cluster(ClusterRef("destination")).watch
+    fakes.write("t", 30, 10)
+    for _ in range(50):
+        fakes.run(0.1)
+        assert fakes.clock.monotonic() - watch.silent_since < PATIENCE_SECONDS
+    fakes.run_to("t", 40)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
@@ -79,16 +81,32 @@ def test_tombstones_of_emptied_chunks_are_written_until_a_write_succeeds() -> No
     unsaved.begin(lane, 0)
     for number in range(3 * CHUNK):
         lane.progress.offset_map.add(number * 10, number * 3, 2)
-    _, sealed = unsaved.records_of(lane, 1)
-    unsaved.note_sealed(lane, sealed)
+    unsaved.records_of(lane, 1)[1]()
     lane.read.log_start = CHUNK * 10
     assert _tombstones(lane) == [chunk_key(lane.key, 0)]
     lane.read.log_start = 2 * CHUNK * 10
     emptied = [chunk_key(lane.key, number) for number in range(2)]
     assert _tombstones(lane) == emptied, "the first write has failed"
-    _, sealed = unsaved.records_of(lane, 1)
-    unsaved.note_sealed(lane, sealed)
+    unsaved.records_of(lane, 1)[1]()
     assert _tombstones(lane) == []
+
+
+@pytest.mark.parametrize("rewound", ["rewind", "another map"])
+def test_runs_that_are_replaced_during_a_write_are_written_again(rewound: str) -> None:
+    unsaved, lane = DELIVERY.unsaved, Lane(a_spec("t-0"))
+    unsaved.begin(lane, 0)
+    for number in range(3 * CHUNK):
+        lane.progress.offset_map.add(number * 10, number * 3, 2)
+    _, note_stored = unsaved.records_of(lane, 1)
+    if rewound == "rewind":
+        lane.progress.offset_map.rewind(50)
+    else:
+        unsaved.begin(lane, 0)
+    for number in range(5, 2 * CHUNK):
+        lane.progress.offset_map.add(number * 10, number * 4, 2)
+    note_stored()
+    entries, _ = unsaved.records_of(lane, 2)
+    assert chunk_key(lane.key, 0) in dict(entries)
 
 
 def _tombstones(lane: Lane) -> list[bytes]:
