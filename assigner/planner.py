@@ -78,6 +78,8 @@ def _placeable(problem: PlacementProblem) -> Ranks:
 
 def _without_partitions(whole: PlacementProblem, problem: PlacementProblem, outcome: StageOutcome) -> str:
     """Return a clause on the tasks removed because their partitions have no room; empty if none is."""
+    if problem is whole:
+        return ""
     before, kept = (np.unique(one.home[one.home >= 0]) for one in (whole, problem))
     removed = min(len(before) - len(kept), len(before) - int(outcome.alive.sum()))
     if removed <= 0:

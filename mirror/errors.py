@@ -1,7 +1,7 @@
 """Hierarchy of all errors that Headrace raises on purpose.
 
     HeadraceError
-    ├── ConfigError                 unknown, invalid or contradictory setting            fatal
+    ├── ConfigError                 unknown, invalid or inconsistent setting     fatal
     ├── InvalidRequest              invalid request or definition
     │   ├── NotFound                no such object
     │   ├── AlreadyExists           name already in use

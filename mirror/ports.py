@@ -182,13 +182,11 @@ class TopicAdmin(Protocol):
         Refused, and Unreachable if no topic has a result."""
         ...
 
-    def grow(self, topic: str, partitions: int) -> None:
-        """Increase the partition count. It is never reduced. Raises Refused, Unreachable."""
-        ...
-
     def grow_each(self, partitions: Mapping[str, int]) -> Mapping[str, TopicCreation]:
-        """Increase the partition count of each topic, many with one request. Returns the result by topic.
-        Raises Refused, and Unreachable if no topic has a result."""
+        """Increase the partition count of each topic, many with one request. No count is ever reduced.
+
+        Returns the result by topic. Raises Refused, and Unreachable if no topic has a result.
+        """
         ...
 
 

@@ -88,7 +88,7 @@ class FallbackMeasurements:
 
 
 class FallbackPast:
-    """Like `FallbackMeasurements`, for past time ranges. Implements `monitor.objectives.past.Past`."""
+    """Like `FallbackMeasurements`, for past time ranges. Implements `monitor.objectives.past.PastMeasurements`."""
 
     def __init__(self, first: PastMeasurements, second: PastMeasurements, clock: Clock) -> None:
         self._first = first

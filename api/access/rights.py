@@ -19,7 +19,7 @@ from mirror.control.caller import RequestedChange
 from mirror.errors import Forbidden
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.metadata import GROUP_ID, OWNER
+from mirror.model.datastreams.metadata import GROUP_ID
 
 
 class Role(StrEnum):
@@ -119,12 +119,12 @@ class PrincipalRights:
 def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
     """Return the actions that a change requires, each with the owners of the datastreams."""
     sides = [definition for definition in (change.before, change.after) if definition is not None]
-    owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
-    needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.group_members)))]
+    owners = frozenset(side.owner for side in sides) or frozenset({_NO_OWNER})
+    needed = [(Action.CHANGE, owners | frozenset(member.owner for member in change.group_members))]
     if change.before is not None and len(owners) > 1:
         needed = [(Action.HAND_OVER, owners), *needed[1:]]
         if change.group_members:
-            needed.append((Action.CHANGE, frozenset(map(_owner, change.group_members))))
+            needed.append((Action.CHANGE, frozenset(member.owner for member in change.group_members)))
     if change.after is not None and _commits_elsewhere(change.before, change.after):
         needed.append((Action.COMMIT_AS, owners))
     if change.after is not None and _selects_internal(change.before, change.after):
@@ -145,10 +145,6 @@ def _selects_internal(before: Datastream | None, after: Datastream) -> bool:
     if not after.selection.internal:
         return False
     return before is None or before.selection != after.selection
-
-
-def _owner(datastream: Datastream) -> str:
-    return datastream.metadata.get(OWNER, _NO_OWNER)
 
 
 def _named(principal: Principal) -> str:

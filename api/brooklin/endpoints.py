@@ -90,8 +90,8 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata without the keys that `api.restli` adds to responses. A client that writes back a
-    definition would otherwise store these keys."""
+    """Return the metadata without the keys that `api.brooklin.restli` adds to responses. A client that writes
+    back a definition would otherwise store these keys."""
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}

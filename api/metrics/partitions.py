@@ -255,7 +255,7 @@ _DISTANCES: Final[
         lambda lane: lane.lost_records,
     ),
 )
-"""Name, help text, and the number of an uncopied partition with the function that combines the numbers."""
+"""Name, help text, the function that combines the numbers, and the number of an uncopied partition."""
 
 
 def _by_datastream(

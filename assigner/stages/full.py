@@ -103,7 +103,7 @@ def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
 
 
 def _pack_sizes(inputs: PackingInput, tasks: int) -> PackingAttempt:
-    """Try best fit with descent, then column generation. In one dimension."""
+    """Try best fit with descent, then column generation. Only for one dimension."""
     state = _fitted(inputs, tasks)
     if lower(state, inputs.room, inputs):
         return PackingAttempt(state.task_of, "best fit")

@@ -76,7 +76,7 @@ class Examination:
         try:
             yield from look()
         except HeadraceError as error:
-            yield DoctorFinding(subject, grade, error.message, error.advice or _advice(error, subject))
+            yield Subject(subject).finding(grade, error.message, error.advice or _advice(error, subject))
 
     def _store(self) -> Iterator[DoctorFinding]:
         match self._settings.store:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from headrace.doctor.diagnosis import DoctorFinding, Subject, some_of
 from mirror.adapters.kafka.survey import TopicFacts
-from mirror.protocol.codes import Code
+from mirror.protocol.codes import MISSING, Code
 from mirror.protocol.control.rights import AclOperation
 from mirror.wording import counted
 
@@ -19,7 +19,6 @@ _COPY_NEEDS: Final = (AclOperation.WRITE,)
 _COPY_WANTS: Final = (AclOperation.READ, AclOperation.ALTER, AclOperation.DESCRIBE_CONFIGS)
 _SHORT_RETENTION_MS: Final = 3_600_000
 _NO_LIMIT: Final = 2**63 - 1
-_NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class TopicPair(NamedTuple):
@@ -31,7 +30,7 @@ class TopicPair(NamedTuple):
 
 def is_there(facts: TopicFacts | None) -> bool:
     """Return whether the topic exists and is visible to Headrace's user."""
-    return facts is not None and facts.error not in _NOT_THERE
+    return facts is not None and facts.error not in MISSING
 
 
 def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[DoctorFinding]:

@@ -24,7 +24,6 @@ from mirror.jobs.dr.stillness import Ends, log_ends, stray_batch, watch_ends
 from mirror.jobs.stored_lanes import stored_lanes
 from mirror.lane.progress import LaneProgress
 from mirror.lane.rules import RoutingRules
-from mirror.model.datastreams.policy import Isolation
 from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
@@ -299,8 +298,7 @@ class SwitchoverActs:
     def tail(self, fork: Fork) -> TailReader:
         """Return a reader of the tail of a fork."""
         jobs = [audit_job(definition) for definition in fork.definitions.values()]
-        committed = all(job.isolation is Isolation.READ_COMMITTED for job in jobs)
-        return TailReader(self.bench, fork, committed)
+        return TailReader(self.bench, fork, all(job.committed for job in jobs))
 
     def ends_at(self, cluster: str, definitions: Definitions) -> Ends:
         """Return the end offsets of the topics that the datastreams select. Raises Unreachable."""

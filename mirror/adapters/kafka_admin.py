@@ -14,6 +14,7 @@ from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.administration.creation import TopicCreations
+from mirror.client.administration.deletion import remove_topic
 from mirror.client.administration.description import describe_topics
 from mirror.client.administration.extension import TopicExtensions
 from mirror.client.cluster import Cluster
@@ -22,11 +23,10 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription, TopicPartition, WaitingRecord
 from mirror.ports import Clock
-from mirror.protocol.codes import Code
+from mirror.protocol.codes import MISSING, Code
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
-    delete_topic,
     describe_settings,
     retention_of,
 )
@@ -38,7 +38,6 @@ _DEADLINE_SECONDS: Final = 30.0
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
 """Maximum seconds by which partitions without a leader delay other partitions of the same call."""
-_NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class KafkaAdmin:
@@ -122,12 +121,6 @@ class KafkaAdmin:
         names = [topic.name for topic in topics]
         return self._change_each("creating", names, TopicCreations(topics, self._replication_factor))
 
-    def grow(self, topic: str, partitions: int) -> None:
-        """Increase the partition count to `partitions`. Does nothing if the topic already has as many."""
-        error = self.grow_each({topic: partitions})[topic].error
-        if error is not None:
-            raise error
-
     def grow_each(self, partitions: Mapping[str, int]) -> Mapping[str, TopicCreation]:
         """Increase the partition count of each topic, and return the result by topic."""
         return self._change_each("increasing the partitions of", [*partitions], TopicExtensions(partitions))
@@ -146,7 +139,7 @@ class KafkaAdmin:
 
     def delete(self, topic: str) -> None:
         """Delete a topic if it exists."""
-        self._ask(f"deleting topic {topic}", partial(_delete, topic))
+        self._ask(f"deleting topic {topic}", partial(remove_topic, topic=topic))
 
     def close(self) -> None:
         """Close the connections in the background; the next call opens new connections."""
@@ -186,7 +179,7 @@ async def _hidden(names: Sequence[str], cluster: Cluster) -> frozenset[str]:
     for topic in await _named(cluster, names):
         if topic.error == Code.TOPIC_AUTHORIZATION_FAILED:
             hidden.add(topic.name)
-        elif topic.error and topic.error not in _NOT_THERE:
+        elif topic.error and topic.error not in MISSING:
             doing = f"describing topic {topic.name} of {cluster.name}"
             raise cluster.error(topic.error, doing, f"Describe on topic {topic.name}")
     return frozenset(hidden)
@@ -241,14 +234,6 @@ async def _committed(
         doing = f"reading the committed offsets of group {group} of {cluster.name}"
         raise cluster.error(found.error, doing, f"Describe on group {group}")
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
-
-
-async def _delete(topic: str, cluster: Cluster) -> None:
-    await cluster.refresh(())
-    outcome = await cluster.ask_controller(delete_topic(topic))
-    if outcome.error and outcome.error not in _NOT_THERE:
-        right = f"Delete on topic {topic}"
-        raise cluster.error(outcome.error, f"deleting topic {topic}", right, outcome.message)
 
 
 def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -151,7 +151,7 @@ class Cluster:
         raise failure
 
     async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
-        """Send a request to a broker; with `broker` None, to any broker. Raises as `Connection.call`."""
+        """Send a request to a broker; with `broker` None, to any broker. Raises as `make_call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
         return await make_call(connection, call, self.timeout_seconds)
 

@@ -75,12 +75,12 @@ class Promptness:
 
     def is_overdue(self, request: Request, due: float, heard_at: float, now: float) -> bool:
         """Return whether the response to the oldest request is much later than expected, at `due`.
-        `heard_at`: time of the latest response. Returns False if its response time proves nothing."""
+        `heard_at`: time of the latest response."""
         if request.replication_seconds is not None:
             # A broker processes requests in order, and a slow network is still transferring this request.
             since = max(due, heard_at, self.accepted_at) + request.replication_seconds
             return now - since >= self.patience
-        return request.wait_seconds is not None and now - due >= self.patience + self.usual
+        return now - due >= self.patience + self.usual
 
     def continue_from(self, former: Promptness, since: float, now: float) -> None:
         """Treat the broker as silent since `since`, as on its previous connection, until a response is on

@@ -51,9 +51,9 @@ class UpdateDatastream:
 class ChangeStatus:
     """Pause, resume, stop or delete a datastream.
 
-    `action`: a key of `model.lifecycle.TRANSITIONS`. `reason`, `requested_by`: stored with a pause or a stop,
-    and with the event. `before`: expected version; None accepts any version. `until_ms`: end of a pause in
-    epoch milliseconds; replaces the end of an existing pause.
+    `action`: a key of `model.datastreams.datastream.TRANSITIONS`. `reason`, `requested_by`: stored with a
+    pause or a stop, and with the event. `before`: expected version; None accepts any version. `until_ms`: end
+    of a pause in epoch milliseconds; replaces the end of an existing pause.
     """
 
     name: DatastreamName

@@ -149,7 +149,6 @@ class BatchRewriter:
                     self._routed.add_unopened(batch, header, is_small=True)
             self._send_reframed(reframer)
         finally:
-            self._is_small = False
             self._bytes = self._source_batches = 0
 
     @property

@@ -59,7 +59,7 @@ class OffsetMap:
         self.sealed = first_index
         """Number of the first run that is not stored in a chunk; see `first_index`."""
         self.stored_from = first_index
-        """Number of the first run whose chunk may be stored: pruned runs included until it is deleted."""
+        """Number of the first run that may have a stored chunk, including pruned runs with a chunk."""
         self.rewinds = 0
         """Number of rewinds; see `note_stored`."""
 

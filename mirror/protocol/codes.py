@@ -93,9 +93,10 @@ class Code(IntEnum):
     TRANSACTION_ABORTABLE = 120
 
 
-MOVED: Final = frozenset(
+MISSING: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
+"""Codes for a topic that does not exist, or that the broker does not know yet."""
+MOVED: Final = MISSING | frozenset(
     {
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
         Code.LEADER_NOT_AVAILABLE,
         Code.NOT_LEADER_OR_FOLLOWER,
         Code.REPLICA_NOT_AVAILABLE,
@@ -103,7 +104,6 @@ MOVED: Final = frozenset(
         Code.LISTENER_NOT_FOUND,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
-        Code.UNKNOWN_TOPIC_ID,
         Code.INCONSISTENT_TOPIC_ID,
     }
 )

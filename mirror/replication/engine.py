@@ -1,7 +1,8 @@
 """Engine of a worker process: copies partitions batch by batch. Implements `ports.CopyEngine`.
 
-This module connects the parts and runs the event loop. A batch passes through `fetcher` -> `fetch_handler` ->
-`lane.batch_router` -> `delivery` -> `sender` -> `ack_handler` -> `delivery` (ledger, map) -> `checkpoints`.
+This module connects the parts and runs the event loop. A batch passes through `fetch_channel` ->
+`fetch_handler` -> `lane.batch_router` -> `delivery` -> `produce_channel` -> `ack_handler` -> `delivery`
+(ledger, map) -> `checkpoints`.
 `startup` starts lanes; `lane_runner` changes their state.
 """
 

@@ -1,4 +1,4 @@
-"""Measurements from Pinot. Implements `monitor.ports.Measurements` and `monitor.objectives.past.Past`."""
+"""Measurements from Pinot. Implements `monitor.ports.Measurements` and `monitor.objectives.past.PastMeasurements`."""
 
 from __future__ import annotations
 

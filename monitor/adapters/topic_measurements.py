@@ -1,5 +1,5 @@
 """Measurements from the metrics topic that instances write. Implements `monitor.ports.Measurements` and
-`monitor.objectives.past.Past`."""
+`monitor.objectives.past.PastMeasurements`."""
 
 from __future__ import annotations
 

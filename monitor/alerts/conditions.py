@@ -375,7 +375,7 @@ class Conditions:
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
         """Return whether the condition has lasted long enough to fire. Records that are late intermittently
-        fire after `recovered_seconds` without a good verdict."""
+        fire after `recovered_after_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)

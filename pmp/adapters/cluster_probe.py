@@ -70,7 +70,7 @@ class KafkaClusterProbe:
 
 
 async def _end_offsets(cluster: Cluster, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the end offsets. Partitions whose leader has just changed are omitted. Raises NotAuthorized."""
+    """Return the end offsets, without partitions that return an error. Raises NotAuthorized."""
     found = await cluster.offsets(dict.fromkeys(leaders, LATEST), seconds=_LEADER_SECONDS)
     for place, answer in found.items():
         if answer.error:

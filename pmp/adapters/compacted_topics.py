@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 60.0
 
 
 class CompactedTopics:
-    """Returns the compacted topics of a cluster, for `World.compacted`. Used by one thread.
+    """Returns the compacted topics of a cluster, for `ProviderInputs.compacted`. Used by one thread.
 
     Queries a cluster once an hour, or once a minute after a failure, and otherwise returns the last result. A
     topic whose settings cannot be read remains what it was.

@@ -45,8 +45,9 @@ class GroupLeadership(ThreadService):
         return self._leads.is_set()
 
     def _run(self) -> None:
-        # kafka-python logs every connection attempt; the sampler reports an unreachable cluster itself.
+        # kafka-python logs every connection attempt.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        problem = ""
         while not self._stopping.is_set():
             try:
                 self._take_part()
@@ -55,6 +56,9 @@ class GroupLeadership(ThreadService):
                     self.failure = error
                     _log.exception("cannot join the samplers' group", topic=self._topic)
                     return
+                if str(error) != problem:
+                    problem = str(error)
+                    _log.warning("not in the samplers' group", topic=self._topic, problem=problem)
                 self._stopping.wait(_AGAIN_SECONDS)
             finally:
                 self._leads.clear()

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from mirror.adapters.kafka.topic_client import TopicClient, create_missing
+from mirror.errors import TopicMissing
 from mirror.model.topics import TopicDescription
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record
@@ -32,8 +33,12 @@ class SampleTopic:
     def write(self, samples: Sequence[Sample]) -> None:
         """Write samples as version 1 and wait for the acknowledgements. Raises the errors of
         `TopicClient.append`."""
-        self.create()
-        self._client.append([Record(0, one.time_ms, None, encode(one)) for one in samples], Codec.GZIP)
+        records = [Record(0, one.time_ms, None, encode(one)) for one in samples]
+        try:
+            self._client.append(records, Codec.GZIP)
+        except TopicMissing:
+            self.create()
+            self._client.append(records, Codec.GZIP)
 
     def close(self) -> None:
         """Close the connections."""

@@ -308,10 +308,7 @@ class _StreamTranslation:
             and not plan.excludes(datastream.name, partition.topic)
         )
         naming = datastream.naming
-        return {
-            partition._replace(topic=naming.destination(partition.topic)) if self.back else partition
-            for partition in mine
-        }
+        return {naming.copy_of(partition) if self.back else partition for partition in mine}
 
 
 async def _translation(

@@ -38,6 +38,7 @@ LOCK_NAME: Final = "coordination.lock"
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum size of the commands, in bytes, before a new snapshot is written."""
 
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FULL: Final = "free space on the disk, or set mirror.state_directory to a folder on another one"
 _UNUSABLE: Final = "set mirror.state_directory to a folder that this user can write"
 
@@ -127,7 +128,7 @@ class EmbeddedStore:
         except OSError as error:
             raise ConfigError(
                 f"cannot use {self._folder} for the state of the service: {error.strerror or error}",
-                advice=_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _UNUSABLE,
+                advice=_FULL if error.errno in _NO_SPACE else _UNUSABLE,
             ) from error
 
     def close(self) -> None:
@@ -264,7 +265,7 @@ class EmbeddedStore:
 
     def _fail(self, group: Sequence[_Waiting], error: OSError) -> None:
         reason = f"cannot write {self._path}: {error.strerror or error}"
-        advice = "free space on its disk" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "check its disk"
+        advice = "free space on its disk" if error.errno in _NO_SPACE else "check its disk"
         for waiting in group:
             waiting.is_done = True
             waiting.error = Unreachable(reason, advice=advice)

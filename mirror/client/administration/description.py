@@ -8,11 +8,10 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.topics import TopicDescription
-from mirror.protocol.codes import Code
+from mirror.protocol.codes import MISSING, Code
 from mirror.protocol.control.topics import DescribedTopic, describe_each, values_of
 
 _AT_ONCE: Final = 200
-_NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 _NO_RESULT: Final = DescribedTopic(Code.UNKNOWN_SERVER_ERROR, "no result", {})
 
 
@@ -28,7 +27,7 @@ async def describe_topics(cluster: Cluster, partitions: Mapping[str, int]) -> di
         results = await cluster.ask(describe_each(part))
         for name in part:
             result = results.get(name, _NO_RESULT)
-            if result.error in _NOT_THERE:
+            if result.error in MISSING:
                 continue
             error = None
             if result.error:

@@ -1,1 +1,1 @@
-"""Finds coordinators, and requests offsets. Imports only the event loop and `mirror.protocol`."""
+"""Finds coordinators, and requests offsets from the leaders of partitions."""

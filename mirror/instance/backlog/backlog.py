@@ -44,13 +44,12 @@ class Backlog:
         self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}
         due = [
-            partition
-            for partition in wanted
-            if now - self._requested_at.get(partition, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
+            route
+            for route in wanted
+            if now - self._requested_at.get(route, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
         ]
-        for route in sorted(due, key=lambda cluster: self._requested_at.get(cluster, 0.0))[
-            :_QUESTIONS_A_LOOK
-        ]:
+        due.sort(key=lambda route: self._requested_at.get(route, 0.0))
+        for route in due[:_QUESTIONS_A_LOOK]:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
 
     def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:

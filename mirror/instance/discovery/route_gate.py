@@ -119,7 +119,7 @@ class RouteGate:
         topic of another datastream, or stop another datastream from copying. The leader detects other
         problems later. `former`: the definition before the change, whose problems are ignored.
         """
-        facts = self._facts(new, others, former)
+        facts = self._facts(new, others)
         verdicts = self._verdicts(new, facts, former)
         change = "created" if former is None else "changed this way"
         _check_new(new, verdicts, change)
@@ -162,7 +162,7 @@ class RouteGate:
             self._map.recall(clusters)
             return self._map.identities(clusters)
 
-    def _facts(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None) -> _Facts:
+    def _facts(self, new: Datastream, others: Sequence[Datastream]) -> _Facts:
         ends = [new.source, new.destination]
         self._identify(ends)
         with self._lock:

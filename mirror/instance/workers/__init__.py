@@ -1,1 +1,1 @@
-"""Worker processes of an instance, and isolation of datastreams that crash workers."""
+"""Worker processes of an instance, isolation of datastreams that crash workers, and learned copying costs."""

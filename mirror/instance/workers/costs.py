@@ -10,7 +10,8 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.errors import CorruptData, InvalidRequest, NotFound, damage_of
+from mirror.coordination.stores.record_folder import RecordFolder
+from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.instance.loads.assessments import Assessment
 from mirror.model import bounds
 from mirror.model.capacity.capacity import CapacityInUse, CapacityTerms, capacity_in_use
@@ -129,8 +130,7 @@ class CostStore:
     """Costs by instance; each instance writes its own costs."""
 
     def __init__(self, nodes: NodeStore) -> None:
-        self._nodes = nodes
-        self._folder = znodes.ChildrenCache(nodes, znodes.COSTS, _legible)
+        self._costs = RecordFolder(nodes, znodes.COSTS, InstanceName, _encode, _legible)
 
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
         """Replace the costs of an instance.
@@ -138,29 +138,16 @@ class CostStore:
         Raises InvalidRequest if the costs do not fit into a node, and VersionConflict after a concurrent
         write.
         """
-        path = znodes.child(znodes.COSTS, instance)
-        dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
-        document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
-        data, *further = znodes.encode_chunks(document)
-        if further:
-            raise InvalidRequest(
-                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
-            )
-        znodes.put(self._nodes, path, data)
-        self._folder.changed(path)
+        self._costs.put(instance, costs)
 
     def of(self, instance: InstanceName) -> GroupCosts:
         """Return the costs of an instance, or nothing if they are missing or unreadable."""
-        path = znodes.child(znodes.COSTS, instance)
-        try:
-            return _legible(path, self._nodes.read(path).data) or {}
-        except NotFound:
-            return {}
+        return self._costs.get(instance) or {}
 
     def all(self) -> GroupCosts:
         """Return the costs of all instances in one mapping. Unreadable costs are skipped."""
         found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
-        for costs in self._folder.newest().values():
+        for costs in self._costs.all().values():
             for group, hours in costs.items():
                 found.setdefault(group, []).append(hours)
         return {group: merged_hours(several) for group, several in found.items()}
@@ -168,12 +155,21 @@ class CostStore:
     def forget_old(self, now_ms: int) -> None:
         """Remove the costs of instances without costs of the last day. Future times do not count."""
         now = now_ms // HOUR_MS
-        for node, costs in self._folder.newest().items():
+        for instance, costs in self._costs.all().items():
             hours = {hour for of_group in costs.values() for hour in of_group}
             if not any(now - KEPT_HOURS < hour <= now + 1 for hour in hours):
-                path = f"{znodes.COSTS}/{node}"
-                self._nodes.delete_tree(path)
-                self._folder.changed(path)
+                self._costs.remove(instance)
+
+
+def _encode(costs: GroupCosts) -> bytes:
+    dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
+    document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
+    data, *further = znodes.encode_chunks(document)
+    if further:
+        raise InvalidRequest(
+            f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
+        )
+    return data
 
 
 def _cpu_seconds(hours: Mapping[int, CostSums]) -> float:

@@ -236,13 +236,13 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """States of lanes. `states`: lanes that a worker has not released, and lanes that no worker may copy.
-    `muted`: former states of lanes with an unresponsive worker."""
+    """States of lanes. `states`: lanes that a worker has not released, and lanes that no worker may copy."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.states: dict[LaneKey, LaneStatus] = {}
         self._muted: dict[LaneKey, LaneStatus] = {}
+        """Former states of lanes with an unresponsive worker."""
         self._lost: dict[LaneKey, LaneLoss] = {}
         self._in_time = _LanesInTime()
 

@@ -21,8 +21,8 @@ class RetentionRule(NamedTuple):
 
 
 def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
-    """Return the retention of a topic, or None if its settings do not predict deletions. Unreadable settings,
-    a limit of the size, and timestamps that brokers replace predict none."""
+    """Return the retention of a topic, or None if deletions cannot be predicted: unreadable settings, a size
+    limit, or timestamps set by brokers."""
     try:
         policy, milliseconds = settings["cleanup.policy"], int(settings["retention.ms"])
         is_by_size = int(settings["retention.bytes"]) != _UNLIMITED

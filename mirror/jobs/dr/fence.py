@@ -75,8 +75,8 @@ async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
 async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
     """Raise Refused if Headrace has no right to read and write the topics. Raises Unreachable.
 
-    With `allow.everyone.if.no.acl.found`, the first ACL on a topic excludes all other principals, including
-    Headrace.
+    With `allow.everyone.if.no.acl.found`, the first ACL on a topic excludes all principals that no ACL
+    allows, perhaps also Headrace.
     """
     for start in range(0, len(topics), _AT_ONCE):
         found = await cluster.ask(topic_rights(topics[start : start + _AT_ONCE]))

@@ -46,8 +46,8 @@ class Lead(NamedTuple):
 
 
 class Counterpart(NamedTuple):
-    """Translation of a position to the other cluster. `offset`: None without a translation, for which
-    `reason` is the cause. `is_exact`: False if a later checkpoint may give a higher offset."""
+    """Translation of a position to the other cluster. `offset`: None without a translation; `reason` says
+    why. `is_exact`: False if a later checkpoint may give a higher offset."""
 
     offset: int | None = None
     is_exact: bool = False

@@ -65,7 +65,7 @@ _DESCRIPTIONS: Final = {
 }
 """Request that describes the members of a group, by group type.
 
-Brokers before Kafka 3.8 do not report the type: classic or consumer.
+Brokers before Kafka 3.8 do not report the type, which is then classic or consumer.
 """
 
 GroupCommits = Mapping[str, Mapping[TopicPartition, int]]

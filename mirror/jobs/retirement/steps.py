@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 
+from mirror.client.administration.deletion import remove_topic
 from mirror.client.cluster import Cluster
 from mirror.control.commands import ChangeStatus
 from mirror.control.handlers import Control
@@ -31,21 +32,19 @@ from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.topics import TopicPartition, checked_topic
-from mirror.protocol.codes import MOVED, TRANSIENT, Code
+from mirror.protocol.codes import MISSING, MOVED, TRANSIENT, Code
 from mirror.protocol.control.acls import EVERYONE, create_acls, delete_acls, deny_write, list_acls
 from mirror.protocol.control.cluster import NO_TOPIC_ID
 from mirror.protocol.control.offsets import LATEST
-from mirror.protocol.control.topics import delete_records, delete_topic
+from mirror.protocol.control.topics import delete_records
 from mirror.wording import first_few
-
-_NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 async def current_id(cluster: Cluster, topic: str) -> str | None:
     """Return the topic id, an empty string for a cluster without topic ids, or None for a missing topic."""
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)
-    if found is None or found.error in _NOT_THERE:
+    if found is None or found.error in MISSING:
         return None
     if found.error:
         raise cluster.error(found.error, f"describing topic {topic}", f"Describe on topic {topic}")
@@ -112,15 +111,6 @@ async def _empty(cluster: Cluster, place: TopicPartition, before: int) -> int:
     if code in TRANSIENT or code in MOVED:
         raise Unreachable(f"deleting the records of {place}: broker returned {code}")
     return code
-
-
-async def remove_topic(cluster: Cluster, topic: str, topic_id: str) -> None:
-    """Delete the topic unless it was recreated with another id. Raises NotAuthorized, Unreachable."""
-    await cluster.refresh(())
-    outcome = await cluster.ask_controller(delete_topic(topic, bytes.fromhex(topic_id)))
-    if outcome.error and outcome.error not in _NOT_THERE:
-        doing = f"deleting topic {topic}"
-        raise cluster.error(outcome.error, doing, f"Delete on topic {topic}", outcome.message)
 
 
 def require_same(topic: str, expected: str, found: str | None) -> None:

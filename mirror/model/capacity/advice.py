@@ -31,7 +31,7 @@ class GroupNeed:
     `tasks`: current number of tasks. `now`: number required for the current load, None if unknown. `coming`:
     number required in the next hours, empty without a forecast. `why`: missing data and the reason, or an
     empty string. `tried`, `covered`, `error`: accuracy of the forecast, as in
-    `assigner.forecast.seasonal.Grade`; None without enough history.
+    `assigner.forecast.seasonal.ForecastGrade`; None without enough history.
     """
 
     group: GroupName

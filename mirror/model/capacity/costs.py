@@ -25,7 +25,7 @@ LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
 """Minimum number, and minimum total length, of the intervals of an hour for a capacity."""
 _ENOUGH_SECONDS: Final = 300.0
-"""Seconds of measurements in an hour from which on hours with fewer seconds are ignored.
+"""If any hour has this many seconds of measurements, hours with fewer are ignored.
 
 A shorter hour may contain only the start of a worker.
 """

@@ -34,7 +34,6 @@ class AckHandler:
         rejections: Rejections,
     ) -> None:
         self._context = context
-        self._lanes = lanes
         self._runner = runner
         self._delivery = lanes.delivery
         self._pacer = pacer

@@ -60,10 +60,10 @@ class FetchFailures:
         lane.read.empty_answers = lane.read.damaged_reads = 0
 
     def on_empty(self, lane: Lane, *, squeezed: bool) -> bool:
-        """Handle an empty response. Return whether the lane is up to date.
+        """Handle an empty response. Return whether the lane has read everything readable.
 
-        Otherwise a transaction blocks the lane, its next batch requires a larger request (`squeezed` is
-        False), or other partitions filled the response.
+        Otherwise its next batch requires a larger request, or other partitions filled the response
+        (`squeezed`).
         """
         end = lane.read.readable_end
         if lane.read.position < end:
@@ -72,6 +72,8 @@ class FetchFailures:
                 self._note_stall(lane, end)
                 return False
             self._runner.note_headway(lane)
+            if not squeezed:
+                lane.read.size.grow(self._settings.fetch_bytes)
             if lane.reader is not None:
                 lane.reader.include(lane)
             return False

@@ -30,7 +30,7 @@ The rest of the response is fetched again.
 
 
 class FetchHandler:
-    """Handles fetch responses. Implements `fetcher.FetchListener`."""
+    """Handles fetch responses. Implements `channel_rules.FetchListener`."""
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class FetchHandler:
         rejections: Rejections,
     ) -> None:
         self._context = context
-        self._lanes = lanes
         self._runner = runner
         self._ends = lanes.ends
         self._delivery = lanes.delivery
@@ -97,8 +96,6 @@ class FetchHandler:
         if preferred >= 0:
             self._trouble.on_preferred(lane, preferred)
             return
-        if not squeezed and lane.read.position < lane.read.readable_end:
-            lane.read.size.grow(self._context.settings.fetch_bytes)
         if self._trouble.on_empty(lane, squeezed=squeezed):
             self._note_transactions(lane)
             self._pacer.change_tier(lane, 0)

@@ -8,11 +8,12 @@ from uuid import uuid4
 import pytest
 
 from headrace.clusters.adhoc import one_off
+from mirror.client.administration.deletion import remove_topic
 from mirror.client.cluster import Cluster
 from mirror.coordination.topic_retirement import WriteDenial
 from mirror.errors import Refused
 from mirror.jobs.retirement.look import OwnGroups, look_at
-from mirror.jobs.retirement.steps import allow_writes, current_id, denial_of, deny_writes, remove_topic
+from mirror.jobs.retirement.steps import allow_writes, current_id, denial_of, deny_writes
 from mirror.model.identifiers import ClusterRef
 from stack.kafka import KafkaCluster
 from tests.contract.kafka.asking import BrokerClient
