@@ -66,7 +66,7 @@ def main() -> None:
     print((main.__doc__ or "") + "\n")
     every = int(os.environ.get("EVERY", "7"))
     print(
-        "| load | hours | search | bound | equal | maximum | packing | equal | at most "
+        "| load | hours | search | bound | equal | maximum | packing | equal | maximum "
         "| ms: bound, packing, search |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")

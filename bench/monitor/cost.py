@@ -308,7 +308,7 @@ def _measure() -> None:
     partitions = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH
     print(f"{DATASTREAMS:,} datastreams, {partitions:,} partitions; percent of one core, all together")
     print(f"  data plane: {data_plane()}")
-    heading = ("watched", "told", "reports", "said", "scrapes", "together")
+    heading = ("watched", "sent", "reports", "late", "scrapes", "together")
     print(f"  {'states of partitions':32}" + "".join(f"{one:>10}" for one in heading))
     busy = states_of_fleet("all lanes busy, none late", 1.0, 0.0, segments=False)
     tenth = states_of_fleet("a tenth of lanes busy, none late", 0.1, 0.0, segments=False)

@@ -458,7 +458,7 @@ def test_groups_with_what_they_lack_first_and_how_good_forecasts_were(page: Page
     lacking, fits = call(page, "views/advice", "groupsOf", an_advice(groups=groups))
     assert (lacking["name"], lacking["next"], lacking["why"]) == ("b", "unknown", groups[1]["why"])
     assert (fits["next"], fits["most"]) == ("2", "3 to 5")
-    assert re.search(r"\b90 % of 10 forecasts\b.*\b13 %$", fits["grade"])
+    assert re.match(r"upper bound .*\b90 % of 10 forecasts\b.*\b13 %$", fits["grade"])
     assert call(page, "views/advice", "forecastOf", an_advice(groups=groups))["times"] == []
 
 

@@ -96,7 +96,7 @@ class FakeTopicAdmin:
         return TopicCreation(adjustments=self.adjustments)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """See the port."""
+        """Increase the partition count of a topic. Raises its error."""
         error = self.grow_each({topic: partitions})[topic].error
         if error is not None:
             raise error

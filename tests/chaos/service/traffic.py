@@ -236,9 +236,14 @@ class Writer:
 
     def _add_partition(self) -> None:
         wanted = self.partitions + 1
-        self._patiently(lambda: self._admin.grow(self.topic, wanted))
+        self._patiently(lambda: self._grow(wanted))
         self.partitions = wanted
         self._meet_partitions()
+
+    def _grow(self, wanted: int) -> None:
+        error = self._admin.grow_each({self.topic: wanted})[self.topic].error
+        if error is not None:
+            raise error
 
     def _meet_partitions(self) -> None:
         """Wait until the producer knows every partition.

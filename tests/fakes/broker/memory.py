@@ -238,7 +238,7 @@ class Network:
         return listener, port
 
     def forget(self, gone: MemorySocket) -> None:
-        """Stop listening on the socket, or carrying its data."""
+        """Remove a closed socket."""
         self.open_clients.discard(gone)
         for port in [port for port, one in self.listeners.items() if one is gone]:
             del self.listeners[port]

@@ -58,7 +58,7 @@ def exposed(metric: DescribedMetric) -> str:
 
 
 def test_prometheus_own_checker_finds_nothing() -> None:
-    """Without promtool, apply the rules of `test_a_metric_is_named_as_prometheus_wants_it`."""
+    """Without promtool, apply the rules of `test_every_metric_is_named_as_prometheus_wants_it`."""
     if promtool.promtool() is None:
         assert not [one for metric in EVERY for one in complaints(metric.name, metric.kind, metric.text)]
         return

@@ -12,7 +12,6 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.errors import NotAuthorized, TopicMissing
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
-from pinot.tables import UNKNOWN, LogGrowth, PartitionMetricHourly, SampledPartition
 from pmp.adapters.cluster_probe import KafkaClusterProbe
 from pmp.adapters.hourly_topic import HourlyTopic
 from pmp.adapters.sample_topic import SampleTopic
@@ -21,6 +20,7 @@ from tests.fakes.broker.cluster import FakeCluster, running
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Code, Drop
 from tests.fakes.clock import ManualClock
+from tests.metrics_data import a_rollup
 
 PRODUCE, LIST_OFFSETS, DESCRIBE_LOG_DIRS = 0, 2, 35
 NO_RIGHT_ON_TOPIC, NO_RIGHT_ON_CLUSTER, MOVED = 29, 31, 6
@@ -106,19 +106,11 @@ def test_a_write_without_response_repeats_only_its_batch(cluster: FakeCluster) -
         assert [len(committed(cluster.log("__samples", number))) for number in range(2)] == [3, 3]
 
 
-def an_hour(partition: int) -> PartitionMetricHourly:
-    place = SampledPartition("", "east", "orders", partition, 1)
-    growth = LogGrowth(0.0, 0)
-    return PartitionMetricHourly(
-        3_600_000, place, 4, 1.0, 2.0, 3.0, 1.0, UNKNOWN, 1.0, 1.0, 1.0, 5.0, growth, 0
-    )
-
-
 def test_a_rollup_is_in_the_partition_of_its_key(cluster: FakeCluster) -> None:
     with cluster.lock:
         cluster.create_topic("hours", 4)
     with closing(HourlyTopic(settings_of(cluster), "hours")) as topic:
-        topic.write(an_hour(number) for number in range(8))
+        topic.write(a_rollup("east", number, 3_600_000, 1.0, "orders") for number in range(8))
     with cluster.lock:
         found = {
             number: [one.key or b"" for one in committed(cluster.log("hours", number))] for number in range(4)
@@ -132,4 +124,4 @@ def test_a_rollup_is_in_the_partition_of_its_key(cluster: FakeCluster) -> None:
 def test_a_rollup_does_not_create_its_topic(cluster: FakeCluster) -> None:
     topic = HourlyTopic(settings_of(cluster), "hours")
     with closing(topic), pytest.raises(TopicMissing):
-        topic.write([an_hour(0)])
+        topic.write([a_rollup("east", 0, 3_600_000, 1.0, "orders")])

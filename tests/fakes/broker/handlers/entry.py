@@ -18,7 +18,7 @@ class Handler:
     """Handler with classes of kafka-python. `versions`: lowest and highest supported.
 
     `handle` returns the response, or None if the request has to wait: it is then called again with the same
-    request after a change of the cluster, and when `Asked.until` has passed.
+    request after a change of the cluster, and when `HandledRequest.until` has passed.
     """
 
     request: Any

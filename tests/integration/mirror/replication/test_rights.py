@@ -266,7 +266,7 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     admin.create(TopicDescription(copy, described.partitions, settings=described.settings))
     admin.create(TopicDescription(f"measured.{prefix}", 1))
     eventually(lambda: admin.list_topics().keys() >= {copy, f"measured.{prefix}"}, "the topics exist")
-    admin.grow(copy, 3)
+    assert admin.grow_each({copy: 3})[copy].error is None
     eventually(lambda: admin.list_topics()[copy] == 3, "the topic has grown")
     events = placement_event_topic(users.settings("writer"), f"measured.{prefix}")
     events.publish(

@@ -348,7 +348,7 @@ def test_a_slow_coordinator_keeps_its_connection(new_fakes: Callable[..., Mirror
 
 
 def test_a_replaced_connection_is_reset() -> None:
-    """The kernel would send again what the other side has not acknowledged, and the broker obey it later."""
+    """Otherwise the kernel resends unacknowledged requests, and the broker processes them later."""
     listener = socket.create_server(("127.0.0.1", 0))
     with listener:
         replaced = socket.create_connection(listener.getsockname())

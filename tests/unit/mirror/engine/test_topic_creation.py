@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -30,15 +29,10 @@ class Creation:
     """Creation of topics at the destination, with the topics of each request in `requests`, except requests
     that meet a fault planted earlier."""
 
-    def __init__(
-        self,
-        fakes: MirroredFakes,
-        topics: Sequence[TopicDescription],
-        creations: TopicCreations | None = None,
-    ) -> None:
+    def __init__(self, fakes: MirroredFakes, creations: TopicCreations) -> None:
         self._fakes = fakes
         self.requests: list[list[str]] = []
-        self.creations = creations or TopicCreations(topics, 1)
+        self.creations = creations
         for api in (CREATE_TOPICS, CREATE_PARTITIONS):
             fakes.target.faults.plant(api, Run(lambda: None), times=None, fits=self._is_noted)
 
@@ -59,6 +53,10 @@ class Creation:
     def _is_noted(self, asked: HandledRequest) -> bool:
         self.requests.append(names_of(asked))
         return False
+
+
+def creation_of(fakes: MirroredFakes, wanted: Sequence[TopicDescription]) -> Creation:
+    return Creation(fakes, TopicCreations(wanted, 1))
 
 
 def names_of(asked: HandledRequest) -> list[str]:
@@ -100,7 +98,7 @@ def test_a_request_has_a_bounded_number_of_topics_and_partitions(
 
 def test_many_topics_are_created_with_a_few_requests(fakes: MirroredFakes) -> None:
     names = [f"t{number:04}" for number in range(2_000)]
-    creation = Creation(fakes, topics(names))
+    creation = creation_of(fakes, topics(names))
     assert creation.run() == dict.fromkeys(names)
     assert [len(request) for request in creation.requests] == [200] * 10
     assert fakes.target.topics.keys() >= set(names)
@@ -115,7 +113,7 @@ def test_each_topic_has_its_own_result(fakes: MirroredFakes) -> None:
         *topics(["odd"], settings={"segment.bytes": "7", "no.such.setting": "5000"}),
         *topics(["empty"], partitions=0),
     ]
-    creation = Creation(fakes, wanted)
+    creation = creation_of(fakes, wanted)
     plant(fakes, Code(NOT_AUTHORIZED, "secret"), times=None)
     errors = creation.run()
     failed = {name: type(error) for name, error in errors.items() if error is not None}
@@ -134,7 +132,7 @@ def test_each_topic_has_its_own_result(fakes: MirroredFakes) -> None:
 
 def test_a_lost_response_does_not_hide_which_topics_exist(fakes: MirroredFakes) -> None:
     plant(fakes, Drop(applied=True))
-    creation = Creation(fakes, topics(["a", "b", "c"]))
+    creation = creation_of(fakes, topics(["a", "b", "c"]))
     assert creation.run() == dict.fromkeys("abc")
     assert fakes.target.topics.keys() >= set("abc")
 
@@ -143,7 +141,7 @@ def test_a_response_lost_after_settings_were_adjusted_does_not_hide_the_adjustme
     fakes: MirroredFakes,
 ) -> None:
     fakes.target.faults.plant(CREATE_TOPICS, Drop(applied=True), fits=_has_bound)
-    creation = Creation(fakes, topics(["a"], settings={"segment.bytes": "7"}))
+    creation = creation_of(fakes, topics(["a"], settings={"segment.bytes": "7"}))
     assert creation.run() == {"a": None}
     (sentence,) = creation.creations.results["a"].adjustments
     assert "segment.bytes is 1048576 instead of 7" in sentence
@@ -155,7 +153,7 @@ def _has_bound(asked: HandledRequest) -> bool:
 
 def test_a_topic_that_breaks_the_connection_prevents_no_other(fakes: MirroredFakes) -> None:
     names = [f"t{number:02}" for number in range(20)]
-    creation = Creation(fakes, topics(names))
+    creation = creation_of(fakes, topics(names))
     plant(fakes, Drop(), "t07", times=None)
     with pytest.raises(Unreachable):
         creation.run()
@@ -169,21 +167,21 @@ def test_an_error_of_a_whole_request_is_that_of_the_topic_that_causes_it(
 ) -> None:
     plant(fakes, Code(error), "t07", times=None)
     names = [f"t{number:02}" for number in range(20)]
-    errors = Creation(fakes, topics(names)).run()
+    errors = creation_of(fakes, topics(names)).run()
     assert {name for name, found in errors.items() if found is not None} == {"t07"}
     assert errors.keys() == set(names)
 
 
 def test_a_policy_that_forbids_every_topic_costs_no_more_than_single_requests(fakes: MirroredFakes) -> None:
     fakes.target.create_policy = lambda *_: "nothing at all"
-    creation = Creation(fakes, topics([f"t{number:03}" for number in range(200)]))
+    creation = creation_of(fakes, topics([f"t{number:03}" for number in range(200)]))
     assert all(isinstance(error, Refused) for error in creation.run().values())
     assert len(creation.requests) < 210
 
 
 @pytest.mark.parametrize("error", [TIMED_OUT, THROTTLED])
 def test_a_topic_that_the_controller_postpones_is_tried_again_alone(fakes: MirroredFakes, error: int) -> None:
-    creation = Creation(fakes, topics(["a", "b", "c"]))
+    creation = creation_of(fakes, topics(["a", "b", "c"]))
     plant(fakes, Code(error, "b"), times=3)
     assert creation.run() == dict.fromkeys("abc")
     assert creation.requests == [["a", "b", "c"], ["b"], ["b"], ["b"]]
@@ -191,7 +189,7 @@ def test_a_topic_that_the_controller_postpones_is_tried_again_alone(fakes: Mirro
 
 def test_a_topic_that_stays_throttled_takes_no_result_from_the_others(fakes: MirroredFakes) -> None:
     plant(fakes, Code(THROTTLED, "b"), times=None)
-    creation = Creation(fakes, topics(["a", "b", "c"]))
+    creation = creation_of(fakes, topics(["a", "b", "c"]))
     with pytest.raises(Unreachable, match="THROTTLING_QUOTA_EXCEEDED"):
         creation.run()
     assert creation.errors == dict.fromkeys("ac")
@@ -212,7 +210,7 @@ def test_the_administrator_returns_what_is_known_after_its_deadline() -> None:
 
 
 def extension(fakes: MirroredFakes, **wanted: int) -> Creation:
-    return Creation(fakes, [], TopicExtensions(wanted))
+    return Creation(fakes, TopicExtensions(wanted))
 
 
 def counts(fakes: MirroredFakes, *names: str) -> list[int]:
@@ -261,10 +259,8 @@ def test_a_lost_response_does_not_hide_which_topics_are_extended(fakes: Mirrored
     assert counts(fakes, "a", "b") == [2, 3]
 
 
-@pytest.mark.parametrize("fault", [Drop(), Code(UNKNOWN_SERVER_ERROR)])
-def test_a_topic_that_fails_its_request_prevents_the_extension_of_no_other(
-    fakes: MirroredFakes, fault: Fault
-) -> None:
+def failing_extension(fakes: MirroredFakes, fault: Fault) -> Creation:
+    """Return the extension of ten topics, of which one makes its request fail."""
     names = [f"t{number:02}" for number in range(10)]
     for name in names:
         fakes.target.create_topic(name, 1, 1)
@@ -272,10 +268,26 @@ def test_a_topic_that_fails_its_request_prevents_the_extension_of_no_other(
     fakes.target.faults.plant(
         CREATE_PARTITIONS, fault, times=None, fits=lambda asked: "t03" in names_of(asked)
     )
-    with suppress(Unreachable):
-        extensions.run()
+    return extensions
+
+
+def check_all_but_one_extended(fakes: MirroredFakes, extensions: Creation) -> None:
+    names = [f"t{number:02}" for number in range(10)]
     assert {name for name, error in extensions.errors.items() if error is None} == {*names} - {"t03"}
     assert counts(fakes, *names) == [1 if name == "t03" else 2 for name in names]
+
+
+def test_a_topic_whose_request_fails_prevents_the_extension_of_no_other(fakes: MirroredFakes) -> None:
+    extensions = failing_extension(fakes, Code(UNKNOWN_SERVER_ERROR))
+    assert "UNKNOWN_SERVER_ERROR" in str(extensions.run()["t03"])
+    check_all_but_one_extended(fakes, extensions)
+
+
+def test_a_topic_whose_request_is_lost_prevents_the_extension_of_no_other(fakes: MirroredFakes) -> None:
+    extensions = failing_extension(fakes, Drop())
+    with pytest.raises(Unreachable):
+        extensions.run()
+    check_all_but_one_extended(fakes, extensions)
 
 
 def test_topics_are_described_beside_one_whose_settings_are_unreadable() -> None:

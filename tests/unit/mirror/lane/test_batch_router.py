@@ -44,7 +44,7 @@ def taken(
         if isinstance(item, OutBatch):
             sent += [first + step for first, count in item.runs for step in range(count)]
             offset_classes[OffsetClass.MIRRORED] += item.count
-        for passed in (item.origin.passed) if isinstance(item, OutBatch) else (item,):
+        for passed in item.origin.passed if isinstance(item, OutBatch) else (item,):
             offset_classes[passed.offset_class] = offset_classes.get(passed.offset_class, 0) + passed.count
     assert sum(offset_classes.values()) == router.position - position, "every offset has a class"
     return sent, offset_classes
