@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from headrace.process.machine_code import HOME
-from headrace_dev.compilation import builds
+from headrace.process.machine_code import HOME, is_built
 from stack.jars.download import JarFolder
 from stack.process.managed_process import ManagedProcess
 
 _SAY_SECONDS: Final = 15.0
 _SPARK: Final = "spark"
+_COMPILATION: Final = (sys.executable, "-m", "headrace_dev.compilation")
+_DONE: Final = 0
+_MISSING: Final = 1
+"""Exit codes of the compilation's commands `check` and `build`."""
 
 
 class DemoPreparation:
@@ -33,10 +37,9 @@ class DemoPreparation:
     def begin(self) -> None:
         """Start the subprocesses that are needed. An installation from a wheel is not compiled."""
         self._began = time.monotonic()
-        if (self._checkout / "pyproject.toml").exists() and builds.check(self._checkout) == builds.FAILED:
+        if (self._checkout / "pyproject.toml").exists() and self._is_build_missing():
             self._report("compiling the data plane in the background (only once); workers wait for it")
-            command = [sys.executable, "-m", "headrace_dev.compilation", "build"]
-            self._compiler = self._start("the compiler", command, self._log_file)
+            self._compiler = self._start("the compiler", [*_COMPILATION, "build"], self._log_file)
         if JarFolder(_SPARK).missing():
             command = [sys.executable, "-m", "stack.jars", "fetch", _SPARK]
             self._jars = self._start("the download", command, self._jars_log)
@@ -49,7 +52,7 @@ class DemoPreparation:
         while (status := self._compiler.wait(_SAY_SECONDS)) is None:
             self._report(f"waiting for the compilation of the data plane, {self._seconds():.0f} s")
         self._compiler = None
-        if status == builds.DONE:
+        if status == _DONE:
             self._report("the data plane is compiled")
         else:
             self._report(f"cannot compile the data plane; it runs interpreted, see {self._log_file}")
@@ -59,6 +62,13 @@ class DemoPreparation:
         for process in (self._compiler, self._jars):
             if process is not None:
                 process.kill()
+
+    def _is_build_missing(self) -> bool:
+        """Return whether the build is missing although this machine can create it."""
+        if is_built(self._checkout):
+            return False
+        check = subprocess.run([*_COMPILATION, "check"], cwd=self._checkout, check=False)
+        return check.returncode == _MISSING
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

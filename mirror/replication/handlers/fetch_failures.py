@@ -72,8 +72,6 @@ class FetchFailures:
                 self._note_stall(lane, end)
                 return False
             self._runner.note_headway(lane)
-            if not squeezed:
-                lane.read.size.grow(self._settings.fetch_bytes)
             if lane.reader is not None:
                 lane.reader.include(lane)
             return False

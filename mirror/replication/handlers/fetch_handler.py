@@ -96,6 +96,8 @@ class FetchHandler:
         if preferred >= 0:
             self._trouble.on_preferred(lane, preferred)
             return
+        if not squeezed and lane.read.position < lane.read.readable_end:
+            lane.read.size.grow(self._context.settings.fetch_bytes)
         if self._trouble.on_empty(lane, squeezed=squeezed):
             self._note_transactions(lane)
             self._pacer.change_tier(lane, 0)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -128,7 +127,10 @@ def test_the_pages_that_are_worth_opening_exist() -> None:
 
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("print('made')", "is compiled"), ("raise SystemExit(1)", "interpreted")],
+    [
+        ("import sys; sys.exit(sys.argv[1] == 'check')", "is compiled"),
+        ("raise SystemExit(1)", "interpreted"),
+    ],
 )
 def test_workers_wait_for_machine_code_that_is_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
@@ -140,7 +142,6 @@ def test_workers_wait_for_machine_code_that_is_being_made(
     for package in module.parents[:2]:
         (package / "__init__.py").touch()
     (checkout / "pyproject.toml").write_text("")
-    monkeypatch.setenv("CC", sys.executable)
     told: list[str] = []
     preparation = DemoPreparation(tmp_path, told.append, checkout)
     preparation.begin()
