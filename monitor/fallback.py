@@ -88,7 +88,10 @@ class FallbackMeasurements:
 
 
 class FallbackPast:
-    """Like `FallbackMeasurements`, for past time ranges. Implements `monitor.objectives.past.PastMeasurements`."""
+    """Like `FallbackMeasurements`, for past time ranges.
+
+    Implements `monitor.objectives.past.PastMeasurements`.
+    """
 
     def __init__(self, first: PastMeasurements, second: PastMeasurements, clock: Clock) -> None:
         self._first = first

@@ -1,4 +1,7 @@
-"""Measurements from Pinot. Implements `monitor.ports.Measurements` and `monitor.objectives.past.PastMeasurements`."""
+"""Measurements from Pinot.
+
+Implements `monitor.ports.Measurements` and `monitor.objectives.past.PastMeasurements`.
+"""
 
 from __future__ import annotations
 
