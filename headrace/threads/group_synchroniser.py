@@ -189,7 +189,7 @@ class GroupSynchroniser(BackgroundThread):
 def build_synchroniser(settings: HeadraceSettings, services: Services, health: Health) -> GroupSynchroniser:
     """Build the thread from the settings."""
     return GroupSynchroniser(
-        lambda: services.control.list().datastreams,
+        lambda: services.status.datastreams,
         services.control.hides_group,
         partial(bench_of, settings, "headrace-groups", directory_of(settings), _REQUEST_SECONDS),
         lambda: services.status.is_leading,

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from headrace.__main__ import app
 from headrace.dr.tail import REPLAYED_HEADER
 from mirror.jobs.dr.operation import STEPS, Kind
+from stack.process.suspension import freeze, thaw
 from tests.e2e.conftest import NewInstance
 from tests.e2e.pair_site import kill_at
 from tests.kafka_data import Record, commit_positions, group_positions, make_topic, produce, read_all
@@ -30,6 +31,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 PARTITIONS: Final = 2
 GAINED: Final = 30
+TAIL: Final = 200
+"""Records that a cluster acknowledges before it dies and that are not mirrored, at least."""
 Content = tuple[int, bytes | None]
 
 
@@ -110,7 +113,11 @@ def test_the_loss_equals_the_difference_and_nothing_is_copied_twice(
         commit_positions(lost.address, group, {(topic, 0): 7, (topic, 1): 3})
         wait_until(lambda: group_positions(there, group, topic, PARTITIONS) == [7, 3], "the group follows")
         wait_until(partial(has, there, acknowledged()), "records are mirrored")
+        frozen = freeze(instance.pid)
+        tail_end = acknowledged() + TAIL
+        wait_until(lambda: acknowledged() >= tail_end, "records are written that will not be mirrored")
         lost.kill()
+        thaw(frozen)
 
     failover = ("failover", "pair", "--to", "destination", "--max-loss", "1000000-records")
     figure = invoked(instance, *failover, "--dry-run")["loss"]

@@ -178,11 +178,6 @@ class Loop:
         finally:
             process.stop()
 
-    def events(self, process: ManagedProcess) -> set[str]:
-        """Return the events in its log."""
-        lines = process.log_file.read_text().splitlines()
-        return {json.loads(line)["event"] for line in lines if line.startswith("{")}
-
 
 class Stream:
     """Datastream of the service that copies a separate topic."""
@@ -263,6 +258,12 @@ class Stream:
         code, (row,) = self.loop.run("audit", self.name, "--at", self.loop.instance.address)
         return code, row
 
+    def events(self, process: ManagedProcess) -> set[str]:
+        """Return the events of this datastream in a log, which also has those of other tests."""
+        lines = process.log_file.read_text().splitlines()
+        entries = [json.loads(line) for line in lines if line.startswith("{")]
+        return {entry["event"] for entry in entries if entry.get("datastream") == self.name}
+
     def delete(self) -> None:
         """Delete it, so that it does not affect other tests."""
         self.loop.instance.rest.delete(f"/v1/datastreams/{self.name}")
@@ -328,15 +329,15 @@ def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop, sour
         monitor = running.enter_context(loop.held("monitor", "--at", loop.instance.address))
         _heavy_partitions_are_separated(stream, first, second)
         set_stream_rates({first: STILL_HEAVY, second: STILL_HEAVY})
-        assert "latency objective breached" in loop.events(monitor)
+        assert "latency objective breached" in stream.events(monitor)
         if source_dies:
             source.kill()
             set_stream_rates({})
             for _ in range(JUDGEMENTS):
                 wait_until(stream.is_judged_halted, "a judgement reports that copying has stopped")
-            assert CLOSED not in loop.events(monitor), "the incident was closed although no records flow"
+            assert CLOSED not in stream.events(monitor), "the incident was closed although no records flow"
             source.start()
-        wait_until(lambda: CLOSED in loop.events(monitor), "the incident is closed")
+        wait_until(lambda: CLOSED in stream.events(monitor), "the incident is closed")
         wait_until(lambda: stream.judgement() == (0, "within"), "a judgement reports the recovery")
         assert stream.budget_left() < 1, "late records and the outage have not used the budget"
     _audit(stream, writing.written)

@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewPartitions
 
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.stores.definitions import DefinitionStore
-from mirror.errors import AlreadyExists, InvalidRequest
+from mirror.errors import AlreadyExists, InvalidRequest, NotFound
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -56,7 +56,10 @@ class OlderDefinitions:
         """Wait until the datastream reports these words."""
 
         def said() -> bool:
-            problem = self.rest.get(f"/v1/datastreams/{name}")["problem"]
+            try:
+                problem = self.rest.get(f"/v1/datastreams/{name}")["problem"]
+            except NotFound:
+                return False  # the service has not read the definition from the store yet
             return problem is not None and words in problem["reason"]
 
         eventually(said, f"{words!r} of {name}")

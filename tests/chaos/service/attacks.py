@@ -9,6 +9,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definition_document import to_document
+from mirror.model.load import TaskLimits
+from tests.builders import a_datastream
 from tests.chaos.service.acts import Act, Outcome
 from tests.chaos.service.operator_acts import Operator
 from tests.chaos.service.schedule import Fault, Kind
@@ -47,13 +51,16 @@ class Attacker:
         return self._have(fault, definition)
 
     def _create_broken(self, fault: Fault) -> Outcome:
-        """Create lanes that can never start, in several tasks."""
+        """Store lanes that can never start, in several tasks, as if their plug-in had been uninstalled."""
         name = self._name("broken")
         self._make_topic(name, 4)
-        definition = self._definition(
-            name, "source", policies={"transforms": ["no-such:x"]}, limits={"min_tasks": 2}
+        datastream = a_datastream(
+            name, name, metadata={"headrace.transforms": "no-such:x"}, limits=TaskLimits(min_tasks=2)
         )
-        return self._have(fault, definition)
+        self._operator.store(name, znodes.encode(to_document(datastream)))
+        self._site.wait(fault.seconds)
+        self._operator.delete(name)
+        return Outcome(name)
 
     def _offer_greedy_sources(self, fault: Fault) -> Outcome:
         """Announce responses of 1 GiB from several clusters, and send none."""

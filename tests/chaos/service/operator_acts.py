@@ -171,11 +171,15 @@ class Operator:
         plain = to_document(a_datastream(name, f"{self._run}-nothing"))
         cases = [case for case in every_value(plain, STORED_FIELDS) if len(case[1]) <= znodes.CHUNK_BYTES]
         what, data = cases[int(fault.choice * len(cases))]
-        while not self._store(znodes.child(znodes.DATASTREAMS, name), data):
-            self.site.wait(0.3)
+        self.store(name, data)
         self.site.wait(fault.seconds)
         self.delete(name)
         return Outcome(f"{name}, {what}")
+
+    def store(self, name: str, definition: bytes) -> None:
+        """Write the definition of a datastream to the store, without the checks of the REST API."""
+        while not self._store(znodes.child(znodes.DATASTREAMS, name), definition):
+            self.site.wait(0.3)
 
     def _store(self, path: str, data: bytes) -> bool:
         """Return whether the store has the node, possibly from an earlier attempt whose response was lost."""

@@ -256,7 +256,7 @@ def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) ->
 
 @pytest.mark.deep
 def test_partitions_without_load_do_not_make_a_case_too_large_for_the_solver() -> None:
-    rates, current = world("nearzero", 1_000, 40, 0.3, 6)
+    rates, current = world("nearzero", 1_000, 40, 0.3, 7)
     policy = replace(STICKY, rebalance=True, tolerance=0.01)
     found = plan(bench_loads(rates), BENCH_CAPACITY, None, policy, current)
     assert len(rates) * found.tasks > policy.exact_cells > np.count_nonzero(rates) * found.tasks
