@@ -128,6 +128,6 @@ def build_topic_watch(services: Services) -> TopicWatchThread:
     """Build the thread."""
     return TopicWatchThread(
         services.retirements.watch,
-        lambda: services.status.datastreams,
+        lambda: services.control.list().datastreams,
         lambda: services.status.is_leading,
     )
