@@ -89,6 +89,9 @@ class JobSettings(Settings):
     """Port of the job's Prometheus metrics; 0 disables them."""
     metrics_host: str = "127.0.0.1"
     """Address to bind `metrics_port` to; any address except loopback is reachable from the network."""
+    executor_wait_seconds: Seconds = 300.0
+    """Time without any Spark executor after which the job ends. A Spark master that restarted without its
+    state gives a running job no executors, but accepts the job when it starts again."""
     reload_interval_seconds: Seconds = 30.0
     """Interval at which the configuration is reloaded, to add and remove clusters."""
 

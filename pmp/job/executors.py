@@ -25,7 +25,6 @@ _RELEASED: Final = "killed by driver"
 _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 _SHORTEST_ABSENCE_SECONDS: Final = 15.0
 """Time within which executors start if workers have free cores."""
-_LONGEST_ABSENCE_SECONDS: Final = 300.0
 _LOCAL: Final = "local"
 
 
@@ -43,9 +42,13 @@ class Executor:
 class ExecutorWatch:
     """Reports each lost executor once, and the time without any executor."""
 
-    def __init__(self, metrics: JobMetrics, *, is_dynamic: bool = False) -> None:
-        """`is_dynamic`: Spark releases idle executors, so having none is normal."""
+    def __init__(self, metrics: JobMetrics, wait_seconds: float, *, is_dynamic: bool = False) -> None:
+        """`wait_seconds`: `executor_wait_seconds` of the settings.
+
+        `is_dynamic`: Spark releases idle executors, so having none is normal.
+        """
         self._metrics = metrics
+        self._wait_seconds = wait_seconds
         self._is_dynamic = is_dynamic
         self._lost: set[str] = set()
         self._none_since: float | None = None
@@ -54,7 +57,7 @@ class ExecutorWatch:
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
         """Compare the executors with the executors at the last call. `now`: monotonic seconds. Raises
-        AnalyticsError if the application had executors before but none for five minutes."""
+        AnalyticsError if the application had executors before but none for `wait_seconds`."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)
         self._metrics.set_executors(active)
@@ -94,18 +97,18 @@ class ExecutorWatch:
             _log.warning(
                 "no executor: samples wait",
                 advice="start a Spark worker with free cores and memory. A master that restarted without its "
-                f"state gives this application none; the job ends after {_LONGEST_ABSENCE_SECONDS:.0f} s to "
+                f"state gives this application none; the job ends after {self._wait_seconds:.0f} s to "
                 "register again",
             )
-        if absent >= _LONGEST_ABSENCE_SECONDS and self._had_any:
+        if absent >= self._wait_seconds and self._had_any:
             raise AnalyticsError(
-                f"no Spark executor for {_LONGEST_ABSENCE_SECONDS:.0f} s",
+                f"no Spark executor for {self._wait_seconds:.0f} s",
                 advice="check Spark's master and workers, and start the job again: it resumes from its "
                 "checkpoint",
             )
 
 
-def watch_of(session: SparkSession, metrics: JobMetrics) -> ExecutorWatch | None:
+def watch_of(session: SparkSession, metrics: JobMetrics, wait_seconds: float) -> ExecutorWatch | None:
     """Return a watch for the Spark application of a session; None in local mode.
 
     Local mode has no executors.
@@ -114,7 +117,7 @@ def watch_of(session: SparkSession, metrics: JobMetrics) -> ExecutorWatch | None
     if str(context.master).startswith(_LOCAL):
         return None
     is_dynamic = context.getConf().get(_DYNAMIC, "false") == "true"
-    return ExecutorWatch(metrics, is_dynamic=is_dynamic)
+    return ExecutorWatch(metrics, wait_seconds, is_dynamic=is_dynamic)
 
 
 def executors_of(session: SparkSession) -> list[Executor]:

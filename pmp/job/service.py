@@ -29,7 +29,7 @@ from mirror.ports import Clock
 from mirror.repeats import RepeatedErrors
 from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
-from pmp.job.executors import executors_of, watch_of
+from pmp.job.executors import ExecutorWatch, executors_of, watch_of
 from pmp.job.first_samples import awaited
 from pmp.job.job_metrics import JobMetrics, expired
 from pmp.job.spark_session import GONE, is_alive
@@ -94,7 +94,7 @@ class PmpService(ThreadService):
         self._configuration = configuration
         self._clock = clock
         self._metrics = metrics or JobMetrics()
-        self._executors = watch_of(session, self._metrics)
+        self._executors: ExecutorWatch | None = None
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
         self._locks: CheckpointLocks | None = None
         self._running: dict[str, RunningQuery] = {}
@@ -111,7 +111,9 @@ class PmpService(ThreadService):
         Raises ConfigError, also if the checkpoint was created with other settings.
         """
         self._reload()
-        self._locks = CheckpointLocks(self._known_settings.job.checkpoint_folder)
+        settings = self._known_settings.job
+        self._locks = CheckpointLocks(settings.checkpoint_folder)
+        self._executors = watch_of(self._session, self._metrics, settings.executor_wait_seconds)
         super().start()
 
     def problems(self) -> dict[str, str]:

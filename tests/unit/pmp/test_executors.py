@@ -26,7 +26,7 @@ def numbers(metrics: JobMetrics) -> tuple[float | None, float | None]:
 
 def test_a_lost_executor_is_counted_and_named_once() -> None:
     metrics = JobMetrics()
-    watch = ExecutorWatch(metrics)
+    watch = ExecutorWatch(metrics, 300)
     with capture_logs() as logs:
         watch.look([FIRST, SECOND], 0)
         for now in (1, 2, 3):
@@ -43,13 +43,13 @@ def test_local_mode_exports_nothing() -> None:
 
 def test_a_reason_of_many_lines_is_one_line() -> None:
     with capture_logs() as logs:
-        ExecutorWatch(JobMetrics()).look([lost(FIRST, "a\n\tb\r\n" + "é" * 9_999)], 0)
+        ExecutorWatch(JobMetrics(), 300).look([lost(FIRST, "a\n\tb\r\n" + "é" * 9_999)], 0)
     assert logs[0]["reason"].startswith("a b é")
     assert len(logs[0]["reason"]) <= 200
 
 
 def test_an_absence_is_reported_once_and_ends_the_job_after_five_minutes() -> None:
-    watch = ExecutorWatch(JobMetrics())
+    watch = ExecutorWatch(JobMetrics(), 300)
     watch.look([FIRST], 0)
     with capture_logs() as logs:
         for now in range(1, 300):
@@ -63,7 +63,7 @@ def test_an_absence_is_reported_once_and_ends_the_job_after_five_minutes() -> No
 
 
 def test_executors_that_return_end_the_absence() -> None:
-    watch = ExecutorWatch(JobMetrics())
+    watch = ExecutorWatch(JobMetrics(), 300)
     with capture_logs() as logs:
         for now in (0, 20, 299):
             watch.look([lost(FIRST)], now)
@@ -77,7 +77,7 @@ def test_executors_that_return_end_the_absence() -> None:
 def test_a_job_that_waits_for_its_first_executor_does_not_end() -> None:
     metrics = JobMetrics()
     with capture_logs() as logs:
-        watch = ExecutorWatch(metrics)
+        watch = ExecutorWatch(metrics, 300)
         for now in (0, 20, 40_000):
             watch.look([], now)
     assert len(logs) == 1
@@ -86,7 +86,7 @@ def test_a_job_that_waits_for_its_first_executor_does_not_end() -> None:
 
 def test_executors_that_dynamic_allocation_releases_are_not_lost() -> None:
     metrics = JobMetrics()
-    watch = ExecutorWatch(metrics, is_dynamic=True)
+    watch = ExecutorWatch(metrics, 300, is_dynamic=True)
     with capture_logs() as logs:
         watch.look([FIRST, SECOND], 0)
         watch.look([lost(FIRST, "Executor killed by driver."), lost(SECOND)], 10)
@@ -98,7 +98,7 @@ def test_executors_that_dynamic_allocation_releases_are_not_lost() -> None:
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=6), max_size=12))
 def test_whatever_spark_reports_each_loss_counts_once(looks: list[list[tuple[str, bool]]]) -> None:
     metrics = JobMetrics()
-    watch = ExecutorWatch(metrics)
+    watch = ExecutorWatch(metrics, 300)
     with capture_logs():
         for now, found in enumerate(looks):
             watch.look([Executor(name, "", is_active) for name, is_active in found], now)
