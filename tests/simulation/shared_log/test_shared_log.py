@@ -1,7 +1,7 @@
 """Histories of instances that share a log, under seeded faults, checked for linearizability.
 
-Each day runs other seeds of the first 10,000, and so do the deep tests, which run ten times as many; a failure
-names its seed. `SIMULATION_SEED=n` repeats one seed.
+Each day runs other seeds of the first 10,000. The deep tests run ten times as many. A failure names its seed;
+`SIMULATION_SEED=n` repeats one.
 """
 
 from __future__ import annotations
