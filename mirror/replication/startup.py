@@ -233,7 +233,7 @@ class LaneStartup:
         target_id = self._lanes.sink(lane).cluster.topic_id(lane.spec.destination_topic)
         if self._unsaved.is_elsewhere(lane, target_id):
             elsewhere = "the stored progress is for another destination or precedes a restart"
-            _log.warning("starting anew", **lane.key.log_fields, reason=elsewhere)
+            _log.warning("stored progress ignored", **lane.key.log_fields, reason=elsewhere)
             self._unsaved.begin_elsewhere(lane)
             self._runner.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
