@@ -14,6 +14,7 @@ import typer
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
+from headrace.process.logs import log_first_to_stderr
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
@@ -151,6 +152,7 @@ def main() -> None:
 
 def run_command(command: Any, program: str) -> None:
     """Run a click command. Report an expected failure as one line on stderr and a non-zero exit code."""
+    log_first_to_stderr("warning")
     try:
         command(prog_name=program)
     except Exception as error:

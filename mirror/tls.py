@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 import threading
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mirror.errors import ConfigError
+from mirror.loggers import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
@@ -59,15 +59,12 @@ class ReloadingContext(ssl.SSLContext):
         with self._lock:
             if (stamps := stamps_of(self._files)) != self._stamps:
                 self._stamps = stamps
-                names = ", ".join(self._files)
                 try:
                     self._newest = self._make()
                 except ConfigError as error:
-                    _log.warning(
-                        "cannot load changed TLS files %s, keeping the former ones: %s", names, error
-                    )
+                    _log.warning("TLS files not reloaded", files=self._files, reason=str(error))
                 else:
-                    _log.info("TLS files %s reloaded", names)
+                    _log.info("TLS files reloaded", files=self._files)
             return self._newest
 
 

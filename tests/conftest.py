@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
+from mirror.loggers import set_threshold
 from tests.examples import register_profiles
 from tests.promtool import known_promtool
 
@@ -35,10 +39,13 @@ register_profiles()
 
 
 def _show_plain_tracebacks() -> None:
-    """Restore the defaults of structlog with plain tracebacks; rich ones take half a second each."""
+    """Restore the defaults of structlog on stderr with plain tracebacks; rich ones take half a second."""
     structlog.reset_defaults()
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
+    structlog.configure(
+        processors=[*structlog.get_config()["processors"][:-1], renderer],
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
 
 
 _show_plain_tracebacks()
@@ -52,4 +59,13 @@ def _logs_set_up_by_no_other_test() -> Iterator[None]:
     yield
     root.handlers, root.level = handlers, level
     _show_plain_tracebacks()
+    set_threshold("warning")
     structlog.contextvars.clear_contextvars()
+
+
+@pytest.fixture
+def logged() -> Iterator[list[EventDict]]:
+    """Return the list of the events that the test logs, at any level."""
+    set_threshold("debug")
+    with capture_logs() as events:
+        yield events

@@ -8,12 +8,12 @@ partitions). `BENCH_CASES=skewed,outage` selects cases.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
 from monitor.movement.judge import judge_lane
@@ -64,7 +64,7 @@ def _cases() -> Iterable[Case]:
 
 def main() -> None:
     """Print, for each case and both orders, the partitions without loss and the lead time of the alarm."""
-    logging.disable(logging.CRITICAL)
+    set_threshold("off")
     wanted = os.environ.get("BENCH_CASES", "").split(",")
     print(f"retention {_KEPT_SECONDS} s, {_SECONDS} s of virtual time; partitions that lost no record")
     head = f"{'case':40}partitions  fair shares  deadline first"

@@ -8,7 +8,6 @@ tests/simulation/test_data_plane.py.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import random
 import sys
@@ -17,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Final
 
+from mirror.loggers import set_threshold
 from tests.simulation.run import Simulation
 from tests.simulation.schedule import plan
 
@@ -47,7 +47,7 @@ def main() -> None:
 
 def _run(part: range) -> tuple[dict[int, str], float]:
     """Return the failures by seed, and the CPU seconds."""
-    logging.disable(logging.CRITICAL)
+    set_threshold("off")
     gc.disable()  # a seed leaves little garbage, but collections would traverse half of its objects
     began = time.process_time()
     failures: dict[int, str] = {}

@@ -23,6 +23,7 @@ from headrace.process.cores import usable_cores
 if TYPE_CHECKING:
     from headrace.copy.run import CopyRun, CopySetup
     from mirror.jobs.copy_job import CopyJob
+    from mirror.loggers import Level
     from mirror.model.datastreams.lanes import LaneSpec
 
 _PATIENCE_SECONDS: Final = 30.0
@@ -253,7 +254,7 @@ def copy_setup(config: Path | None, job: CopyJob, replication_factor: int) -> Co
         replication_factor=replication_factor,
     )
     clusters = {name: directory.resolve(name) for name in sides.values()}
-    level = "DEBUG" if settings.logging.level == "debug" else "WARNING"
+    level: Level = "debug" if settings.logging.level == "debug" else "warning"
     worker = settings.mirror.worker
     limits = PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds)
     return CopySetup(clusters, settings.mirror.copying.options(), identity, limits, level)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,12 +44,12 @@ def import_brooklin(
     """
     from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json
-    from headrace.process.logs import log_to_stderr
+    from headrace.process.logs import log_to_stderr, silence_library
     from headrace.settings import load_settings
     from mirror.settings import ZooKeeperSettings
 
     log_to_stderr()
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # the error reports its failures
+    silence_library("kazoo")  # the error reports its failures
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
 from mirror.errors import Fenced, HeadraceError
 from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, plan_left_out, shares
+from mirror.loggers import Level, get_logger
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
 from mirror.model.topics import TopicPartition
@@ -40,7 +40,7 @@ from mirror.worker.protocol import (
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _TICK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 20.0
 _REPORT_SECONDS: Final = 10.0
@@ -136,7 +136,7 @@ class CopySetup:
     options: CopyingOptions
     identity: EngineIdentity
     limits: PoolLimits
-    log_level: str = "WARNING"
+    log_level: Level = "warning"
 
 
 class CopyRun:
@@ -171,7 +171,7 @@ class CopyRun:
         try:
             later = self._with_bench(lambda bench: plan_left_out(bench, self._job, plan))
         except HeadraceError as error:
-            _log.info("omitted topics still cannot be copied: %s", error)
+            _log.info("omitted topics still cannot be copied", reason=str(error))
             return None
         return later if later.specs else None
 

@@ -6,17 +6,17 @@ The module imports as little as possible, because one worker process runs per co
 from __future__ import annotations
 
 import gc
-import logging
 import socket
 import sys
 from typing import Final
 
-from headrace.console.escapes import visible_lines
 from headrace.copy.worker_reports import CopyReports
+from headrace.process.logs import log_first_to_stderr, log_to_stderr
 from headrace.process.machine_code import data_plane
 from headrace.process.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
+from mirror.loggers import set_threshold
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.options import CopyingOptions
@@ -26,26 +26,16 @@ _STEP_SECONDS: Final = 0.05
 """Seconds between polls of the control channel."""
 
 
-class VisibleFormatter(logging.Formatter):
-    """Escapes control characters, because log messages contain text from brokers."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Format a record as escaped lines."""
-        return visible_lines(super().format(record))
-
-
 def main() -> int:
     """Run the worker. The command-line argument is the file descriptor of the control socket."""
     ignore_stop_signals()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    log_first_to_stderr("warning")
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = receive_setup(control)
     if setup is None:
         return 1
     document = setup.document
-    logging.getLogger().setLevel(document["log_level"])
+    set_threshold(document["log_level"], log_to_stderr)
     clock = SystemClock()
     context = EngineContext(
         lambda reference: access_from(document["clusters"][reference]),

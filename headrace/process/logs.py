@@ -4,6 +4,9 @@ A thread that processes a plan adds the field `plan` (the epoch) to every line, 
 lines about one datastream. You can therefore find all lines about a change in the logs of the leader, the
 instances and the workers. Lines about a REST request contain the `request_id` of the response. Values of
 secret settings are never logged.
+
+Records that libraries log with `logging` get the same format in a service. structlog is imported by the first
+function that needs it (see `mirror.loggers`).
 """
 
 from __future__ import annotations
@@ -11,13 +14,16 @@ from __future__ import annotations
 import io
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-import structlog
-
 from headrace.console.escapes import visible, visible_lines
+from mirror.loggers import Level, set_threshold
 
 if TYPE_CHECKING:
+    import structlog
+
     from headrace.settings import LogSettings
 
 _SECRET_WORDS: Final = ("password", "secret", "token", "credential")
@@ -26,6 +32,8 @@ _EXCEPTION: Final = "exception"
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:
     """Set up structlog and the loggers of the standard library. `context`: fields to add to every line."""
+    import structlog
+
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -35,7 +43,11 @@ def configure_logs(settings: LogSettings, **context: Any) -> None:
     ]
     renderer: structlog.types.Processor = _text_renderer() if as_text else structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
@@ -55,6 +67,7 @@ def configure_logs(settings: LogSettings, **context: Any) -> None:
     root.setLevel(settings.level.upper())
     for noisy in ("kazoo", "httpx", "httpcore", "uvicorn.access", "py4j"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    set_threshold(settings.level)
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(**context)
 
@@ -68,6 +81,8 @@ def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) 
 
 def log_to_stderr() -> None:
     """Send log lines to stderr, for commands that print their result on stdout."""
+    import structlog
+
     structlog.reset_defaults()
     structlog.configure(
         processors=[
@@ -82,11 +97,49 @@ def log_to_stderr() -> None:
     )
 
 
+class VisibleFormatter(logging.Formatter):
+    """Escapes control characters, because log messages may contain text from brokers."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record as escaped lines."""
+        return visible_lines(super().format(record))
+
+
+def log_first_to_stderr(level: Level) -> None:
+    """Send log lines of `level` or above, and warnings of libraries, to stderr from the first line on.
+
+    For processes that rarely log anything: structlog is imported with the first line.
+    """
+    set_threshold(level, log_to_stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def silence_library(name: str) -> None:
+    """Drop the records of a library that also raises what it logs."""
+    logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Log nothing, for callers that report all failures themselves."""
+    logging.disable(logging.CRITICAL)
+    former = set_threshold("off")
+    try:
+        yield
+    finally:
+        set_threshold(*former)
+        logging.disable(logging.NOTSET)
+
+
 def _text_renderer() -> structlog.types.Processor:
     """Return a renderer of text lines.
 
     Tracebacks are plain, because structlog's tracebacks show local variables, which may contain passwords.
     """
+    import structlog
+
     renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)
 
     def render(logger: Any, method: str, event: structlog.types.EventDict) -> str:
@@ -106,6 +159,8 @@ def _shown(key: str, value: Any) -> Any:
 
 
 def _plain_traceback(out: TextIO, trace: structlog.types.ExcInfo) -> None:
+    import structlog
+
     text = io.StringIO()
     structlog.dev.plain_traceback(text, trace)
     out.write(visible_lines(text.getvalue()))

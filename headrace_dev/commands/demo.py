@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -16,12 +15,13 @@ import typer
 
 from headrace.console.terminal import complain, console, note, print_table
 from headrace.errors import explain
+from mirror.loggers import get_logger
 
 if TYPE_CHECKING:
     from headrace_dev.demo.claims import DemoFindings
     from headrace_dev.demo.processes import DemoProcesses
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _REPORT: Final = Path("report.html")
 
 

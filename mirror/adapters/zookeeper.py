@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import threading
 import time
@@ -33,13 +32,14 @@ from mirror.adapters.zookeeper_access import (
 from mirror.adapters.zookeeper_errors import translated
 from mirror.adapters.zookeeper_waits import ServerWatch
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
+from mirror.loggers import get_logger
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
 from mirror.ports import Watch
 
 if TYPE_CHECKING:
     from kazoo.client import AsyncResult
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
@@ -81,7 +81,6 @@ class ZooKeeper:
             hosts=settings.servers,
             timeout=settings.session_timeout_seconds,
             connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2},
-            logger=logging.getLogger("kazoo"),
             **client_options(settings.security),
         )
         if settings.security.tls:
@@ -406,11 +405,10 @@ class ZooKeeper:
         elif now - self._refused_since >= _REFUSED_TIMEOUTS * self._settings.session_timeout_seconds:
             self._refused_since = None
             _log.error(
-                "ZooKeeper at %s rejected the session for %d session timeouts: its data may be older than"
-                " that read before (last change %#x); starting a new session",
-                self._settings.servers,
-                _REFUSED_TIMEOUTS,
-                self._client.last_zxid,
+                "session abandoned: ZooKeeper rejects it, and may have older data than was read before",
+                servers=self._settings.servers,
+                session_timeouts=_REFUSED_TIMEOUTS,
+                last_change=f"{self._client.last_zxid:#x}",
             )
             raise SessionExpiredError("ZooKeeper rejected the session for too long") from error
 

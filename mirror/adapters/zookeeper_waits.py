@@ -8,7 +8,6 @@ ZooKeeper ends the session.
 
 from __future__ import annotations
 
-import logging
 import math
 import select
 import time
@@ -19,7 +18,9 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
 
-_log = logging.getLogger(__name__)
+from mirror.loggers import get_logger
+
+_log = get_logger(__name__)
 _MOVE_SHARE: Final = 0.4
 """Time without a response after which the client connects to another server, as a share of the session
 timeout.
@@ -130,9 +131,7 @@ class ServerWatch:
         self._silent[self._server] = time.monotonic()
         self._waiting_since = None
         name = "{}:{}".format(*self._server)
-        _log.warning(
-            "ZooKeeper server %s has not responded for %.1f s; connecting to another one", name, self._limit
-        )
+        _log.warning("ZooKeeper server does not respond", address=name, seconds=round(self._limit, 1))
         raise ConnectionDropped(f"{name} stopped responding")
 
 

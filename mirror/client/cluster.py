@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -16,6 +15,7 @@ from mirror.client.handshake import ConnectionConfigs
 from mirror.client.lookup.coordinators import Coordinators
 from mirror.client.lookup.leader_offsets import ask_leaders, by_time
 from mirror.errors import HeadraceError, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code, error_of
@@ -31,7 +31,7 @@ from mirror.protocol.control.offsets import Answers, OffsetAnswer
 from mirror.protocol.control.topic_names import TopicNames
 from mirror.protocol.frame import Nodes
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 T = TypeVar("T")
 
 CONTROL: Final = "control"
@@ -209,7 +209,7 @@ class Cluster:
             except HeadraceError as error:
                 if not error.retriable or self.loop.now() + backoff > until:
                     raise
-                _log.debug("retrying: %s", error)
+                _log.debug("retrying", cluster=self.name, reason=str(error))
             await self.loop.sleep(backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
             if topic is not None:
@@ -220,7 +220,7 @@ class Cluster:
         try:
             await self.refresh(topics)
         except HeadraceError as error:
-            _log.debug("%s: %s", self.name, error)
+            _log.debug("cannot refresh metadata", cluster=self.name, reason=str(error))
 
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None

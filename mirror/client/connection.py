@@ -7,7 +7,6 @@ only complete requests, so the last bytes of a request may be sent later.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,10 +29,11 @@ from mirror.errors import (
 )
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import BufferPool, ReceiveBuffer
+from mirror.loggers import get_logger
 from mirror.protocol.control.cluster import BrokerFeatures
 from mirror.protocol.frame import correlation_of, request_head, response_body
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 FAR_SECONDS: Final = 0.002
 """Round trip in seconds from which on a broker is distant. Within a data centre, it is about 0.2 ms."""
 _MOST_READS: Final = 64
@@ -234,7 +234,7 @@ class Connection:
         except CorruptData as error:
             self.close(error)
         except Exception as error:  # noqa: BLE001 - the other connections continue
-            _log.exception("%s: cannot process a response", self.name)
+            _log.exception("cannot process a response", address=self.name)
             self.close(unusable_response(self.name, error))
 
     def _write(self) -> None:

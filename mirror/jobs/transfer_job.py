@@ -7,7 +7,6 @@ partition is released and retried after a delay, without effect on other partiti
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -26,6 +25,7 @@ from mirror.errors import (
 )
 from mirror.lane.ledger import OffsetClass, SkippedOffsets, compacted
 from mirror.lane.rules import RoutingRules
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
@@ -41,7 +41,7 @@ from mirror.replication.connector import (
     RecordSource,
 )
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _ROUND_SECONDS: Final = 0.2
 _TURN_SECONDS: Final = 5.0
 """Maximum time that the job spends on one partition while other partitions wait."""
@@ -236,7 +236,7 @@ class Transfer:
     async def _set_aside(self, lane: TransferLane, error: HeadraceError) -> None:
         """Release the partition and schedule a retry; uncommitted records are read again."""
         if lane.reason != str(error):
-            _log.warning("%s pauses: %s", lane.place, error)
+            _log.warning("partition pauses", partition=str(lane.place), reason=str(error))
         lane.reason = str(error)
         lane.is_taken = False
         lane.counts, lane.pending_since = lane.settled, None
@@ -304,7 +304,7 @@ class Transfer:
             missing = f"offsets {lane.read_to} to {bounds.first - 1} of {lane.place} are gone from the source"
             if self._job.on_loss is OnLoss.HALT:
                 raise SourceTruncated(missing, advice="--on-loss continue skips them")
-            _log.warning("%s; continuing after the gap", missing)
+            _log.warning("continuing after a gap", partition=str(lane.place), reason=missing)
             lane.gaps.append(missing)
             self._pass_over(lane, SkippedOffsets(OffsetClass.LOST, lane.read_to, bounds.first))
             lane.read_to = bounds.first

@@ -1,6 +1,6 @@
 """Kafka wire protocol without I/O: encodes requests and decodes responses.
 
-The package uses no sockets, no clock and no logging.
+The package uses no sockets and no clock.
 
 Record batches (`batches/`) and Fetch and Produce messages (`fetch`, `produce`) determine the throughput, so
 they are decoded by hand from memoryviews. All other messages use the classes of kafka-python, which only

@@ -8,7 +8,6 @@ This module connects the parts and runs the event loop. A batch passes through `
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
@@ -16,6 +15,7 @@ from time import process_time
 from typing import Final
 
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import (
     ANSWERED,
     NO_WINDOWS,
@@ -59,7 +59,7 @@ from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _TICK_SECONDS: Final = 0.05
 """Seconds between two checks of timed work."""
 _CLOSING_STEP: Final = 0.02
@@ -106,7 +106,7 @@ class BatchEngine:
             try:
                 self._start(spec)
             except Exception as error:  # noqa: BLE001 - the other lanes start
-                _log.exception("cannot start lane %s", spec.key.partition)
+                _log.exception("cannot start lane", **spec.key.log_fields)
                 self.lanes.report(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:

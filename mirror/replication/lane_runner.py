@@ -8,7 +8,6 @@ state, and a stop is never lost.
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from itertools import count
 from typing import Any, Final, Protocol
@@ -25,6 +24,7 @@ from mirror.lane.lifecycle import (
     advance,
     pause_again,
 )
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.concurrency import RunWhile
@@ -33,7 +33,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.reports.causes import cause_of
 from mirror.replication.reports.lane_reports import report_of
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _LONGEST_REASON: Final = 1000
 _SOON_SECONDS: Final = 0.5
 """Seconds until the next attempt after a cluster could not be reached."""
@@ -194,7 +194,7 @@ class LaneRunner:
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
         """Apply the event, and perform the resulting actions. Return False if the event is outdated."""
         if event.generation is not None and event.generation != lane.turn:
-            _log.debug("lane %s: %s is outdated", lane.key.partition, event.kind)
+            _log.debug("outdated event skipped", **lane.key.log_fields, kind=event.kind.value)
             return False
         before = lane.lifecycle
         after, actions = advance(before, event)
@@ -207,7 +207,7 @@ class LaneRunner:
             except Exception as error:
                 if event.kind is not EventKind.BROKE:
                     raise
-                _log.error("lane %s: %s failed", lane.key.partition, action, exc_info=error)
+                _log.error("action failed", **lane.key.log_fields, action=action.value, exc_info=error)
         return True
 
     def _probe_later(self, lane: Lane) -> None:
@@ -227,7 +227,7 @@ class LaneRunner:
             else:
                 self.pause(lane, problem)
         except Exception as worse:  # noqa: BLE001 - even pausing failed; the other lanes continue
-            _log.error("lane %s: cannot pause", lane.key.partition, exc_info=worse)
+            _log.error("cannot pause lane", **lane.key.log_fields, exc_info=worse)
             self._break(lane, problem)
 
     def _break(self, lane: Lane, problem: HeadraceError) -> None:
@@ -266,10 +266,8 @@ class LaneRunner:
                 self.set_aside(lane, error)
             else:
                 known = isinstance(error, HeadraceError)
-                level, trace = (logging.DEBUG, None) if known else (logging.ERROR, error)
-                _log.log(
-                    level, "lane %s: %s, after it has restarted", lane.key.partition, error, exc_info=trace
-                )
+                log, trace = (_log.debug, None) if known else (_log.error, error)
+                log("outdated step failed", **lane.key.log_fields, reason=str(error), exc_info=trace)
 
     def pause(self, lane: Lane, error: HeadraceError, *, drain: bool = False, lasting: bool = False) -> None:
         """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry."""
@@ -285,7 +283,7 @@ class LaneRunner:
     def restart(self, lane: Lane, why: str) -> None:
         """Restart the lane from its checkpoint."""
         if lane.state not in (LaneState.STOPPED, LaneState.PAUSED):
-            _log.debug("lane %s restarts: %s", lane.key.partition, why)
+            _log.debug("lane restarts", **lane.key.log_fields, reason=why)
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: Lane) -> None:
@@ -359,5 +357,5 @@ def _unexpected(lane: Lane, error: Exception) -> HeadraceError:
         advice="see the traceback in the log and report it",
     )
     if lane.pause is None or problem.message not in lane.pause.reason:
-        _log.error("lane %s: a step failed", lane.key.partition, exc_info=error)
+        _log.error("step failed", **lane.key.log_fields, exc_info=error)
     return problem

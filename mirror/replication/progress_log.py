@@ -10,7 +10,6 @@ added. A topic that deletes old records is rejected, because a lane without prog
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -21,6 +20,7 @@ from mirror.client.event_loop import Promise
 from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, UnsafeProgressTopic
 from mirror.lane.progress import MAIN_PARTS, Entry, LaneProgress, main_key, main_of
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
@@ -28,7 +28,7 @@ from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.records import Record
 from mirror.replication.progress_topic import ProgressTopic
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _BATCH_BYTES: Final = 512 * 1024
 _CHECK_SECONDS: Final = 60.0
 
@@ -115,7 +115,7 @@ class ProgressLog:
         try:
             await self._check_settings()
         except HeadraceError as error:  # the progress is stored; the next write checks again
-            _log.debug("the settings of topic %s are unknown: %s", self.topic, error)
+            _log.debug("settings of the progress topic unknown", topic=self.topic, reason=str(error))
 
     async def forget(self, keys: Sequence[LaneKey], now_ms: int) -> None:
         """Delete the stored progress of these lanes. Raises Unreachable."""
@@ -165,7 +165,7 @@ class ProgressLog:
         before, self.problem = self.problem, await self._topic.problem()
         self._checked_at = now
         if self.problem is not None and before is None:
-            _log.error("%s", self.problem)
+            _log.error("progress topic is unsafe", topic=self.topic, reason=str(self.problem))
 
     async def _catch_up(self) -> None:
         await self.ensure()

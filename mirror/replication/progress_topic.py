@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange
 from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
@@ -22,7 +22,7 @@ SETTINGS: Final = {
     "compression.type": "producer",
     "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
 }
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class ProgressTopic:
@@ -100,11 +100,10 @@ class ProgressTopic:
         if self.stored.is_grown and self._reported_count != self.count:
             self._reported_count = self.count
             _log.warning(
-                "topic %s on %s has %d partitions, more than when progress was stored: lanes keep their"
-                " partitions, and each starting lane reads all partitions",
-                self._name,
-                self._cluster.name,
-                self.count,
+                "progress topic has more partitions: each starting lane reads all of them",
+                topic=self._name,
+                cluster=self._cluster.name,
+                partitions=self.count,
             )
 
     async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:

@@ -5,7 +5,6 @@ Requests are batched for all lanes. A problem of one lane pauses only that lane.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -16,6 +15,7 @@ from mirror.errors import DataLossDetected, HeadraceError, Refused, TopicRecreat
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
 from mirror.lane.progress import LaneProgress, SourceIdentity
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneSpec, LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
@@ -34,7 +34,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap, forget_other_topics
 from mirror.replication.ownership.start_positions import StartPositionFinder, begins_at_offset
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _AT_ONCE: Final = 1000
 _OFFSETS_SECONDS: Final = 2.0
 """Time limit for offset lookups in seconds. Partitions without a leader wait until it expires."""
@@ -106,9 +106,9 @@ class LaneStartup:
         try:
             await self._expect(specs)
         except HeadraceError as error:
-            _log.debug("preparation failed: %s", error)
+            _log.debug("cannot prepare lanes", datastream=specs[0].key.group, reason=str(error))
         except Exception:  # noqa: BLE001 - reported when the lanes start
-            _log.exception("preparation failed for lanes of %s", specs[0].key.group)
+            _log.exception("cannot prepare lanes", datastream=specs[0].key.group)
 
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
         source, target = self._context.cluster(specs[0].source), self._context.cluster(specs[0].destination)
@@ -158,7 +158,7 @@ class LaneStartup:
         try:
             ends = await source.offsets(dict.fromkeys(places, LATEST), seconds=_OFFSETS_SECONDS)
         except Exception as error:  # noqa: BLE001 - the next try repeats the lookup
-            _log.debug("end offsets of paused partitions of %s unknown: %s", source.name, error)
+            _log.debug("end offsets of paused partitions unknown", cluster=source.name, reason=str(error))
             return
         for lane in lanes:
             end = ends[lane.key.partition]
@@ -232,24 +232,21 @@ class LaneStartup:
     def _problem(self, lane: Lane) -> HeadraceError | None:
         target_id = self._lanes.sink(lane).cluster.topic_id(lane.spec.destination_topic)
         if self._unsaved.is_elsewhere(lane, target_id):
-            _log.warning(
-                "lane %s: stored progress is for another destination or precedes a restart; restarting %s",
-                lane.key.partition,
-                lane.spec.destination_topic,
-            )
+            elsewhere = "the stored progress is for another destination or precedes a restart"
+            _log.warning("stored progress ignored", **lane.key.log_fields, reason=elsewhere)
             self._unsaved.begin_elsewhere(lane)
             self._runner.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
         problem = self._source_logs.problem(lane)
         if isinstance(problem, TopicRecreated) and goes_on:
-            _log.warning("%s; copying the new topic", problem.message)
+            _log.warning("copying the new topic", **lane.key.log_fields, reason=problem.message)
             self._source_logs.begin_life(lane, -1, problem.message, same_log=False)
             problem = None
         if problem is not None:
             return problem
         problem = self._produce_failures.target_problem(lane)
         if isinstance(problem, DataLossDetected) and goes_on:
-            _log.warning("%s; continuing with the new topic", problem.message)
+            _log.warning("writing to the new topic", **lane.key.log_fields, reason=problem.message)
             self._begin_target(lane, problem.message)
             problem = None
         if problem is None and lane.progress.target_loss:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections import ChainMap
 from collections.abc import Sequence, Set
@@ -11,11 +10,12 @@ from typing import Final
 from mirror.errors import CorruptData
 from mirror.lane.progress import MAIN_PARTS, Entry, LaneProgress, main_key, main_of
 from mirror.lane.progress_decoder import is_outdated, read_progress, written_at
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.records import Record, read_batch
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _LARGEST_BATCH: Final = 16 * 1024 * 1024
 """Maximum decompressed size of a batch in bytes. Batches of Headrace are much smaller."""
 _COMMIT_MARKER: Final = 1
@@ -173,7 +173,7 @@ class ProgressPart:
     def note_damage(self, error: CorruptData) -> None:
         """Record a damaged batch, which is skipped."""
         self.is_damaged = True
-        _log.error("skipping a damaged batch of the progress topic: %s", error)
+        _log.error("damaged batch of the progress topic skipped", reason=str(error))
 
     def _belongs_here(self, record: Record) -> bool:
         number, count = self._place

@@ -9,7 +9,6 @@ uses memory in every worker.
 from __future__ import annotations
 
 import faulthandler
-import logging
 import math
 import select
 import socket
@@ -20,6 +19,7 @@ from typing import Final
 
 from mirror.errors import CorruptData, HeadraceError, SessionLost, reason_of
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneSpec
 from mirror.model.identifiers import Epoch
 from mirror.ports import Clock, CopyEngine
@@ -68,7 +68,7 @@ class Watchdog:
         faulthandler.cancel_dump_traceback_later()
 
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
 _ALIVE_SECONDS: Final = 1.0
@@ -148,7 +148,7 @@ class Worker:
         data = self._control.recv(1 << 20) if readable else b""
         if not data:
             if readable:
-                _log.warning("the control process is gone; releasing all lanes")
+                _log.warning("releasing all lanes", reason="the control process has ended")
                 self._deadline = _ORPHAN_DEADLINE_SECONDS
             return False
         for message in self._reader.feed(data):
@@ -192,7 +192,7 @@ class Worker:
             case Shutdown(deadline):
                 self._deadline = deadline
             case _:
-                _log.error("message skipped: unexpected type %s", type(message).__name__)
+                _log.error("unexpected message skipped", kind=type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
         """Prepare lanes. Failures are only logged; the start of a lane will report them."""
@@ -200,7 +200,7 @@ class Worker:
             try:
                 self._engine.expect_lanes((spec,))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
-                _log.warning("cannot prepare lane %s: %s", spec.key.partition, reason_of(error))
+                _log.warning("cannot prepare lane", **spec.key.log_fields, reason=reason_of(error))
 
     def _start(self, spec: LaneSpec, former: Pause | None) -> None:
         """Start a lane. If a lane cannot start, pause it, and retry with increasing delay."""
@@ -213,7 +213,7 @@ class Worker:
             self._refused[spec.key] = spec, pause
             if former is None or former.reason != reason:
                 trace = None if isinstance(error, HeadraceError) else error
-                _log.error("lane %s cannot start: %s", spec.key.partition, reason, exc_info=trace)
+                _log.error("cannot start lane", **spec.key.log_fields, reason=reason, exc_info=trace)
                 self._send(LaneNews((LanePaused(spec.key, reason),)))
 
     def _try_refused(self) -> None:
@@ -232,7 +232,7 @@ class Worker:
 
 
 def _skipped(error: CorruptData) -> None:
-    _log.error("invalid message from the control process skipped: %s", error)
+    _log.error("invalid message from the control process skipped", reason=str(error))
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:

@@ -86,6 +86,13 @@ PRINTERS: Final = {
 }
 """Modules that write to a terminal; the second one prints only its own docstring."""
 
+LIBRARY_LOGS: Final = {
+    "headrace/process/logs.py",
+    "pmp/adapters/group_leadership.py",
+    "pmp/job/spark_session.py",
+}
+"""Modules that set up the records of libraries. All others log through structlog or `mirror.loggers`."""
+
 BROAD: Final = {"Exception", "BaseException"}
 DATA_PLANE: Final = ("mirror/lane/", "mirror/replication/", "mirror/worker/")
 BROAD_HANDLERS: Final = 40
@@ -359,6 +366,10 @@ def test_whatever_a_command_prints_goes_through_the_terminal() -> None:
         or (isinstance(node, ast.Import) and any(one.name.startswith("rich") for one in node.names))
     }
     assert found == set()
+
+
+def test_the_product_logs_through_one_library() -> None:
+    assert {name_of(file) for file in FILES if "logging" in imports_of(file)} == LIBRARY_LOGS
 
 
 def test_no_room_is_named_for_junk() -> None:

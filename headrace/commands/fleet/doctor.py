@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,12 +29,13 @@ def doctor(
     from headrace.console.durations import HOUR_MS, duration_seconds
     from headrace.doctor.diagnosis import Grade
     from headrace.doctor.examination import Examination
+    from headrace.process.logs import without_logs
     from headrace.settings import load_settings
 
     seconds = duration_seconds(patience, HOUR_MS)
     examination = Examination(load_settings(call.config), call.connect(seconds), seconds)
     findings: list[DoctorFinding] = []
-    with _without_logs():
+    with without_logs():
         for finding in examination.run():
             findings.append(finding)
             if not call.as_json:
@@ -48,16 +46,6 @@ def doctor(
         console().print(f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}")
     if problems:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Silence the logs of libraries, because the findings already report their failures."""
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def _show(finding: DoctorFinding) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -16,9 +15,10 @@ from mirror.coordination.store.machine import State, apply
 from mirror.coordination.store.replica import StateReplica, call_watches
 from mirror.coordination.store.session import StoreSession
 from mirror.errors import ConfigError, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.nodes import SessionState
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _TIMEOUT_SECONDS: Final = 20.0
 """Session timeout, which limits how long a worker copies after its control process has frozen."""
 
@@ -51,7 +51,7 @@ class EmbeddedSession(StoreSession):
             try:
                 self.close()
             except Unreachable as error:  # the next process ends the session
-                _log.warning("session not ended in the coordination store: %s", error)
+                _log.warning("session not ended in the coordination store", reason=str(error))
         self._store.close()
 
     def beat(self) -> None:

@@ -9,7 +9,6 @@ snapshot.
 from __future__ import annotations
 
 import errno
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -31,8 +30,9 @@ from mirror.coordination.store.commands import Changes, Command, EndSession, Res
 from mirror.coordination.store.machine import State, apply
 from mirror.coordination.store.replica import FiredWatch, StateReplica, call_watches
 from mirror.errors import ConfigError, CorruptData, DamagedStore, SessionLost, Unreachable
+from mirror.loggers import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 FILE_NAME: Final = "coordination.records"
 LOCK_NAME: Final = "coordination.lock"
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
@@ -170,11 +170,7 @@ class EmbeddedStore:
             self._write_new_file(State())
             return
         if frames.cut_off:
-            _log.warning(
-                "the last record of %s was incomplete and not acknowledged: cut off %d bytes",
-                self._path,
-                frames.cut_off,
-            )
+            _log.warning("incomplete last record cut off", path=str(self._path), bytes=frames.cut_off)
         self._replica = StateReplica(_state_of(self._path, frames.payloads))
         self._compaction.after(frames.size)
 
@@ -240,7 +236,7 @@ class EmbeddedStore:
             self._write_new_file(state)
         except OSError as error:
             self._compaction.after(size)
-            _log.warning("cannot write a new snapshot to %s: %s; keeping the previous one", self._path, error)
+            _log.warning("cannot write a snapshot", path=str(self._path), reason=str(error))
 
     def _write_new_file(self, state: State) -> None:
         try:

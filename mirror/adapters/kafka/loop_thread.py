@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -16,8 +15,9 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.bulkheads import Bulkhead
 from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, TimedOut
+from mirror.loggers import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 Job = Callable[[Loop], object]
 _MOMENT_SECONDS: Final = 0.5
@@ -80,7 +80,7 @@ class LoopThread:
 
     def _guard(self, step: Callable[[], object]) -> None:
         """Run a step and log its exceptions, so that requests to other clusters continue."""
-        with Bulkhead(lambda _: _log.exception("%s: a step failed", self._name)):
+        with Bulkhead(lambda _: _log.exception("step failed", thread=self._name)):
             step()
 
 

@@ -5,7 +5,6 @@ A record that cannot be written in time is dropped.
 
 from __future__ import annotations
 
-import logging
 import threading
 import zlib
 from collections import deque
@@ -21,12 +20,13 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
 from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, TopicMissing, Unexpected, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.records import Record
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _LINGER_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.25
@@ -151,7 +151,7 @@ class RecordWriter:
         except HeadraceError:
             raise
         except Exception as error:
-            _log.exception("cannot write records to topic %s", self._topic)
+            _log.exception("cannot write records", topic=self._topic)
             raise Unexpected(f"unexpected {type(error).__name__}: {error}") from error
 
     async def _write(self, loop: Loop, number: int) -> None:

@@ -7,7 +7,6 @@ Therefore, a failed command never takes effect after a later command of the same
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import deque
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from mirror.errors import (
     TopicMissing,
     Unreachable,
 )
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
@@ -39,7 +39,7 @@ from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.records import Record
 from mirror.protocol.control.transactions import init_producer_id
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _WRITER_BYTES: Final = 16
 _LAST_EPOCH: Final = 2**15 - 1
 _SMALLEST_BATCH: Final = 8 * 1024
@@ -175,7 +175,7 @@ class CommandWriter:
         except (NotAuthorized, RecordTooLarge, TopicMissing, CorruptData):
             raise
         except (Refused, Fenced) as error:  # the broker has lost our sequence, or never knew it
-            _log.info("new producer epoch for %s: %s", self._place, error)
+            _log.info("new producer epoch", partition=str(self._place), reason=str(error))
             self._next_epoch()
             await self._attempt(values)
 

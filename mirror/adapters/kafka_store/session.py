@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -24,9 +23,10 @@ from mirror.coordination.store.session import SessionIdentity, StoreSession
 from mirror.errors import HeadraceError, SessionLost, Unreachable
 from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.memory import BufferPool
+from mirror.loggers import get_logger
 from mirror.model.nodes import SessionState
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _CLIENT_ID: Final = "headrace-coordination"
 _REQUEST_SHARE: Final = 2 / 3
 """Timeout of one request as a share of the session timeout. The rest is enough to find another leader."""
@@ -148,7 +148,7 @@ class KafkaSession(StoreSession):
                 seconds = min(_FAREWELL_SECONDS, self._settings.session_timeout_seconds)
                 self._thread.ask("ending the session", seconds, lambda _: store.end_session())
             except HeadraceError as error:  # it ends by its timeout
-                _log.warning("session not ended in the coordination store: %s", error)
+                _log.warning("session not ended in the coordination store", reason=str(error))
         self._thread.post(lambda _: store.close())
         self._threaded.store = None
 

@@ -5,7 +5,6 @@ After a new snapshot, the store trims the log and deletes older snapshots.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Sequence
 from typing import Final
@@ -19,13 +18,14 @@ from mirror.coordination.store.commands import SnapshotNote
 from mirror.coordination.store.log_state import LogState
 from mirror.coordination.store.snapshots import KEPT, SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.errors import DamagedStore, HeadraceError, Unreachable
+from mirror.loggers import get_logger
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import delete_records
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _ID_BYTES: Final = 8
 _KEY_BYTES: Final = 64
 _TRIMMED: Final = frozenset({0, Code.OFFSET_OUT_OF_RANGE})
@@ -101,7 +101,7 @@ class SnapshotTopic:
         try:
             await self._cluster.patiently(attempt, topic=place.topic)
         except HeadraceError as error:
-            _log.warning("cannot trim the coordination log, which becomes longer: %s", error)
+            _log.warning("cannot trim the coordination log", topic=place.topic, reason=str(error))
 
     async def _shelf(self) -> SnapshotShelf:
         place, shelf = self._topics.snapshots, SnapshotShelf()

@@ -6,7 +6,6 @@ the replica reads it back. Other threads read the replica directly, and submit c
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +24,10 @@ from mirror.coordination.store.log_state import AppliedCommand, LogState, apply_
 from mirror.coordination.store.replica import StateReplica, call_watches
 from mirror.coordination.store.session import SessionIdentity
 from mirror.errors import HeadraceError, NewerFormat, SessionLost, Unexpected, Unreachable, named
+from mirror.loggers import get_logger
 from mirror.model.nodes import SessionState
-from mirror.wording import counted
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _ID_BYTES: Final = 8
 _STEPS: Final = 12
 """Number of session checks per session timeout."""
@@ -223,7 +222,7 @@ class KafkaStore:
     async def _recover(self, error: Exception) -> None:
         """Continue after a failure: load the store again, unless a retry of the request is enough."""
         if isinstance(error, LogDiscontinued):
-            _log.warning("loading the coordination store again: %s", error)
+            _log.warning("loading the coordination store again", reason=str(error))
             self._discontinue(str(error))
         elif isinstance(error, HeadraceError):
             await self._pause(error)
@@ -240,7 +239,7 @@ class KafkaStore:
         try:
             await self._cluster.refresh([self._options.topic])
         except HeadraceError as error:
-            _log.debug("%s: %s", self._cluster.name, error)
+            _log.debug("cannot refresh metadata", cluster=self._cluster.name, reason=str(error))
 
     async def _load(self) -> None:
         options = self._options
@@ -301,9 +300,10 @@ class KafkaStore:
     def _note_foreign(self, count: int) -> None:
         if count > self._foreign:
             _log.warning(
-                "the log %s contains %s of other programs, which are ignored: give it a topic of its own",
-                self._options.topic,
-                counted(count, "record"),
+                "records of other programs in the coordination log ignored",
+                topic=self._options.topic,
+                records=count,
+                advice="use the topic for nothing else",
             )
         self._foreign = count
 
@@ -311,9 +311,9 @@ class KafkaStore:
         patience = self._options.session_timeout_seconds / HEARTBEATS
         if self._trouble.note(error, self.loop.now(), patience):
             if error is None:
-                _log.info("the coordination store can be used again")
+                _log.info("coordination store available again")
             else:
-                _log.warning("the coordination store cannot be used: %s", error)
+                _log.warning("coordination store unavailable", reason=str(error))
             self._events.on_trouble(error)
 
     # Session
@@ -347,7 +347,7 @@ class KafkaStore:
             contact = SessionContact(timeout, self.loop.now())
             await self.submit(OpenSession(identity.name, round(timeout * 1000)))
         except HeadraceError as error:
-            _log.debug("cannot open a session: %s", error)
+            _log.debug("cannot open a session", reason=str(error))
         else:
             self.identity, self._contact = identity, contact
             self._judge_session()
@@ -380,7 +380,7 @@ class KafkaStore:
             self._followed.writer.fail_all(error)
         if self.state is not SessionState.LOST:
             if not self._is_closed:
-                _log.warning("session with the coordination store lost: %s", error)
+                _log.warning("session with the coordination store lost", reason=str(error))
             self._report(SessionState.LOST)
 
     def _report(self, state: SessionState) -> None:
@@ -399,7 +399,7 @@ class KafkaStore:
         self._ending = {name: promise for name, promise in self._ending.items() if not promise.is_done}
         for command in self._observer.silent(now):
             if command.session not in self._ending:
-                _log.warning("ending the silent session %s of another instance", command.session)
+                _log.warning("ending the silent session of another instance", session=command.session)
                 self._ending[command.session] = self.submit(command)
 
     # Snapshots
@@ -420,7 +420,7 @@ class KafkaStore:
             if followed is self._followed:
                 await followed.writer.submit(note)
         except HeadraceError as error:
-            _log.warning("cannot write a snapshot of the coordination store: %s", error)
+            _log.warning("cannot write a snapshot of the coordination store", reason=str(error))
             await self.loop.sleep(self._options.session_timeout_seconds / HEARTBEATS)
         finally:
             self._is_snapshotting = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack
 from math import inf
 from typing import Final
@@ -15,9 +14,10 @@ from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_co
 from mirror.client.promptness import PATIENCE_SECONDS
 from mirror.client.sockets import reset_on_close
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
+from mirror.loggers import get_logger
 from mirror.protocol.control.cluster import Endpoint, metadata
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _STEADY_SECONDS: Final = 0.5
 """Minimum seconds between connections of a role, because a broker may close each at its first request."""
 
@@ -114,7 +114,8 @@ class BrokerConnections:
                 return
             other = await self._checked(self._configs.for_role(place[1]), endpoint)
         except HeadraceError as error:
-            _log.debug("%s: %s is silent on other connections, too: %s", self._cluster, silent.name, error)
+            cluster, address = self._cluster, silent.name
+            _log.debug("broker is also silent here", cluster=cluster, address=address, reason=str(error))
             return
         finally:
             self._probed_at[place] = self._loop.now()

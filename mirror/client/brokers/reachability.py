@@ -6,7 +6,6 @@ that wait for the cluster.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -15,11 +14,12 @@ from typing import Final, NamedTuple
 
 from mirror.client.promptness import PATIENCE_SECONDS
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.clusters import address_of
 from mirror.protocol.control.cluster import Endpoint
 from mirror.repeats import RepeatedErrors
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
@@ -192,18 +192,15 @@ class Reachability:
 
     def _note_outage(self, name: str, kind: str, reason: str, now: float) -> None:
         if self._outages.failed(name, kind, now):
-            _log.warning(
-                "cluster %s: %s; retrying until it responds (further failures are not logged)",
-                self._cluster,
-                reason,
-            )
+            _log.warning("broker unavailable", cluster=self._cluster, address=name, reason=reason)
 
     def _note_end(self, name: str, now: float) -> None:
         if (silence := self._silences.get(name)) is not None:
             self._silences[name] = silence._replace(is_over=True)
         ended = self._outages.succeeded(name, now)
         if ended is not None:
-            _log.warning("cluster %s: %s responds again after %.1f s", self._cluster, name, ended.seconds)
+            seconds = round(ended.seconds, 1)
+            _log.warning("broker available again", cluster=self._cluster, address=name, seconds=seconds)
             began = now - ended.seconds - PATIENCE_SECONDS
             self._returned = began if self._returned is None else min(self._returned, began)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Set
 from math import inf
 from typing import Final
@@ -11,9 +10,10 @@ from mirror.client.brokers.connections import BrokerConnections
 from mirror.client.brokers.directory import BrokerDirectory
 from mirror.client.event_loop import Loop
 from mirror.errors import HeadraceError, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.clusters import address_of
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _SWEEP_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 1.0
 """Seconds of silence until another broker is queried for the list of brokers, and between such queries."""
@@ -84,5 +84,5 @@ class BrokerWatch:
                 await self._list_brokers(others[name])
                 break
             except HeadraceError as error:
-                _log.debug("%s: %s", self._cluster, error)
+                _log.debug("cannot list brokers", cluster=self._cluster, reason=str(error))
         self._looked_at = self._loop.now()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -12,9 +11,10 @@ from mirror.coordination.store.commands import Changes
 from mirror.coordination.store.machine import State
 from mirror.coordination.store.tree import TreeNode, find
 from mirror.errors import SessionLost
+from mirror.loggers import get_logger
 from mirror.ports import Watch
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class WatchKind(Enum):
@@ -97,7 +97,7 @@ def call_watches(fired: Iterable[FiredWatch]) -> None:
     Exceptions of watches are logged, because a watch must not fail the write that fired it.
     """
     for _, watch in fired:
-        with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
+        with Bulkhead(lambda _: _log.exception("watch of the coordination store failed")):
             watch()
 
 

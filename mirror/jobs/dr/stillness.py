@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange
 from mirror.errors import HeadraceError, Refused, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.bounds import shown
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL
 from mirror.protocol.control.offsets import LATEST
 from mirror.protocol.control.transactions import list_transactions
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 Ends = Mapping[TopicPartition, int]
 _LOOK_SECONDS: Final = 1.0
 
@@ -81,7 +81,7 @@ async def _transactional_id(cluster: Cluster, producer: int) -> str:
         try:
             _, names = await cluster.ask(list_transactions(producer), broker)
         except HeadraceError as error:
-            _log.debug("%s: broker %d lists no transactions: %s", cluster.name, broker, error)
+            _log.debug("broker lists no transactions", cluster=cluster.name, broker=broker, reason=str(error))
             continue
         if names:
             return names[0]

@@ -5,7 +5,6 @@ One request reads many groups if the brokers support it (KIP-709).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -15,6 +14,7 @@ from mirror.client.lookup.coordinators import COORDINATE
 from mirror.errors import HeadraceError
 from mirror.jobs.groups.decision import group_hindrance
 from mirror.jobs.translate_job import TranslateJob, committed_at
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
@@ -26,7 +26,7 @@ from mirror.protocol.control.offsets import (
 )
 from mirror.replication.context import EngineContext
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _AT_ONCE: Final = 16
 """Maximum number of concurrent requests that read a single group."""
 _IN_REQUEST: Final = 50
@@ -180,7 +180,7 @@ async def _read_together(cluster: Cluster, names: Sequence[str]) -> Mapping[str,
     try:
         brokers = await cluster.loop.together(cluster.coordinators.find(GROUP, name) for name in names)
     except HeadraceError as error:
-        _log.debug("%s: reading each group alone: %s", cluster.name, error)
+        _log.debug("reading each group alone", cluster=cluster.name, groups=len(names), reason=str(error))
         return {}
     for name, broker in zip(names, brokers, strict=True):
         by_broker.setdefault(broker, []).append(name)
@@ -196,5 +196,5 @@ async def _ask(cluster: Cluster, broker: int, names: Sequence[str]) -> Mapping[s
     try:
         return await cluster.ask(committed_offsets_of(names), broker, COORDINATE)
     except HeadraceError as error:
-        _log.debug("%s: reading %d groups alone: %s", cluster.name, len(names), error)
+        _log.debug("reading each group alone", cluster=cluster.name, groups=len(names), reason=str(error))
         return {}

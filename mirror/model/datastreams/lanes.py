@@ -25,6 +25,11 @@ class LaneKey:
     group: GroupName
     partition: TopicPartition
 
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """Return the fields of log lines about the lane."""
+        return {"datastream": self.group, "partition": str(self.partition)}
+
 
 @dataclass(frozen=True, slots=True)
 class LaneSpec:

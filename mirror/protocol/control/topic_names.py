@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Final
 
+from mirror.loggers import get_logger
 from mirror.model.bounds import shown
 from mirror.model.topics import is_legal_topic
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _NAMES_SHOWN: Final = 3
 
 
@@ -29,11 +29,7 @@ class TopicNames:
         legal = {name for name in given if is_legal_topic(name)}
         illegal = [name for name in given if name not in legal]
         if illegal and not self.illegal:
-            _log.warning(
-                "%s lists %d topics whose names Kafka does not allow; they are ignored: %s",
-                self._cluster,
-                len(illegal),
-                ", ".join(map(shown, illegal[:_NAMES_SHOWN])),
-            )
+            count, first = len(illegal), [shown(name) for name in illegal[:_NAMES_SHOWN]]
+            _log.warning("illegal topic names ignored", cluster=self._cluster, topics=count, first=first)
         self.illegal = max(self.illegal, len(illegal))
         return legal

@@ -5,7 +5,6 @@ Connections are added while the rate rises. They are closed when no lane has a b
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -16,12 +15,13 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.replication.channels.channel_rules import ChannelKey
 from mirror.replication.channels.connection_count import ConnectionCount
 from mirror.replication.channels.read_plan import OffsetRange
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _OPEN_RETRY_SECONDS: Final = 5.0
 
 
@@ -74,9 +74,8 @@ class AheadConnections:
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())
         if count != before:
-            _log.info(
-                "%s: reading from broker %d with %d more connections", self._cluster.name, self._broker, count
-            )
+            cluster, broker = self._cluster.name, self._broker
+            _log.info("additional connections changed", cluster=cluster, broker=broker, connections=count)
         if count < before:
             self._shrink(count)
         if count > len(self.by_number) + len(self._opening) and now >= self._open_from:
@@ -127,7 +126,7 @@ class AheadConnections:
         try:
             connection = await self._cluster.connection(self._broker, self._tier.role_ahead(number))
         except HeadraceError as error:
-            _log.debug("%s: no additional connection: %s", self._cluster.name, error)
+            _log.debug("no additional connection", cluster=self._cluster.name, reason=str(error))
             self._open_from = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
             return
         finally:
@@ -144,7 +143,7 @@ class AheadConnections:
     def _on_close(self, number: int, closed: AheadConnection, error: HeadraceError) -> None:
         if self.by_number.get(number) is closed:
             del self.by_number[number]
-            _log.debug("%s: additional connection closed: %s", self._cluster.name, error)
+            _log.debug("additional connection closed", cluster=self._cluster.name, reason=str(error))
             self._note_closed()
 
     def _shrink(self, count: int) -> None:

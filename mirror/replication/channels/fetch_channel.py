@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from math import inf
 from typing import Final
 
@@ -12,6 +11,7 @@ from mirror.client.request import Request
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
@@ -22,7 +22,7 @@ from mirror.protocol.frame import Nodes
 from mirror.replication.channels.channel_rules import ChannelKey, FetchSource, ReadingRules
 from mirror.replication.channels.read_ahead import ReadAhead
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
@@ -296,7 +296,7 @@ class FetchChannel:
                 self._ahead.note_response(self._connection, size)
         self._session.answered(response.error, response.session_id)
         if response.error and response.error not in LOST:
-            _log.warning("%s: fetch failed with error code %d", self._cluster.name, response.error)
+            _log.warning("fetch failed", cluster=self._cluster.name, broker=self.broker, code=response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
         elif response.partitions or not response.throttle_ms:  # throttled responses are empty
             self._times.note_response(is_complete=not response.error)
@@ -315,7 +315,7 @@ class FetchChannel:
         self._is_asking = False
         self._connection = None
         if not self._is_closed:
-            _log.debug("fetch channel to %s, broker %d, failed: %s", self._cluster.name, self.broker, error)
+            _log.debug("connection lost", cluster=self._cluster.name, broker=self.broker, reason=str(error))
             lanes = tuple(self._lanes.values())
             self._source.relocate(lanes)
             if isinstance(error, (ResponseTooLarge, ResponseStalled)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -10,8 +9,9 @@ from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.lane.flow import Replica, avoided, named
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _SEARCH_SECONDS: Final = 0.1
 """Minimum seconds between two metadata requests."""
 
@@ -52,7 +52,7 @@ class LeaderSearch:
                 try:
                     await self._cluster.refresh({self._topic_of(lane) for lane in self._lanes})
                 except HeadraceError as error:
-                    _log.debug("%s: %s", self._cluster.name, error)
+                    _log.debug("cannot refresh metadata", cluster=self._cluster.name, reason=str(error))
                 else:
                     lanes, self._lanes = self._lanes, {}
                     for lane in lanes:
@@ -103,7 +103,7 @@ class Replicas:
         lane.read.replica = None
 
     def _choose(self, lane: Lane, replica: Replica) -> None:
-        _log.debug("%s: fetching %s from %s", self._cluster.name, lane.key.partition, replica)
+        _log.debug("replica chosen", cluster=self._cluster.name, **lane.key.log_fields, broker=replica.broker)
         lane.read.replica = replica
         wait = replica.until - self._cluster.loop.now()
         self._cluster.loop.call_later(wait, lambda: self._end(lane, replica))

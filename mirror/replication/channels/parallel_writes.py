@@ -7,7 +7,6 @@ without its last bytes. When the response has arrived, another partition may use
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -26,6 +25,7 @@ from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
 from mirror.replication.channels.channel_rules import ProduceListener
@@ -39,7 +39,7 @@ from mirror.replication.channels.write_order import (
     windows_merged,
 )
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
@@ -99,13 +99,12 @@ class ParallelWrites:
         self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
         if self._is_bound:
             _log.info(
-                "%s: broker %d takes at most %d bytes per round trip (%.0f ms) from a connection:"
-                " writing with up to %d more",
-                self._cluster.name,
-                self.broker,
-                self._window_bytes,
-                connection.round_trip() * 1000,
-                self._most,
+                "writing with more connections",
+                cluster=self._cluster.name,
+                broker=self.broker,
+                window_bytes=self._window_bytes,
+                round_trip_ms=round(connection.round_trip() * 1000),
+                connections=self._most,
             )
 
     def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
@@ -351,7 +350,7 @@ class ParallelWrites:
         try:
             connection = await self._cluster.connection(self.broker, f"{_ROLE} {number}")
         except HeadraceError as error:
-            _log.debug("%s: no further connection: %s", self._cluster.name, error)
+            _log.debug("no additional connection", cluster=self._cluster.name, reason=str(error))
             self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
             if not self._open:
                 retry_at = self._cluster.loop.now() + _OPEN_RETRY_SECONDS

@@ -7,7 +7,6 @@ so a transactional lane has its own requests.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
@@ -22,6 +21,7 @@ from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
@@ -32,7 +32,7 @@ from mirror.replication.channels.parallel_writes import DistantBrokers, Parallel
 from mirror.replication.channels.send_window import SendWindow
 from mirror.replication.options import CopyingOptions
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 MOST_REQUESTS: Final = 5
 """Maximum number of requests in flight on a connection."""
 SLOW_ROLE: Final = "produce slow"
@@ -305,7 +305,7 @@ class ProduceChannel:
         if parallel is not None:
             parallel.abandon(self._lanes)
         if not self._is_closed:
-            _log.debug("produce channel to %s, broker %d, failed: %s", self._cluster.name, self.broker, error)
+            _log.debug("connection lost", cluster=self._cluster.name, broker=self.broker, reason=str(error))
             lanes = list(self._lanes)
             self._sink.relocate(lanes)
             for lane in lanes:

@@ -8,7 +8,6 @@ longer change.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -23,6 +22,7 @@ from mirror.lane.offset_map import OffsetMap
 from mirror.lane.parts.ownership import identity_name
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
 from mirror.lane.rules import AbortedFilter
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -51,7 +51,7 @@ from mirror.replication.context import EngineContext
 from mirror.replication.progress_log import batches_of
 from mirror.wording import counted
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
@@ -314,7 +314,7 @@ class KafkaSink:
         try:
             await end(self._cluster, owned.name, owned.identity, commit=False, newest=self._newest)
         except HeadraceError as error:
-            _log.info("%s: cannot abort the transaction, the next owner will: %s", owned.key.partition, error)
+            _log.info("transaction left to the next owner", **owned.key.log_fields, reason=str(error))
 
     def close(self) -> None:
         """Drop the state of all partitions. Open transactions expire or are aborted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ from mirror.errors import (
     UndecodableBatch,
 )
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.protocol.batches.batch import scan
 from mirror.protocol.codes import MOVED, TRANSIENT, Code, name_of
@@ -27,7 +27,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_failures import FAILURE_SECONDS
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _CORRUPT_READS: Final = 3
 """Number of fetches of a corrupt batch until the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
@@ -117,7 +117,7 @@ class FetchFailures:
             return
         lane.read.damaged_reads += 1
         if lane.read.damaged_reads < _CORRUPT_READS:
-            _log.warning("%s: %s; retrying the fetch", lane.key.partition, error)
+            _log.warning("repeating a fetch", **lane.key.log_fields, reason=str(error))
             if self._lanes.source(lane).leave_replica(lane):
                 return
             if lane.reader is not None:
@@ -171,5 +171,5 @@ def _first_timestamp(lane: Lane, records: memoryview) -> int | None:
             if header is not None and header.last_offset >= lane.read.position:
                 return header.first_timestamp
     except CorruptData as error:
-        _log.debug("%s: age of the backlog unknown: %s", lane.key.partition, error)
+        _log.debug("age of the backlog unknown", **lane.key.log_fields, reason=str(error))
     return None

@@ -8,7 +8,6 @@ describe producers, the report contains only the offset.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +15,7 @@ from mirror.client.log_reader import fetch_once
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import scan
@@ -25,7 +25,7 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.wording import duration_text
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 5.0
 """Seconds that a transaction must be open before its first record is read."""
@@ -105,7 +105,7 @@ class OpenTransactionWatch:
         try:
             part = await fetch_once(cluster, place, offset, committed=False, most_bytes=_FIRST_BYTES)
         except HeadraceError as error:  # retried in the next pass
-            _log.debug("timestamp of offset %s of %s unknown: %s", offset, place, error)
+            _log.debug("timestamp unknown", partition=str(place), offset=offset, reason=str(error))
             return
         headers = (header for _, _, header in scan(part.records) if header is not None)
         lane.observed.hidden = (
@@ -134,7 +134,7 @@ class OpenTransactionWatch:
         try:
             return (await cluster.ask(open_transactions([place]), leader[0])).get(place, ())
         except HeadraceError as error:
-            _log.debug("open transactions of %s unknown: %s", place, error)
+            _log.debug("open transactions unknown", partition=str(place), reason=str(error))
             return ()
 
 

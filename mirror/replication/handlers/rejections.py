@@ -8,7 +8,6 @@ earlier records have reached the destination.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.out_batch import OutBatch, RejectedBatch
 from mirror.lane.progress import SourceIdentity
+from mirror.loggers import get_logger
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
 from mirror.protocol.batches.legacy import NO_TIMESTAMP, last_offset
@@ -38,7 +38,7 @@ from mirror.replication.handlers.dead_letters import DeadLetterTopic
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 REFUSED: Final = frozenset(
     {
@@ -133,7 +133,7 @@ class Rejections:
         error: BatchTooLarge | UndecodableBatch,
         source: SourceIdentity,
     ) -> None:
-        _log.warning("%s: %s; skipping the batch", lane.key.partition, error)
+        _log.warning("batch skipped", **lane.key.log_fields, reason=str(error))
         limits.leave_unopened(lane, error.last_offset, offset_class, source)
         self._runner.restart(lane, "an undecodable batch is skipped")
 
@@ -162,7 +162,7 @@ class Rejections:
         error: HeadraceError,
         source: SourceIdentity,
     ) -> None:
-        _log.warning("%s: %s; skipping source offsets %s", lane.key.partition, error, offsets)
+        _log.warning("records skipped", **lane.key.log_fields, offsets=offsets, reason=str(error))
         limits.omit(lane, offsets, offset_class, source)
         self._runner.restart(lane, "the rejected records are skipped")
 

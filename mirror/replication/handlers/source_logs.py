@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from mirror.errors import EpochDiverged, HeadraceError, SourceTruncated, TopicMissing, TopicRecreated
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
@@ -15,7 +15,7 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.wording import counted
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -112,7 +112,7 @@ class SourceLogs:
             error = SourceTruncated(missing, advice="on_loss = continue records the gap and continues")
             self._runner.pause(lane, error, drain=True)
             return
-        _log.warning("%s; continuing after the gap", missing)
+        _log.warning("continuing after a gap", **lane.key.log_fields, reason=missing)
         self._delivery.lose(lane, log_start, missing)
         self._runner.read_on(lane)
 
@@ -128,7 +128,7 @@ class SourceLogs:
             error = EpochDiverged(sentence, advice="on_loss = continue copies the new log from that offset")
             self._runner.pause(lane, error, drain=True)
             return
-        _log.warning("%s; copying the new log", sentence)
+        _log.warning("copying the new log", **lane.key.log_fields, reason=sentence)
         self._lanes.source(lane).detach(lane)
         self._runner.spawn(lane, self._follow_new_history(lane, end, sentence, common))
 

@@ -12,7 +12,6 @@ without a producer id checks the stored progress before it writes.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Final
 
@@ -20,6 +19,7 @@ from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooL
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
 from mirror.lane.progress import Entry
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
@@ -30,7 +30,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.ownership.group_commits import GroupCommits
 from mirror.replication.progress_log import ProgressLog
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _GROUP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
@@ -134,7 +134,7 @@ class Checkpoints:
             self._note_unsafe_topic(name, lanes)
         except Exception as error:  # noqa: BLE001 - the other destinations and the lanes continue
             if not isinstance(error, HeadraceError):
-                _log.exception("storing progress in %s", name)
+                _log.exception("cannot store progress", cluster=name)
             self._put_off(name, destination, dirty, error)
             stopping = [lane for lane in stopping if not self._has_news(lane, dirty)]
         else:
@@ -160,7 +160,7 @@ class Checkpoints:
     ) -> None:
         reason = str(error) or type(error).__name__
         if reason != destination.reported:
-            _log.warning("cannot store progress in %s: %s", name, reason)
+            _log.warning("cannot store progress", cluster=name, reason=reason)
             destination.reported = reason
         for lane in lanes:
             self._unsaved.note_change(lane)
@@ -248,7 +248,7 @@ class Checkpoints:
         try:
             await cluster.refresh({lane.key.partition.topic for lane in copying})
         except HeadraceError as error:
-            _log.info("progress of lanes that read from %s is not stored yet: %s", source, error)
+            _log.info("progress not stored yet", source=source, reason=str(error))
             for lane in copying:
                 self._unsaved.note_change(lane)
             return [lane for lane in lanes if lane not in copying]

@@ -5,11 +5,10 @@ Copying does not depend on these commits, so failures are only logged.
 
 from __future__ import annotations
 
-import logging
-
 from mirror.client.event_loop import Promise
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.cluster import GROUP
@@ -17,7 +16,7 @@ from mirror.protocol.control.offsets import commit_offsets
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.delivery import UnsavedProgress
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class GroupCommits:
@@ -59,11 +58,11 @@ class GroupCommits:
             for group, offsets in by_group.items():
                 await self._commit(source, group, offsets)
         except HeadraceError as error:
-            _log.warning("cannot commit consumer group positions on %s: %s", source, error)
+            _log.warning("cannot commit consumer group positions", cluster=source, reason=str(error))
             for lane, position in moved.items():
                 self._unsaved.moved.setdefault(lane, position)
         except Exception:  # noqa: BLE001 - it affects only the group positions of one cluster
-            _log.exception("cannot commit consumer group positions on %s", source)
+            _log.exception("cannot commit consumer group positions", cluster=source)
 
     async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
         call = commit_offsets(group, offsets)
@@ -71,8 +70,5 @@ class GroupCommits:
             GROUP, group, call, lambda found: max(found.values(), default=0)
         )
         if any(codes.values()):
-            _log.warning(
-                "committing group %s failed with error codes %s",
-                group,
-                set(codes.values()) - {0},
-            )
+            failed = sorted(set(codes.values()) - {0})
+            _log.warning("consumer group positions rejected", cluster=source, group=group, codes=failed)

@@ -15,7 +15,6 @@ between. The stored progress is then not read again.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, deque
 from functools import partial
 from math import inf
@@ -29,6 +28,7 @@ from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.parts.ownership import Tenure, identity_name
 from mirror.lane.progress import LaneProgress, Owner
+from mirror.loggers import get_logger
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
@@ -42,7 +42,7 @@ from mirror.replication.ownership.losses import holds_records, known_end, surviv
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.quotas.read_pacer import ReadPacer
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
 """Maximum number of concurrent comparisons of two clusters. Each uses some MiB outside the memory budget."""
@@ -175,11 +175,10 @@ class ProducerIdManager:
             stamp = found
             if disputed.refusal:
                 _log.warning(
-                    "lane %s: %s aborted its transaction, which was open for %.0f s, because of its age"
-                    " (transaction_timeout_seconds); continuing from the last commit",
-                    lane.key.partition,
-                    target.name,
-                    disputed.seconds,
+                    "transaction aborted: open for longer than transaction_timeout_seconds",
+                    **lane.key.log_fields,
+                    cluster=target.name,
+                    seconds=round(disputed.seconds),
                 )
         if transactional:
             self._identities.take(lane, stamp)
@@ -235,7 +234,7 @@ class ProducerIdManager:
                 f"{lane.key.partition} was copied before, but its progress is missing from topic"
                 f" {self._context.identity.progress_topic} on {target.name}; continuing at {lane.checkpoint}"
             )
-            _log.warning("%s", sentence)
+            _log.warning("stored progress is missing", **lane.key.log_fields, reason=sentence)
             self._unsaved.note_gap(lane, sentence)
 
     async def _look_behind(
@@ -265,7 +264,7 @@ class ProducerIdManager:
             upto = await surviving_end(target, lane, first, end)
         if not self._unsaved.note_target_end(lane, upto):
             return
-        _log.warning("%s", lane.progress.target_loss)
+        _log.warning("destination lost records", **lane.key.log_fields, reason=lane.progress.target_loss)
         if (error := lane.halting_loss) is not None:
             raise error
 
@@ -278,12 +277,8 @@ class ProducerIdManager:
             found = await compare_tail(self._lanes.source(lane).cluster, target, lane, (start, end))
         first = lane.checkpoint
         self._unsaved.find(lane, found, end)
-        _log.debug(
-            "lane %s: %d offsets were already at the destination, continuing at %d",
-            lane.key.partition,
-            lane.checkpoint - first,
-            lane.read.position,
-        )
+        known = lane.checkpoint - first
+        _log.debug("destination compared", **lane.key.log_fields, offsets=known, position=lane.read.position)
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
         await RecheckCondition()  # the lane's intent may have waited for the comparison
 

@@ -12,7 +12,6 @@ its own producer epoch.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +24,7 @@ from mirror.lane.lifecycle import EventKind, Intent, LifecycleEvent
 from mirror.lane.parts.ownership import identity_name
 from mirror.lane.parts.transaction import TransactionPhase, TransactionState
 from mirror.lane.progress import Entry, Version, main_key
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
@@ -35,7 +35,7 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.progress_log import batches_of
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLING_TICK: Final = 0.003
 
@@ -207,14 +207,14 @@ class TransactionManager:
                 doing, right = f"ending a transaction of {name}", f"Write on transactional id {name}"
                 raise self._cluster(lane).error(answer.error, doing, right)
         except HeadraceError as error:
-            _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
+            _log.info("transaction left to the next owner", **lane.key.log_fields, reason=str(error))
 
     def _fail(self, lane: Lane, error: HeadraceError) -> None:
         """Handle a failed operation of a transaction. The next start checks for a commit."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:
-            _log.warning("lane %s stops without its last transaction: %s", lane.key.partition, error)
+            _log.warning("last transaction lost at the stop", **lane.key.log_fields, reason=str(error))
             self._runner.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
         elif error.retriable:
             self._runner.restart(lane, str(error))

@@ -5,18 +5,18 @@ Without fetch responses, ListOffsets requests on a separate connection keep the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.lane.lane import Lane
+from mirror.loggers import get_logger
 from mirror.protocol.control.offsets import LATEST, Answers
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.reports.measurements import lacks_end
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _SECONDS: Final = 5.0
 _MOST: Final = 2_000
 """Maximum number of partitions per request. More partitions need several requests."""
@@ -52,7 +52,7 @@ class EndWatch:
         try:
             ends: Answers = await source.offsets(places, committed=place[1], seconds=_SECONDS)
         except Exception as error:  # noqa: BLE001 - the next measurement retries
-            _log.debug("the ends of waiting partitions of %s are unknown: %s", source.name, error)
+            _log.debug("end offsets of waiting partitions unknown", cluster=source.name, reason=str(error))
         else:
             self._note(lanes, ends, requested_at)
         finally:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, PauseCause
 from mirror.repeats import CauseReports, common_text
-from mirror.wording import counted, duration_text
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class LaneLog:
@@ -24,7 +23,7 @@ class LaneLog:
         """Report that a lane pauses or waits. An unresponsive cluster counts as one cause, even with
         different reasons."""
         place = spec.key.partition
-        _log.debug("lane %s waits: %s", place, reason)
+        _log.debug("lane waits", **spec.key.log_fields, reason=reason)
         away = {PauseCause.SOURCE_AWAY: spec.source, PauseCause.DESTINATION_AWAY: spec.destination}
         target = f"{spec.destination_topic}-{place.partition}"
         name = f"{cause} {away[cause]}" if cause in away else common_text(reason, str(place), target)
@@ -44,7 +43,7 @@ class LaneLog:
         """Write the log lines that are due."""
         for cause in self._causes.due(now):
             if cause.is_over:
-                lanes, seconds = counted(cause.count, "lane"), duration_text(cause.seconds)
-                _log.warning("%s no longer affected after %s: %s", lanes, seconds, cause.reason)
+                seconds = round(cause.seconds, 1)
+                _log.warning("lanes continue", lanes=cause.count, seconds=seconds, reason=cause.reason)
             else:
-                _log.warning("%s: %s", counted(cause.count, "lane waits", "lanes wait"), cause.reason)
+                _log.warning("lanes wait", lanes=cause.count, reason=cause.reason)

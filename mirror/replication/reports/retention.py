@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.protocol.control.topics import describe_settings, retention_of
 from mirror.replication.context import EngineContext
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _AGE_SECONDS: Final = 300.0
 _AT_ONCE: Final = 200
 
@@ -48,7 +48,7 @@ class RetentionBook:
             for start in range(0, len(topics), _AT_ONCE):
                 await self._ask(source, topics[start : start + _AT_ONCE])
         except HeadraceError as error:
-            _log.debug("retention of topics of %s unknown: %s", source, error)
+            _log.debug("retention of topics unknown", cluster=source, reason=str(error))
         finally:
             self._wanted.pop(source, None)
 

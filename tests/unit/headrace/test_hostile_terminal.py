@@ -19,9 +19,9 @@ from headrace.commands.import_brooklin import _finding_document
 from headrace.commands.import_brooklin import _print_outcome as tell_take_over
 from headrace.console.escapes import json_text, visible, visible_lines
 from headrace.console.terminal import complain, console, print_json, print_table, print_text
-from headrace.copy.worker import VisibleFormatter
-from headrace.process.logs import configure_logs, log_to_stderr
+from headrace.process.logs import VisibleFormatter, configure_logs, log_first_to_stderr, log_to_stderr
 from headrace.settings import LogSettings
+from mirror.loggers import get_logger
 from monitor.records.record import IncidentRecord, Phase
 from tests.builders import a_datastream
 from tests.fakes.in_process import InProcess
@@ -199,7 +199,15 @@ def test_logs_for_people_are_lines(is_command: bool, capsys: pytest.CaptureFixtu
     check(shown)
 
 
-def test_logs_of_workers_are_lines() -> None:
+def test_logs_of_workers_of_a_copy_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    log_first_to_stderr("warning")
+    get_logger("mirror").warning("broker says" + HOSTILE, reason=HOSTILE)
+    shown = capsys.readouterr().err
+    assert "broker says" in shown
+    check(shown)
+
+
+def test_records_of_libraries_are_lines() -> None:
     record = logging.makeLogRecord({"msg": "broker says %s", "args": (HOSTILE,), "levelname": "WARNING"})
     check(VisibleFormatter("%(levelname)s %(message)s").format(record))
 

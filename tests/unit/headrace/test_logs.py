@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 import structlog
 
-from headrace.process.logs import configure_logs, log_to_stderr
+from headrace.process.logs import configure_logs, log_first_to_stderr, log_to_stderr, without_logs
 from headrace.settings import LogSettings
+from mirror.loggers import get_logger
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -27,6 +28,30 @@ def test_every_line_carries_the_context(capsys: pytest.CaptureFixture[str]) -> N
     assert (ours["instance"], ours["plan"], ours["datastream"], ours["lanes"]) == ("one", 7, "orders", 3)
     assert theirs["event"] == "theirs"
     assert (theirs["instance"], theirs["plan"]) == ("one", 7)
+
+
+def test_events_of_both_kinds_of_loggers_are_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings(format="json", level="warning"), instance="one")
+    for log in (structlog.get_logger("mirror"), get_logger("mirror")):
+        log.info("not shown")
+        try:
+            int("x")
+        except ValueError:
+            log.exception("died", topic="t", token="abc")
+    first, second = ({key: line[key] for key in line if key != "timestamp"} for line in lines(capsys))
+    assert first.pop("exception") == second.pop("exception")
+    assert first == second
+    assert first == {"event": "died", "level": "error", "instance": "one", "topic": "t", "token": "***"}
+
+
+def test_nothing_is_logged_while_the_caller_reports_the_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    log_first_to_stderr("warning")
+    with without_logs():
+        get_logger("mirror").error("first")
+        logging.getLogger("somebody.else").error("first")
+    get_logger("mirror").error("second")
+    seen = capsys.readouterr()
+    assert ("first" in seen.err, "second" in seen.err, seen.out) == (False, True, "")
 
 
 def test_secrets_are_masked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from structlog.typing import EventDict
 
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.survey import ClusterSurvey, TopicFacts
@@ -194,7 +195,7 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     broker: KafkaCluster,
     users: Users,
     new_engine: Callable[..., EngineUnderTest],
-    caplog: pytest.LogCaptureFixture,
+    logged: list[EventDict],
     missing: str,
     reason: str,
 ) -> None:
@@ -212,7 +213,7 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     assert reason in engine.paused()[0].reason
     assert topic in engine.paused()[0].reason or missing == "progress"
     engine.run_for(3.0)
-    told = [one for one in caplog.records if "cannot store progress" in one.message]
+    told = [one for one in logged if one["event"] == "cannot store progress"]
     assert len(told) <= 1
     users.allow("writer", list(writing(prefix).values()))
     engine.run_to(topic, [25])

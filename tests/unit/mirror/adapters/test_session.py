@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
@@ -246,14 +247,14 @@ def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
 
 
 def test_a_step_that_fails_ends_neither_the_thread_nor_what_waits_behind_it(
-    street: LoopbackPeers, caplog: pytest.LogCaptureFixture
+    street: LoopbackPeers, logged: list[EventDict]
 ) -> None:
     session = street.session(street.broker().address)
     for _ in range(3):
         street._loop.post(lambda _: int("nothing"))
     street._loop.post(lambda loop: loop.call_soon(lambda: int("later")))
     assert street.ask(session)
-    wait_until(lambda: sum("a step failed" in one.message for one in caplog.records) == 4)
+    wait_until(lambda: sum(one["event"] == "step failed" for one in list(logged)) == 4)
 
 
 class Line:

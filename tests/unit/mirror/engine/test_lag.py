@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.model.datastreams.lanes import LanePaused, LaneStopped, PauseCause
 from mirror.model.latency import latency_bucket
@@ -114,7 +115,7 @@ def test_positions_of_a_lane_in_time_are_withheld_until_one_is_different(fakes: 
 
 
 def test_what_an_open_transaction_hides_has_an_age_of_its_own(
-    new_fakes: NewFakes, caplog: pytest.LogCaptureFixture
+    new_fakes: NewFakes, logged: list[EventDict]
 ) -> None:
     fakes = new_fakes(options={"hanging_transaction_seconds": 10.0})
     copying(fakes)
@@ -137,7 +138,7 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(
     metric, position = measured(fakes)
     assert (metric.lag_records, metric.lag_ms, position.hidden_ms) == (0, 0, None)
     fakes.run(2)
-    assert "1 lane no longer affected" in caplog.text
+    assert [one["lanes"] for one in logged if one["event"] == "lanes continue"] == [1]
 
 
 @pytest.mark.deep

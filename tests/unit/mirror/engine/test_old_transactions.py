@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
@@ -32,10 +32,9 @@ def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
 @pytest.mark.parametrize("late", [PRODUCE, ADD, END])
 @pytest.mark.parametrize("applied", [False, True])
 def test_a_lane_begins_anew_whose_transaction_was_aborted_for_its_age(
-    new_fakes: NewFakes, caplog: pytest.LogCaptureFixture, level: int, late: int, applied: bool
+    new_fakes: NewFakes, logged: list[EventDict], level: int, late: int, applied: bool
 ) -> None:
     fakes = copying(new_fakes, level)
-    caplog.set_level(logging.WARNING)
     fakes.target.faults.plant(late, Delay(TIMEOUT + 3, applied=applied))
     fakes.write("t", 20, 20)
     fakes.run(TIMEOUT + 2)
@@ -43,10 +42,11 @@ def test_a_lane_begins_anew_whose_transaction_was_aborted_for_its_age(
     fakes.write("t", 40, 20)
     fakes.run_to("t", 60)
     fakes.check_contents("t")
-    told = [text for one in caplog.records if (text := one.getMessage()).startswith("lane t-0: ")]
+    told = [one["event"] for one in logged if one["log_level"] != "debug" and one.get("partition") == "t-0"]
     assert len(told) <= 1
-    assert all("aborted" in one for one in told)
-    assert not any(" pauses: " in one.getMessage() for one in caplog.records)
+    assert all("transaction aborted" in one for one in told)
+    waits = [one for one in logged if one["event"] in ("lane waits", "lanes wait")]
+    assert all("does not respond" in one["reason"] for one in waits), "it waits only for the response"
 
 
 @LEVELS

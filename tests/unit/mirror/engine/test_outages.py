@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneStopped, PauseCause
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
@@ -336,7 +336,7 @@ def test_a_bootstrap_address_that_failed_while_all_brokers_were_away_is_no_outag
 )
 def test_an_outage_is_a_few_lines_however_many_partitions_wait(
     new_fakes: Callable[..., MirroredFakes],
-    caplog: pytest.LogCaptureFixture,
+    logged: list[EventDict],
     *,
     partitions: int,
     is_frozen: bool,
@@ -356,6 +356,6 @@ def test_an_outage_is_a_few_lines_however_many_partitions_wait(
     for number in range(partitions):
         fakes.run_to("t", 30, number)
     fakes.run(10)
-    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
+    lines = [one for one in logged if one["log_level"] != "debug"]
     assert len(lines) < 20, lines
-    assert any(f"{partitions} lanes" in line for line in lines), lines
+    assert any(one["event"] == "lanes wait" and one["lanes"] == partitions for one in lines), lines

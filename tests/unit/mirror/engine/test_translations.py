@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.errors import NotAuthorized, NotFound, NothingStored, TimedOut, Unreachable
@@ -84,7 +84,7 @@ def test_the_positions_of_both_sides_are_read(copied: MirroredFakes, bench: Engi
 
 
 def test_positions_are_translated_after_the_progress_topic_got_more_partitions(
-    copied: MirroredFakes, bench: EngineContext, caplog: pytest.LogCaptureFixture
+    copied: MirroredFakes, bench: EngineContext, logged: list[EventDict]
 ) -> None:
     copied.make_topic("wide", 6)
     copied.new_engine()
@@ -102,10 +102,9 @@ def test_positions_are_translated_after_the_progress_topic_got_more_partitions(
     copied.stop()
     positions = {("wide", number): 12 if number % 2 == 0 else 7 for number in range(6)}
     copied.source.groups["billing"] = dict(positions)
-    with caplog.at_level(logging.WARNING):
-        moves = bench.run(plan_translation(bench, a_job()))
+    moves = bench.run(plan_translation(bench, a_job()))
     assert shown(moves) == [(f"wide-{n}", offset, "exact", "") for (_, n), offset in positions.items()]
-    assert [one for one in caplog.messages if PROGRESS in one and "16 partitions" in one]
+    assert [one for one in logged if (one.get("topic"), one.get("partitions")) == (PROGRESS, 16)]
 
 
 def test_a_copy_that_was_deleted_since_translates_nothing(

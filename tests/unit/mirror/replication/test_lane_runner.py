@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,6 +9,7 @@ from itertools import product
 from typing import Final
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.client.access import ClusterAccess
 from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
@@ -20,6 +20,7 @@ from mirror.lane.memory import BufferPool
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import Contents
 from mirror.lane.rules import RoutingRules
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
@@ -262,9 +263,9 @@ def answer(rig: Rig, lane: Lane, error: int) -> None:
 
 @pytest.mark.parametrize("action", [None, *(one for one in LaneAction if one not in CANNOT_FAIL)])
 def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes_back(
-    rig: Rig, action: LaneAction | None, caplog: pytest.LogCaptureFixture
+    rig: Rig, action: LaneAction | None
 ) -> None:
-    caplog.set_level(logging.CRITICAL)  # thousands of tracebacks
+    set_threshold("off")  # thousands of tracebacks
     performers = dict(rig.runner._performers)
     for number, names in enumerate(product(STEPS, repeat=3)):
         lane = rig.lane(f"t-{number}")
@@ -293,12 +294,12 @@ def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes
         rig.registry.events.clear()
 
 
-def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_traceback_is_logged_once(rig: Rig, logged: list[EventDict]) -> None:
     lane = rig.lane("t-0")
     for _ in range(3):
         rig.runner.guard(lane, lambda _: 1 // 0)
         lane.lifecycle = lane.lifecycle._replace(state=LaneState.COPYING)
-    assert len([one for one in caplog.records if one.levelno == logging.ERROR and one.exc_info]) == 1
+    assert len([one for one in logged if one["log_level"] == "error" and one.get("exc_info")]) == 1
 
 
 def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(rig: Rig) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from math import inf
 
-import pytest
+from structlog.typing import EventDict
 
 from mirror.client.brokers.reachability import Reachability
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
@@ -18,26 +17,28 @@ SILENT = "does not respond"
 REFUSED = Unreachable("one:9092 cannot be reached: Connection refused")
 
 
-def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+def lines(logged: list[EventDict]) -> list[EventDict]:
+    return [one for one in logged if one["log_level"] != "debug"]
 
 
-def test_an_outage_of_any_length_is_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_of_any_length_is_two_lines(logged: list[EventDict]) -> None:
     brokers = Reachability("target")
     for attempt in range(100):
         brokers.tries(ONE, 100.0 + attempt)
         brokers.failed(ONE, REFUSED, 100.5 + attempt)
         brokers.swept({}, 100.6 + attempt)
-    (begun,) = lines(caplog)
-    assert "target" in begun
-    assert str(REFUSED) in begun
+    (begun,) = lines(logged)
+    assert (begun["event"], begun["cluster"]) == ("broker unavailable", "target")
+    assert begun["address"] == "one:9092"
+    assert str(REFUSED) in begun["reason"]
     brokers.opened(ONE, 200.5)
     brokers.opened(ONE, 201.0)
-    (ended,) = lines(caplog)[1:]
-    assert re.search(r"\btarget\b.*\bone:9092\b.*\b100\.0 s$", ended)
+    (ended,) = lines(logged)[1:]
+    assert (ended["event"], ended["cluster"]) == ("broker available again", "target")
+    assert (ended["address"], ended["seconds"]) == ("one:9092", 100.0)
 
 
-def test_attempts_come_slower_up_to_half_a_second(caplog: pytest.LogCaptureFixture) -> None:
+def test_attempts_come_slower_up_to_half_a_second(logged: list[EventDict]) -> None:
     brokers = Reachability("target")
     waits = []
     for _ in range(7):
@@ -62,42 +63,43 @@ def test_the_end_of_an_outage_is_taken_once_with_a_moment_before_its_first_failu
 
 
 def test_a_broker_that_accepts_connections_and_answers_nothing_is_an_outage(
-    caplog: pytest.LogCaptureFixture,
+    logged: list[EventDict],
 ) -> None:
     brokers = Reachability("target")
     brokers.swept({"one:9092": (100.0, SILENT)}, 104.9)
-    assert lines(caplog) == []
+    assert lines(logged) == []
     for now in (105.0, 105.5, 135.0):
         brokers.swept({"one:9092": (100.0, SILENT)}, now)
-    assert len(lines(caplog)) == 1
-    assert re.search(r"\bone:9092\b.*\bconnections\b", lines(caplog)[0])
+    assert len(lines(logged)) == 1
+    assert re.search(r"\bone:9092\b.*\bconnections\b", lines(logged)[0]["reason"])
     brokers.swept({"one:9092": (inf, SILENT)}, 140.0)
-    assert "one:9092 responds again" in lines(caplog)[1]
+    ended = lines(logged)[1]
+    assert (ended["event"], ended["address"]) == ("broker available again", "one:9092")
     assert brokers.take_returned() == 105.0 - PATIENCE_SECONDS
 
 
 def test_an_idle_connection_does_not_end_the_outage_of_an_address_that_is_still_tried(
-    caplog: pytest.LogCaptureFixture,
+    logged: list[EventDict],
 ) -> None:
     brokers = Reachability("target")
     brokers.tries(ONE, 100.0)
     brokers.failed(ONE, REFUSED, 100.0)
     brokers.swept({"one:9092": (inf, SILENT)}, 101.0)
-    assert len(lines(caplog)) == 1
+    assert len(lines(logged)) == 1
     assert brokers.take_returned() is None
 
 
 def test_the_first_connection_to_a_silent_address_is_reported_before_it_fails(
-    caplog: pytest.LogCaptureFixture,
+    logged: list[EventDict],
 ) -> None:
     brokers = Reachability("target")
     brokers.tries(ONE, 100.0)
     brokers.swept({}, 104.0)
-    assert lines(caplog) == []
+    assert lines(logged) == []
     brokers.swept({}, 105.0)
     since, sentence = brokers.silence() or (0.0, "")
     assert (since, sentence.split()[0]) == (100.0, "one:9092")
-    assert sentence in lines(caplog)[0]
+    assert sentence in lines(logged)[0]["reason"]
 
 
 def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
@@ -111,15 +113,15 @@ def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
 
 
 def test_a_refusal_and_a_silence_are_one_outage_but_that_we_are_not_let_in_is_news(
-    caplog: pytest.LogCaptureFixture,
+    logged: list[EventDict],
 ) -> None:
     brokers = Reachability("target")
     brokers.tries(ONE, 100.0)
     brokers.failed(ONE, REFUSED, 100.0)
     brokers.failed(ONE, TimedOut("one:9092 accepts connections and does not answer"), 130.0)
-    assert len(lines(caplog)) == 1
+    assert len(lines(logged)) == 1
     brokers.failed(ONE, NotAuthorized("authenticating as mirror: the broker answered no"), 131.0)
-    assert "authenticating as mirror" in lines(caplog)[1]
+    assert "authenticating as mirror" in lines(logged)[1]["reason"]
 
 
 def test_a_late_answer_counts_until_a_prompt_one_comes() -> None:

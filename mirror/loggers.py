@@ -1,0 +1,77 @@
+"""Loggers that import structlog with the first event that they write.
+
+structlog and its imports need 8 MB of memory and a quarter of a second of processor time. Workers of a copy
+and short commands rarely log anything. The modules that they import use these loggers, other modules use
+`structlog.get_logger`; the lines are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+Level = Literal["debug", "info", "warning", "error", "off"]
+Configure = Callable[[], object] | None
+
+_LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error", "off")
+_DEBUG, _INFO, _WARNING, _ERROR = range(4)
+
+
+class _Output:
+    threshold = _WARNING
+    configure: Configure = None
+
+
+def set_threshold(level: Level, configure: Configure = None) -> tuple[Level, Configure]:
+    """Set the lowest level that this process logs; `off` logs nothing. Return the former arguments.
+
+    `configure`: called before the first event is written; sets up structlog.
+    """
+    former = _LEVELS[_Output.threshold], _Output.configure
+    _Output.threshold, _Output.configure = _LEVELS.index(level), configure
+    return former
+
+
+class Logger:
+    """Logger of one module. Events are short constant phrases; everything variable is a field."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log a detail for developers."""
+        if _Output.threshold <= _DEBUG:
+            self._write("debug", event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Log a change that needs no attention."""
+        if _Output.threshold <= _INFO:
+            self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Log a problem that Headrace handles."""
+        if _Output.threshold <= _WARNING:
+            self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Log a failure."""
+        if _Output.threshold <= _ERROR:
+            self._write("error", event, fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Log a failure with the traceback of the exception that is being handled."""
+        if _Output.threshold <= _ERROR:
+            self._write("exception", event, fields)
+
+    def _write(self, method: str, event: str, fields: dict[str, object]) -> None:
+        import structlog
+
+        if _Output.configure is not None:
+            _Output.configure()
+            _Output.configure = None
+        getattr(structlog.get_logger(self._name), method)(event, **fields)
+
+
+def get_logger(name: str) -> Logger:
+    """Return the logger of the module with this name."""
+    return Logger(name)
