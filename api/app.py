@@ -64,7 +64,8 @@ from api.resources.datastreams import datastream_actions, datastreams, groups, l
 from api.resources.datastreams.datastreams import Renditions
 from api.resources.partitions import current_loads, histories, lags, progress, translations
 from api.services import Services
-from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
+from mirror.errors import HeadraceError, InvalidRequest, NotFound
+from mirror.model.reasons import reason_of
 
 _log = structlog.get_logger(__name__)
 

@@ -11,11 +11,11 @@ import structlog
 
 from mirror.control.caller import Caller
 from mirror.coordination.stores.definition_document import to_document
-from mirror.errors import legible
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.secrets import without_secrets
 from mirror.model.documents import differences
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import legible
 
 _log = structlog.get_logger(__name__)
 AUDIT: Final = "audit"

@@ -20,8 +20,9 @@ from mirror.coordination.operation import (
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.record_folder import surplus
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, PlacementRequest, Request
-from mirror.errors import CorruptData, InvalidRequest, damage_of
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.nodes import NextNode
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING

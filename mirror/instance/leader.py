@@ -33,7 +33,7 @@ from mirror.coordination.proposals.application import Application, next_applicat
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import plan_events, request_event
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.coordination.stores.problems import Problem, reason_of
+from mirror.coordination.stores.problems import Problem
 from mirror.errors import (
     CoordinationError,
     HeadraceError,
@@ -55,6 +55,7 @@ from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)

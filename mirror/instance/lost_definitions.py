@@ -16,13 +16,14 @@ from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import Definitions, DefinitionStore
 from mirror.coordination.stores.deletion_record import Deletions
-from mirror.errors import InvalidRequest, damage_of, legible
+from mirror.errors import InvalidRequest
 from mirror.files import replace_file
 from mirror.instance.health import Health
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.documents import parsed
 from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.reasons import damage_of, legible
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted, first_few
 

@@ -21,7 +21,7 @@ from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
-from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
+from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.backlog.backlog import positions_of
@@ -42,6 +42,7 @@ from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadSource, TaskCapacity
 from mirror.model.plan import Move, Plan
+from mirror.model.reasons import reason_of
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, Planner, Watch
 

@@ -16,9 +16,10 @@ from mirror.coordination.datastream_records.first_partitions import (
     since_of,
 )
 from mirror.coordination.stores import znodes
-from mirror.errors import DamagedState, InvalidRequest, NotFound, damage_of
+from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicSelection
 from mirror.ports import NodeStore
 

@@ -15,11 +15,12 @@ from mirror.coordination.stores.definition_document import from_document, to_doc
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.coordination.stores.deletion_record import Deletions, created_ms_of
 from mirror.coordination.stores.made_topics import MadeTopics
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NewNode, Node, NodeDeletion, NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore, Watch
 
 _ATTEMPTS: Final = 5

@@ -12,13 +12,13 @@ from typing import Any, Final
 from mirror.coordination.plan_decision import World, groups_of
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definition_document import to_document
-from mirror.coordination.stores.problems import legible
 from mirror.coordination.stores.requests import ApplyRequest, cause_of
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import GroupPlan, Plan, TaskPlacement
+from mirror.model.reasons import legible
 from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 

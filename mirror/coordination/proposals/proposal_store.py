@@ -11,16 +11,10 @@ from mirror.coordination.proposals.proposal import Proposal, from_stored, to_sto
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
-from mirror.errors import (
-    DamagedState,
-    IllegalTransition,
-    InvalidRequest,
-    NotFound,
-    VersionConflict,
-    damage_of,
-)
+from mirror.errors import DamagedState, IllegalTransition, InvalidRequest, NotFound, VersionConflict
 from mirror.model.bounds import shown
 from mirror.model.nodes import NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 MOST_KEPT: Final = 200

@@ -14,11 +14,12 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.errors import DamagedState, InvalidRequest, damage_of
+from mirror.errors import DamagedState, InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 BUCKETS: Final = 128

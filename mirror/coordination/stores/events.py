@@ -10,15 +10,16 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import Problem, legible
+from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import Request, cause_of
-from mirror.errors import CorruptData, InvalidRequest, damage_of
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent, WorkerLoss
 from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
 from mirror.model.plan import GroupPlan, Move, Plan
+from mirror.model.reasons import damage_of, legible
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted

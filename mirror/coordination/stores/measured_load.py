@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from mirror.coordination.stores import znodes
-from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound, damage_of
+from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
 from mirror.model import bounds
 from mirror.model.capacity.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import HIGHEST_RATE, Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 

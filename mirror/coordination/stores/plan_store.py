@@ -35,12 +35,12 @@ from mirror.errors import (
     PlanRejected,
     Unreachable,
     VersionConflict,
-    damage_of,
 )
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.nodes import NodeDeletion
 from mirror.model.plan import Departure, Plan, TaskPlacement
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 

@@ -14,11 +14,10 @@ import structlog
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.record_folder import RecordFolder
-from mirror.errors import LONGEST_REASON, CorruptData, legible, reason_of
+from mirror.errors import CorruptData
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.reasons import legible
 from mirror.ports import NodeStore
-
-__all__ = ["LONGEST_REASON", "Problem", "ProblemStore", "TroubleStore", "legible", "reason_of"]
 
 _log = structlog.get_logger(__name__)
 _MOST_TROUBLES: Final = 200

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores import znodes
-from mirror.errors import Busy, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import Busy, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
 from mirror.model.nodes import NextNode, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted

@@ -70,11 +70,11 @@ from mirror.errors import (
     SessionLost,
     Unreachable,
     VersionConflict,
-    reason_of,
 )
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import LARGEST, parsed
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 

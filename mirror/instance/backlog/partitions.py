@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirror.coordination.plan_decision import Decision, World
-from mirror.coordination.stores.problems import reason_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 
 

@@ -9,7 +9,6 @@ from typing import Final
 from mirror.coordination.partition_selection import TopicsByCluster
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.reconcile import copied
-from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError
 from mirror.instance.backlog.backlog import Backlog, Route, WaitingAges
 from mirror.instance.backlog.partitions import UncopiedPartition, UncopiedState, paused_of, without_task
@@ -20,6 +19,7 @@ from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.latency import age_ms
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
+from mirror.model.reasons import legible
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
 from mirror.wording import counted, first_few

@@ -9,12 +9,12 @@ from functools import partial
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.routes.routes import Route, RouteJudge, RouteVerdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.discovery.preparation import Selected, Waits
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.plan import Plan
+from mirror.model.reasons import reason_of
 
 Topics = Mapping[ClusterRef, Mapping[str, int]]
 Written = Mapping[GroupName, Collection[str]]

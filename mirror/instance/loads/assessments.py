@@ -10,7 +10,6 @@ import structlog
 
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import legible, reason_of
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CoordinationError, CorruptData, InvalidRequest, Unreachable
 from mirror.instance.problem_board import ProblemBoard
@@ -19,6 +18,7 @@ from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
 from mirror.model.plan import GroupPlan, PlanFigures
+from mirror.model.reasons import legible, reason_of
 from mirror.ports import Clock, NodeStore
 
 _log = structlog.get_logger(__name__)

@@ -12,13 +12,13 @@ import structlog
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.plan_decision import World, groups_to_plan
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, LoadSource
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 

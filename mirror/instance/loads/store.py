@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.instance.loads.observations import DAY_MS
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadSource, PartitionLoad, RateSource
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 from mirror.wording import counted

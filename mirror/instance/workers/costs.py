@@ -11,7 +11,7 @@ import structlog
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.record_folder import RecordFolder
-from mirror.errors import CorruptData, InvalidRequest, damage_of
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.instance.loads.assessments import Assessment
 from mirror.model import bounds
 from mirror.model.capacity.capacity import CapacityInUse, CapacityTerms, capacity_in_use
@@ -19,6 +19,7 @@ from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, learned, 
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.reasons import damage_of
 from mirror.ports import Clock, NodeStore
 from mirror.wording import counted
 from mirror.worker.protocol import LaneRates, TaskSums

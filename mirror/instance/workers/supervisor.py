@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import structlog
 
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.costs import CostBook
 from mirror.instance.workers.lane_table import (
     NOBODY,
@@ -30,6 +29,7 @@ from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneSto
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.metrics import WorkerLoss
 from mirror.model.movement.history import SILENCE_SECONDS
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
