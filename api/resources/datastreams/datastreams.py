@@ -18,14 +18,14 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, of_state
+from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep, of_state
 from api.fleet.reads import Reads
 from api.http.middleware import caller_of
 from api.http.problems import LegibleJson, described, problems
 from api.http.request_headers import IdempotencyKey, IfMatch, Tags, creation_named, etag_of, version_to_change
 from api.resources.datastreams.datastream_changes import UpdateBody, UpdatePlanAnswer, patched
 from api.resources.datastreams.datastream_models import DatastreamAnswer, DatastreamBody
-from api.resources.datastreams.dry_runs import SHOWN, Change, DryRunFlag, DryRuns, DryRunsDep
+from api.resources.datastreams.dry_runs import SHOWN, Change, DryRunFlag, DryRuns
 from api.resources.datastreams.halts import HaltBody, cause_of
 from api.services import Services
 from mirror.control.commands import CreateDatastream, UpdateDatastream
@@ -212,28 +212,34 @@ def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: 
     return DatastreamAnswer.from_damaged(found, problem or Problem(found.problem, services.clock.now_ms()))
 
 
+async def _requested_dry_runs(
+    services: ServicesDep, fleet: FleetDep, slow_calls: SlowCallsDep, dry_run: DryRunFlag = False
+) -> DryRuns | None:
+    """Return the dry runs for a request with `dry_run`, otherwise None."""
+    return DryRuns(services, fleet, slow_calls) if dry_run else None
+
+
+RequestedDryRuns = Annotated[DryRuns | None, Depends(_requested_dry_runs)]
+
+
 @dataclass(frozen=True)
 class _ChangeTerms:
-    """Parameters of a change."""
+    """Parameters of a change. `dry_runs`: None unless the request is a dry run."""
 
-    dry_runs: DryRuns
+    dry_runs: DryRuns | None
     reads: Reads
     if_match: Tags | None
-    dry_run: bool
     why: HaltBody
 
 
 async def _change_terms(
-    dry_runs: DryRunsDep,
+    dry_runs: RequestedDryRuns,
     reads: ReadsDep,
     if_match: IfMatch,
-    dry_run: DryRunFlag = False,
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _ChangeTerms:
-    return _ChangeTerms(
-        dry_runs, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
-    )
+    return _ChangeTerms(dry_runs, reads, if_match, HaltBody(reason=reason, requested_by=requested_by))
 
 
 TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
@@ -241,26 +247,24 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 
 @dataclass(frozen=True)
 class _CreationTerms:
-    """Parameters of a creation."""
+    """Parameters of a creation. `dry_runs`: None unless the request is a dry run."""
 
-    dry_runs: DryRuns
+    dry_runs: DryRuns | None
     reads: Reads
     key: str | None
-    dry_run: bool
     why: HaltBody
 
 
 async def _creation_terms(
     request: Request,
-    dry_runs: DryRunsDep,
+    dry_runs: RequestedDryRuns,
     reads: ReadsDep,
     key: IdempotencyKey,
-    dry_run: DryRunFlag = False,
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _CreationTerms:
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
-    return _CreationTerms(dry_runs, reads, key, dry_run, why)
+    return _CreationTerms(dry_runs, reads, key, why)
 
 
 CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
@@ -294,7 +298,7 @@ async def create(
         planning = terms.reads.assessments().get(stored.datastream.group)
         return DatastreamAnswer.from_datastream(stored.datastream, planning=planning)
 
-    if not terms.dry_run:
+    if terms.dry_runs is None:
         return await run_in_threadpool(register)
     response.status_code = HTTPStatus.OK
     return await terms.dry_runs.command(command)
@@ -391,4 +395,4 @@ async def _change(
     def update() -> DatastreamAnswer:
         return written_answer(services.control.update(command()), terms.reads, response)
 
-    return await (terms.dry_runs.changes(changes) if terms.dry_run else run_in_threadpool(update))
+    return await (terms.dry_runs.changes(changes) if terms.dry_runs else run_in_threadpool(update))

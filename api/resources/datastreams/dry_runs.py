@@ -18,7 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.fleet.all_instances import ask_leader
 from api.fleet.dependencies import FleetDep, ServicesDep, SlowCallsDep
 from api.fleet.questions import Fleet, FleetQuery, known_fields
-from api.http.slow_calls import SlowCalls
+from api.http.slow_calls import CallersSlowCalls
 from api.resources.datastreams.datastream_changes import UpdatePlanAnswer
 from api.resources.plan_answers import ProposalAnswer, RebalanceAnswer, shown_of
 from api.resources.status import HEALTH, health_read
@@ -264,7 +264,7 @@ class DryRuns:
 
     services: Services
     fleet: Fleet
-    slow_calls: SlowCalls
+    slow_calls: CallersSlowCalls
 
     async def rebalance(self, request: Callable[[], RebalanceRequest]) -> RebalanceAnswer:
         """Return the changes that a rebalance would make."""
