@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from api.brooklin import actions
 from api.brooklin.actions import REST
-from api.brooklin.ignored_keys import refuse_ignored
+from api.brooklin.metadata_keys import refuse_ignored
 from api.brooklin.protocol import (
     METHOD,
     CollectionPage,
