@@ -178,7 +178,7 @@ class Admission:
             if is_new and name is not None and name not in (known := names()):
                 advice = f"available: {', '.join(known)}" if known else ""
                 found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
-        if former is None or former.policy.transforms != new.policy.transforms:
+        if new.policy.transforms != (former.policy.transforms if former is not None else ()):
             found.attempt("/policies/transforms", partial(self.transforms, new.policy.transforms), None)
 
     def check_clusters(

@@ -335,7 +335,7 @@ class Leader(BackgroundThread):
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
-        loads = self._world_view.loads_of(decision.moves, self._definitions.all().datastreams)
+        loads = self._world_view.gathering.loads_of(decision.moves, self._definitions.all().datastreams)
         events = plan_events(
             decision.plan, decision.moves, decision.group_plans, me.name, loads, decision.move_reasons
         )

@@ -260,8 +260,9 @@ class PlanStore:
     def _commit(self, marker: bytes, previous: StoredPlan) -> int:
         if previous.version is not None:
             return self._nodes.write(znodes.PLAN, marker, previous.version)
-        with contextlib.suppress(AlreadyExists):  # created as the parent of the first documents
-            self._nodes.create(znodes.PLAN)
+        if not self._nodes.read_present([znodes.PLAN]):  # the first documents create it as their parent
+            with contextlib.suppress(AlreadyExists):
+                self._nodes.create(znodes.PLAN)
         node = self._nodes.read(znodes.PLAN)
         if node.data:
             raise VersionConflict("another leader published the first plan")

@@ -51,8 +51,6 @@ def paused_of(
             partition: UncopiedPartition(name, group, partition, state, reason, since_ms, requester)
             for partition in wanted
         }
-    if not datastream.pauses:
-        return {}
     found = {}
     for partition in wanted:
         pause = datastream.pauses.get(partition.topic)

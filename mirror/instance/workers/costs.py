@@ -263,7 +263,7 @@ class CapacityBook:
         found = {}
         for group, members in groups.items():
             last = before[group].capacity if group in before else None
-            known = learned(costs.get(group, {}), now_hour)
+            known = learned(costs[group], now_hour) if group in costs else None
             found[group] = capacity_in_use(self._terms(members), known, last)
         return found
 

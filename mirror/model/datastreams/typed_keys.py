@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final
 
 from mirror.model.capacity.knobs import PLACEMENT, knobs_from, knobs_of_document
@@ -43,6 +44,8 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     START_POSITIONS: ("start_positions",),
 }
 """Path of the field in a /v1 document, by metadata key."""
+_FIELDS: Final = {key: attrgetter(option.field) for key, option in _BY_KEY.items()}
+"""Functions that return the value of an option from the object of its group, by metadata key."""
 _READERS: Final[Mapping[str, Callable[[Mapping[str, str]], StrEnum | int | None]]] = {
     MONITOR_MODE: mode_from,
     AUDIT_MODE: audit_mode_from,
@@ -73,11 +76,11 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
     if option.key == EXCLUDED_SETTINGS:
         return sorted(excluded_settings(metadata))
     if option.key in FIELDS:
-        value: Any = getattr(groups_from(metadata), option.field)
+        value: Any = _FIELDS[option.key](groups_from(metadata))
     elif option.key in _READERS:
         value = _READERS[option.key](metadata)
     else:
-        value = getattr(policy, option.field)
+        value = _FIELDS[option.key](policy)
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, tuple):
