@@ -23,11 +23,11 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.coordination.stores.requests import RequestQueue

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.instance.loads.assessments import Assessment
@@ -165,7 +165,7 @@ class CostStore:
 def _encode(costs: GroupCosts) -> bytes:
     dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
     document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
-    data, *further = znodes.encode_chunks(document)
+    data, *further = node_codec.encode_chunks(document)
     if further:
         raise InvalidRequest(
             f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
@@ -187,7 +187,7 @@ def _short(number: float) -> float:
 
 def _legible(path: str, data: bytes) -> GroupCosts | None:
     try:
-        document = znodes.decode_chunks([data], path)
+        document = node_codec.decode_chunks([data], path)
         if document.get("format") != _FORMAT:
             return None
         groups = bounds.mapping("groups", bounds.field(document, "groups"))
