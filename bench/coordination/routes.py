@@ -34,7 +34,8 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
+from mirror.instance.discovery.route_map import RouteMap
+from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName

@@ -23,7 +23,8 @@ from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
 from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
+from mirror.instance.discovery.route_map import RouteMap
+from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.world_view import Judgement, LeaderStores, WorldView

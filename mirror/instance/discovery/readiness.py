@@ -11,7 +11,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.coordination.partition_selection import hidden_topics
 from mirror.coordination.routes.routes import RouteVerdict, in_words
 from mirror.errors import InvalidRequest
-from mirror.instance.discovery.route_watch import written_by
+from mirror.instance.discovery.route_map import written_by
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.problem_board import ProblemBoard
 from mirror.model.datastreams.datastream import Datastream
