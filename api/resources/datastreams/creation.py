@@ -75,7 +75,7 @@ async def create(
         return CreateDatastream(datastream, reason=reason, requested_by=requester)
 
     def register() -> DatastreamAnswer:
-        stored = services.control.create(command())
+        stored = services.control.creations.create(command())
         terms.reads.acknowledged(stored)
         name = stored.datastream.name
         response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
