@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import structlog
 
-from mirror.instance.workers.costs import CostBook
+from mirror.instance.workers.cost_book import CostBook
 from mirror.instance.workers.lane_table import (
     NOBODY,
     LaneLoss,
