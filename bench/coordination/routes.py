@@ -92,7 +92,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
     control = Control.build(stores, Admission(dict.fromkeys((_EAST, _WEST), ClusterRights())), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]
-    creations = [_timed(partial(control.create, CreateDatastream(new))) for new in news]
+    creations = [_timed(partial(control.creations.create, CreateDatastream(new))) for new in news]
     far_sighted = TopicDiscovery(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)
     leader = RouteWatch(far_sighted, ClusterIds(session), rules.own)
     judged = _timed(partial(leader.look, control.list().datastreams, NO_PLAN.plan))

@@ -229,7 +229,7 @@ class Admission:
     ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
         """Return the topics that a datastream may copy only partly because of its owner's quota, by
         datastream."""
-        return waiting_for_quota(self.quotas, selected, held)
+        return waiting_for_quota(self.quotas, selected, held) if self.limits_partitions else {}
 
     def _problems(
         self,

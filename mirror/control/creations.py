@@ -72,6 +72,13 @@ class Creations:
             advice="retry in a few seconds",
         )
 
+    def expected(self, command: CreateDatastream) -> tuple[Datastream | None, Datastream]:
+        """Return the definition before and after a creation, for a dry run. Raises the errors of `create`."""
+        created, others = self._existing(command.datastream)
+        if created is not None:
+            return created.datastream, created.datastream
+        return None, self.checks.created(command, others, self.caller.name)
+
     def _create(self, command: CreateDatastream) -> StoredDatastream:
         """Create a datastream. Raises VersionConflict if another change affects the checks."""
         guard = self.definitions.guard(self.checks.guarded((command.datastream,)))

@@ -347,10 +347,7 @@ class Control:
         """Return the definition before and after the command, for a dry run. Raises the errors of the
         command."""
         if isinstance(command, CreateDatastream):
-            created, others = self._existing(command.datastream)
-            if created is not None:
-                return created.datastream, created.datastream
-            return None, self._checks.created(command, others, self.caller.name)
+            return self.creations.expected(command)
         stored = self._definitions.get(command.name)
         self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
         check_unchanged(stored, command.before)
