@@ -195,14 +195,14 @@ class SlowCalls:
 
 @dataclass(frozen=True, slots=True)
 class CallersSlowCalls:
-    """Slow calls of one request. `names`: returns the names against whose limits they count."""
+    """Slow calls of one request. `callers`: returns the names against whose limits they count."""
 
     calls: SlowCalls
-    names: Callable[[], frozenset[str]]
+    callers: Callable[[], frozenset[str]]
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """See `SlowCalls.run`."""
-        return await self.calls.run(call, self.names())
+        return await self.calls.run(call, self.callers())
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
