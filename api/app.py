@@ -28,7 +28,7 @@ from api.brooklin.protocol import (
 )
 from api.fleet.questions import Fleet, FleetCredentials
 from api.fleet.reads import StateMemory
-from api.http import openapi_pages
+from api.http import openapi_document
 from api.http.event_streams import EventFeed
 from api.http.middleware import CheckedBodies, CutOffCalls, request_id_of
 from api.http.openapi_document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
@@ -60,11 +60,12 @@ from api.resources import (
     topics,
     usage,
 )
-from api.resources.datastreams import datastream_actions, datastreams, groups, lost_datastreams
+from api.resources.datastreams import creation, datastream_actions, datastreams, groups, lost_datastreams
 from api.resources.datastreams.datastreams import Renditions
 from api.resources.partitions import current_loads, histories, lags, progress, translations
 from api.services import Services
-from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
+from mirror.errors import HeadraceError, InvalidRequest, NotFound
+from mirror.model.reasons import reason_of
 
 _log = structlog.get_logger(__name__)
 
@@ -111,6 +112,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     """
     app = _with_routes(())
     for resource in (
+        creation,
         datastreams,
         progress,
         groups,
@@ -134,7 +136,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         overview,
     ):
         app.include_router(resource.router, responses=EVERYWHERE)
-    for hidden in (endpoints, diagnostics, fleet_answers, openapi_pages, routes):
+    for hidden in (endpoints, diagnostics, fleet_answers, openapi_document, routes):
         app.include_router(hidden.router, include_in_schema=False)
     return tuple(app.routes)
 
@@ -147,7 +149,7 @@ def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
         version=version("headrace"),
         openapi_tags=TAGS,
         servers=SERVERS,
-        openapi_url=None,  # served by `api.http.openapi_pages`
+        openapi_url=None,  # served by `api.http.openapi_document`
         generate_unique_id_function=operation_id,
         default_response_class=LegibleJson,
         dependencies=[Depends(endpoint_is_for_caller)],

@@ -72,12 +72,9 @@ class HeadraceError(Exception):
     fatal: ClassVar[bool] = False
 
     def __init__(self, message: str, *, advice: str = "") -> None:
-        super().__init__(message)
+        super().__init__(f"{message}: {advice}" if advice else message)
         self.message = message
         self.advice = advice
-
-    def __str__(self) -> str:
-        return f"{self.message}: {self.advice}" if self.advice else self.message
 
 
 class ConfigError(HeadraceError):
@@ -390,38 +387,3 @@ def kind_named(name: str) -> type[HeadraceError] | None:
     such class accepts a message and advice."""
     found = getattr(sys.modules[__name__], name, None)
     return found if isinstance(found, type) and issubclass(found, HeadraceError) else None
-
-
-LONGEST_REASON: Final = 1_000
-"""Maximum length of a stored reason in characters."""
-
-
-def reason_of(error: BaseException) -> str:
-    """Return the text of an error for users: its message, and the class of an unexpected error."""
-    if isinstance(error, HeadraceError):
-        return legible(str(error))
-    return legible(f"unexpected {named(error)}")
-
-
-def damage_of(error: BaseException) -> str:
-    """Return why a stored document could not be parsed, as text for users."""
-    if isinstance(error, HeadraceError):
-        return legible(str(error))
-    if isinstance(error, KeyError):
-        return legible(f"missing {', '.join(map(repr, error.args))}")
-    return legible(f"damaged document: {named(error)}")
-
-
-def named(error: BaseException) -> str:
-    """Return the class and message of an exception, or only the class if the message cannot be formatted."""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - formatting a foreign error may fail, too
-        message = ""
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def legible(text: str, longest: int = LONGEST_REASON) -> str:
-    """Return the text, truncated to a length. Characters that UTF-8 cannot encode are escaped."""
-    clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
-    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"

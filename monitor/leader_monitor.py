@@ -10,8 +10,8 @@ import structlog
 
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
-from mirror.errors import reason_of
 from mirror.instance.health import Health
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)

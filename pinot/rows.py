@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from mirror.errors import AnalyticsError, named
+from mirror.errors import AnalyticsError
+from mirror.model.reasons import named
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from api.brooklin import actions
 from api.brooklin.actions import REST
-from api.brooklin.ignored_keys import refuse_ignored
+from api.brooklin.metadata_keys import refuse_ignored
 from api.brooklin.protocol import (
     METHOD,
     CollectionPage,
@@ -140,7 +140,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
     ):
         definition, caller = definition_of(document, services), caller_of(request, "")
         command = CreateDatastream(definition, requested_by=f"{actions.REST}, {caller}")
-        created = services.control.create(command)
+        created = services.control.creations.create(command)
     stored = created.datastream
     answer = Response(status_code=201, headers={"Location": path_of(stored.name)})
     # Raw bytes, because Starlette would require the name to be Latin-1.

@@ -9,30 +9,33 @@ with *>`; `Status` has a capital S; all metadata values are strings; unset field
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
 
-from api.brooklin.ignored_keys import BROOKLINS_POSITIONS, refuse_ignored
+from api.brooklin.metadata_keys import (
+    BROOKLINS_POSITIONS,
+    LIMITS,
+    PREFIX,
+    limits_of,
+    refuse_ignored,
+    start_of,
+)
 from mirror.coordination.brooklin import PAUSED_PARTITIONS
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
-from mirror.model.bounds import LONGEST_NAME, digits, shown
+from mirror.model.bounds import LONGEST_NAME, shown
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
-from mirror.model.datastreams.datastream import Datastream, StartPosition
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.start_positions import START_POSITIONS, read_positions
-from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.documents import pointer_to
 from mirror.model.expressions import joined_look_ahead
 from mirror.model.identifiers import ClusterRef, DatastreamName
-from mirror.model.load import TaskLimits
 from mirror.model.topics import (
-    MOST_PARTITIONS,
     PLACEHOLDER,
     TopicNaming,
     TopicSelection,
@@ -43,18 +46,7 @@ CONNECTOR: Final = "system.connectorName"
 OUR_CONNECTOR: Final = "headrace"
 """Connector name of datastreams that were not created through Brooklin's interface."""
 TRANSPORT: Final = "system.transportProviderName"
-PREFIX: Final = "system.destination.destinationTopicPrefix"
-_START: Final = "system.auto.offset.reset"
 _TASK_COUNT: Final = "numTasks"
-_MIN_TASKS: Final = "minTasks"
-_MAX_TASKS: Final = "maxTasks"
-_PARTITIONS_PER_TASK: Final = "partitionsPerTask"
-_LIMITS: Final = {
-    _MIN_TASKS: "min_tasks",
-    _MAX_TASKS: "max_tasks",
-    _PARTITIONS_PER_TASK: "max_partitions_per_task",
-}
-"""Fields of `TaskLimits` by metadata key."""
 _IDS: Final = "ids="
 _LIST: Final = ("List(", ")")
 _SAME: Final = {
@@ -99,7 +91,7 @@ def datastream_from_restli(document: Mapping[str, Any], terms: RestliConfigurati
     if not metadata.get(OWNER):
         raise InvalidRequest("missing or invalid owner", advice='give metadata {"owner": "your team"}')
     source, pattern = _split(_connection(document["source"], "source"), "source")
-    start = _start(metadata)
+    start = start_of(metadata)
     place = document.get("destination") or {}
     destination, template = cluster_address(place)
     prefix = metadata.get(PREFIX, "")
@@ -115,7 +107,7 @@ def datastream_from_restli(document: Mapping[str, Any], terms: RestliConfigurati
         naming=TopicNaming(template if template != PLACEHOLDER else prefix + PLACEHOLDER),
         start=start.position,
         start_ms=start.at_ms,
-        limits=_limits(metadata),
+        limits=limits_of(metadata),
         metadata=metadata,
     )
 
@@ -276,47 +268,12 @@ def _take_positions(metadata: dict[str, str]) -> None:
         metadata[START_POSITIONS] = positions.text
 
 
-def _start(metadata: Mapping[str, str]) -> Start:
-    return read_start(f"metadata {_START}", metadata.get(_START, StartPosition.EARLIEST.value))
-
-
-def _limits(metadata: Mapping[str, str]) -> TaskLimits:
-    def number(key: str) -> int | None:
-        text = metadata.get(key)
-        if text is None or text == "":
-            return None
-        return digits(f"metadata {key}", text, 1, MOST_PARTITIONS)
-
-    return TaskLimits(
-        min_tasks=number(_MIN_TASKS) or 1,
-        max_tasks=number(_MAX_TASKS),
-        max_partitions_per_task=number(_PARTITIONS_PER_TASK),
-    )
-
-
-def key_contradictions(
-    metadata: Mapping[str, str], limits: TaskLimits, start: Start, naming: TopicNaming
-) -> Iterator[tuple[str, str]]:
-    """Yield metadata keys that contradict the fields of the definition, with the pointer of each field."""
-    for key, field in _LIMITS.items():
-        text = metadata.get(key, "")
-        if text and text != str(getattr(limits, field)):
-            yield key, f"/limits/{field}"
-    is_same = not metadata.get(_START)
-    with suppress(InvalidRequest):
-        is_same = is_same or _start(metadata) == start
-    if not is_same:
-        yield _START, "/start"
-    if metadata.get(PREFIX) and metadata[PREFIX] + PLACEHOLDER != naming.template:
-        yield PREFIX, "/destination/name"
-
-
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
     """Return the limits in effect, as metadata keys, if the metadata omits or contradicts these limits."""
     limits, metadata = datastream.limits, datastream.metadata
-    numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
+    numbers = {key: getattr(limits, field) for key, field in LIMITS.items()}
     try:
-        are_said = _limits(metadata) == limits
+        are_said = limits_of(metadata) == limits
     except InvalidRequest:
         are_said = False
     return {} if are_said else {key: "" if number is None else str(number) for key, number in numbers.items()}
@@ -380,7 +337,7 @@ def datastream_changed_by(
     source, pattern = _split(_connection(document.get("source"), "source"), "source")
     fixed: dict[str, object] = {"/source/cluster": cluster_of_address(source)}
     selection = _changed_selection(present.selection, pattern, problems)
-    limits = problems.attempt("/metadata", partial(_limits, metadata), present.limits)
+    limits = problems.attempt("/metadata", partial(limits_of, metadata), present.limits)
     if place != known["destination"]["connectionString"]:
         destination, template = _split(place, "destination")
         prefix = present.metadata.get(PREFIX, "") if template == PLACEHOLDER else ""
@@ -397,7 +354,6 @@ def _changed_metadata(
 ) -> dict[str, str]:
     """Return the metadata to store. Keys that Brooklin's interface derives from the definition are removed.
     Keys that are separate fields there are added."""
-    limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
     metadata = {}
     for key, value in given.items():
         is_stated = key not in present.metadata and known.get(key) == value
@@ -405,7 +361,7 @@ def _changed_metadata(
             problems.refuse(
                 pointer_to(["metadata", key]), "use pauseSourcePartitions and resumeSourcePartitions"
             )
-        elif key != PAUSED_PARTITIONS and (not is_stated or key in limits):
+        elif key != PAUSED_PARTITIONS and (not is_stated or key in LIMITS):
             metadata[key] = value
             if value != present.metadata.get(key):
                 problems.attempt(pointer_to(["metadata", key]), partial(refuse_ignored, {key: value}), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request, Response
@@ -12,7 +13,7 @@ from api.access.gate import caller_of, quota_holders_of
 from api.fleet.questions import Fleet, FleetCredentials
 from api.fleet.reads import Reads
 from api.http.event_streams import EventFeed
-from api.http.slow_calls import SlowCalls
+from api.http.slow_calls import CallersSlowCalls
 from api.services import Services
 
 
@@ -35,17 +36,16 @@ async def _services(request: Request) -> Services:
     return replace(services, control=services.control.of(caller_of(request)))
 
 
-async def _slow_calls(request: Request) -> SlowCalls:
+async def _slow_calls(request: Request) -> CallersSlowCalls:
     """Return the slow calls with the limits of the caller's principal and owners.
 
     Only the overall limit applies to other instances.
     """
-    found: SlowCalls = request.app.state.slow_calls
-    return found.of(quota_holders_of(request))
+    return CallersSlowCalls(request.app.state.slow_calls, partial(quota_holders_of, request))
 
 
 ServicesDep = Annotated[Services, Depends(_services)]
-SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
+SlowCallsDep = Annotated[CallersSlowCalls, Depends(_slow_calls)]
 EventFeedDep = Annotated[EventFeed, Depends(of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]
 """Access of a handler to the shared state. Response headers state the age of the data read."""

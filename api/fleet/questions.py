@@ -28,10 +28,11 @@ from pydantic import BaseModel
 
 from api.access.table import SCHEME
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.errors import HeadraceError, NotAuthorized, legible
+from mirror.errors import HeadraceError, NotAuthorized
 from mirror.model import bounds
 from mirror.model.documents import parsed
 from mirror.model.identifiers import InstanceName
+from mirror.model.reasons import legible
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0

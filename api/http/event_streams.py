@@ -20,8 +20,9 @@ from starlette.types import Receive, Scope, Send
 
 from api.http.slow_calls import CallSlots
 from mirror.control.event_positions import EventPosition, Following, Publications, end_of, following
-from mirror.errors import Busy, TooOften, Unreachable, reason_of
+from mirror.errors import Busy, TooOften, Unreachable
 from mirror.model.metrics import PlacementEvent
+from mirror.model.reasons import reason_of
 from mirror.ports import Watch
 from mirror.wording import counted
 

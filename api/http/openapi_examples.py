@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mirror.errors import legible
+from mirror.model.reasons import legible
 
 _PREFIX: Final = "#/components/schemas/"
 _MS: Final = 1_764_000_000_000

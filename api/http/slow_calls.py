@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import anyio.to_thread
@@ -154,23 +155,15 @@ class SlowCalls:
         self,
         most_each: int = MOST_AT_ONCE,
         wait_seconds: float = ANSWER_SECONDS,
-        callers: frozenset[str] = frozenset(),
-        slots: CallSlots | None = None,
     ) -> None:
         self._wait_seconds = wait_seconds
         self._most_each = most_each
-        self._slots = slots or CallSlots(MOST_AT_ONCE, most_each)
-        self._callers = callers
+        self._slots = CallSlots(MOST_AT_ONCE, most_each)
 
-    def of(self, callers: frozenset[str]) -> SlowCalls:
-        """Return an object with the same limits for one caller.
-
-        `callers`: names against whose limits the caller's calls count.
-        """
-        return SlowCalls(self._most_each, self._wait_seconds, callers, self._slots)
-
-    async def run(self, call: Callable[[], _T]) -> _T:
+    async def run(self, call: Callable[[], _T], callers: frozenset[str] = frozenset()) -> _T:
         """Run `call` in a thread and return its result.
+
+        `callers`: names against whose limits the call counts.
 
         Raises the errors of `call`, Busy if `MOST_AT_ONCE` calls are in progress, TooOften if this caller has
         reached its limit of concurrent calls. If a call needs a cluster in use by another call, it is
@@ -179,12 +172,12 @@ class SlowCalls:
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:
-                return await self._run_once(call)
+                return await self._run_once(call, callers)
             except ClusterInUse as other:
                 await _end_of(other, until - anyio.current_time())
 
-    async def _run_once(self, call: Callable[[], _T]) -> _T:
-        full = self._slots.full_for(self._callers)
+    async def _run_once(self, call: Callable[[], _T], callers: frozenset[str]) -> _T:
+        full = self._slots.full_for(callers)
         if full:
             raise TooOften(
                 f"{full} already has {self._most_each} calls in progress that query other servers",
@@ -196,8 +189,20 @@ class SlowCalls:
                 f"the limit of {MOST_AT_ONCE} concurrent calls that query other servers is reached",
                 advice="retry in a few seconds",
             )
-        with self._slots.taken(self._callers):
+        with self._slots.taken(callers):
             return await anyio.to_thread.run_sync(call, limiter=CapacityLimiter(1))
+
+
+@dataclass(frozen=True, slots=True)
+class CallersSlowCalls:
+    """Slow calls of one request. `callers`: returns the names against whose limits they count."""
+
+    calls: SlowCalls
+    callers: Callable[[], frozenset[str]]
+
+    async def run(self, call: Callable[[], _T]) -> _T:
+        """See `SlowCalls.run`."""
+        return await self.calls.run(call, self.callers())
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:

@@ -16,12 +16,12 @@ from mirror.coordination.monitors.effect import effect_of
 from mirror.coordination.operation import Operation, OperationKind, OperationState
 from mirror.coordination.plan_decision import Decision
 from mirror.coordination.proposals.proposal_store import StoredProposal
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import DamagedState
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import GroupName
 from mirror.model.plan import Move, Plan
+from mirror.model.reasons import reason_of
 
 LoadsFrom = Literal["leader", "stored"]
 """Origin of the loads of a dry run."""

@@ -23,18 +23,19 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
+from mirror.instance.discovery.route_map import RouteMap
+from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -91,7 +92,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
     control = Control.build(stores, Admission(dict.fromkeys((_EAST, _WEST), ClusterRights())), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]
-    creations = [_timed(partial(control.create, CreateDatastream(new))) for new in news]
+    creations = [_timed(partial(control.creations.create, CreateDatastream(new))) for new in news]
     far_sighted = TopicDiscovery(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)
     leader = RouteWatch(far_sighted, ClusterIds(session), rules.own)
     judged = _timed(partial(leader.look, control.list().datastreams, NO_PLAN.plan))

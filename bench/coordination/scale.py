@@ -32,6 +32,7 @@ from bench.mirror.rig.clusters import chosen
 from headrace.process.interpreter import collect_seldom
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.proposal_store import ProposalStore
@@ -40,7 +41,6 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan

@@ -132,7 +132,7 @@ def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
         return finding
     try:
         creation = CreateDatastream(finding.datastream, finding.status, is_taken_over=True, requested_by=_WHO)
-        control.create(creation)
+        control.creations.create(creation)
     except InvalidRequest as error:
         return replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
     return finding

@@ -15,11 +15,12 @@ from headrace.foresight.turn import ForesightTurn, History, Means
 from headrace.settings import HeadraceSettings
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
-from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
+from mirror.errors import HeadraceError, HistoryUnavailable
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.model.capacity.advice import Advice, sentence_with_age
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 if TYPE_CHECKING:

@@ -14,16 +14,17 @@ from headrace.placement.planners import capacity_book, choose_planning
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka_admin import AdminPool, KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
 from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
+from mirror.instance.discovery.route_map import RouteMap
+from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.world_view import Judgement, LeaderStores, WorldView

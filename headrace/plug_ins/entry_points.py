@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mirror.errors import ConfigError, legible, named
+from mirror.errors import ConfigError
+from mirror.model.reasons import legible, named
 from mirror.ports import LoadProvider, Planner
 from mirror.wording import counted
 

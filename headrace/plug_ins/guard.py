@@ -11,7 +11,8 @@ from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from mirror.bulkheads import settle
-from mirror.errors import HeadraceError, TimedOut, legible, named
+from mirror.errors import HeadraceError, TimedOut
+from mirror.model.reasons import legible, named
 
 _T = TypeVar("_T")
 PATIENCE_SECONDS: Final = 30.0

@@ -9,10 +9,11 @@ from typing import Final
 
 from headrace.plug_ins.entry_points import WHAT_IT_MAY_ANSWER
 from headrace.plug_ins.guard import called
-from mirror.errors import CorruptData, LoadUnavailable, legible
+from mirror.errors import CorruptData, LoadUnavailable
 from mirror.model.bounds import LARGEST_MS, shown
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.reasons import legible
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 

@@ -8,9 +8,10 @@ from typing import Final
 
 from headrace.plug_ins.entry_points import WHAT_IT_MAY_ANSWER
 from headrace.plug_ins.guard import PATIENCE_SECONDS, PatientCalls, called
-from mirror.errors import PlanRejected, legible
+from mirror.errors import PlanRejected
 from mirror.model.bounds import LARGEST_MS, shown
 from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.reasons import legible
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import structlog
 
 from headrace.plug_ins.guard import PATIENCE_SECONDS, PatientCalls
-from mirror.errors import ConfigError, TimedOut, legible
+from mirror.errors import ConfigError, TimedOut
 from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.reasons import legible
 from mirror.ports import Planner
 
 _log = structlog.get_logger(__name__)

@@ -18,7 +18,6 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
-from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.instance.snapshot import InstanceSnapshot, RunningInstance
 from mirror.jobs.audits.auditor import Auditor
@@ -31,6 +30,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
+from mirror.model.reasons import reason_of
 from mirror.replication.context import EngineContext
 from mirror.wording import counted
 

@@ -18,7 +18,6 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
-from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.jobs.groups.both_ways import TwoWayFollower
 from mirror.jobs.groups.follower import FollowJob, GroupFollower
@@ -29,6 +28,7 @@ from mirror.jobs.progress_logs import progress_log
 from mirror.model.datastreams.consumer_groups import GroupDirection
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.replication.context import EngineContext
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.topic_use import UnusedRules
-from mirror.errors import ConfigError, InvalidRequest, reason_of
+from mirror.errors import ConfigError, InvalidRequest
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.steps import TopicRetirements
@@ -30,6 +30,7 @@ from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import PlacementEvent
+from mirror.model.reasons import reason_of
 
 if TYPE_CHECKING:
     from api.services import Services

@@ -178,7 +178,7 @@ class Admission:
             if is_new and name is not None and name not in (known := names()):
                 advice = f"available: {', '.join(known)}" if known else ""
                 found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
-        if former is None or former.policy.transforms != new.policy.transforms:
+        if new.policy.transforms != (former.policy.transforms if former is not None else ()):
             found.attempt("/policies/transforms", partial(self.transforms, new.policy.transforms), None)
 
     def check_clusters(
@@ -229,7 +229,7 @@ class Admission:
     ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
         """Return the topics that a datastream may copy only partly because of its owner's quota, by
         datastream."""
-        return waiting_for_quota(self.quotas, selected, held)
+        return waiting_for_quota(self.quotas, selected, held) if self.limits_partitions else {}
 
     def _problems(
         self,

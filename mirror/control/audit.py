@@ -1,21 +1,34 @@
-"""Writes audit lines to the log: the change, the state before and after, the requester and the remote
-address."""
+"""Reports changes as audit lines and events.
+
+An audit line in the log contains the action, the reason, the state before and after, the requester, and the
+remote address. Each change that a caller requests is also published as an event for operators.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.control.caller import Caller
+from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.definition_document import to_document
-from mirror.errors import legible
-from mirror.model.datastreams.datastream import Datastream
+from mirror.coordination.stores.events import EventLog, command_event
+from mirror.coordination.stores.requests import Request
+from mirror.model.datastreams.change import definition_changes
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.pauses import moment_text
 from mirror.model.datastreams.secrets import without_secrets
 from mirror.model.documents import differences
 from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import PlacementEvent
+from mirror.model.nodes import NextNode
+from mirror.model.reasons import legible
+from mirror.ports import Clock
+from mirror.wording import first_few
 
 _log = structlog.get_logger(__name__)
 AUDIT: Final = "audit"
@@ -25,6 +38,14 @@ SERVICE: Final = Caller("headrace", "service")
 MONITOR: Final = Caller("monitor", "service")
 """Caller of changes that the monitor makes."""
 _VALUE_SHOWN: Final = 2_000
+_FIELDS_SHOWN: Final = 10
+_DONE: Final = {
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopped",
+    "delete": "deleted",
+    "forget": "forgot",
+}
 
 
 def audit(
@@ -65,3 +86,100 @@ def shown_document(datastream: Datastream) -> dict[str, Any]:
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """Return the values by JSON pointer. Long values are truncated."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
+
+
+class Announcer:
+    """Stores and publishes events of changes. A change succeeds even if its event is lost."""
+
+    def __init__(
+        self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock, caller: Caller
+    ) -> None:
+        self._events = log
+        self._publish = publish
+        self._clock = clock
+        self._caller = caller
+
+    def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
+        """Return the event of a creation, and the node that stores it.
+
+        Write the node in the transaction of the definition, to save a request. Then call `created`.
+        """
+        status = command.status
+        how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
+        event = self._event(command, command.datastream.name, f"created the datastream{how}")
+        return event, self._events.entry((event,))
+
+    def created(self, command: CreateDatastream, after: Datastream, event: PlacementEvent) -> None:
+        """Announce a created datastream whose event is already stored."""
+        self._guard(event, self._events.trim_now_and_then)
+        audit("create", after.name, self._caller, None, after, command.requested_by, command.reason)
+
+    def forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
+        """Announce that an operator dropped a definition that the coordination store had lost."""
+        command = ChangeStatus(lost.name, "forget", reason, requested_by)
+        self.status_changed(command, lost, None)
+
+    def asked(self, request: Request, name: DatastreamName) -> None:
+        """Write the audit line of a request to the leader. The leader publishes the event later."""
+        kind = type(request).__name__.removesuffix("Request").lower()
+        audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
+
+    def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
+        """Announce a changed definition."""
+        fields = [change.pointer for change in definition_changes(before, after)]
+        self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
+        audit("change", after.name, self._caller, before, after, command.requested_by, command.reason)
+
+    def status_changed(
+        self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
+    ) -> None:
+        """Announce that a datastream was paused, resumed, stopped or deleted.
+
+        `before`, `after`: None for a damaged definition.
+        """
+        action, requester = command.action, command.requested_by
+        done = f"{_DONE.get(action, action)} the datastream{_until(command.until_ms)}"
+        self._announce(command, command.name, done)
+        audit(action, command.name, self._caller, before, after, requester, command.reason)
+
+    def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
+        """Announce paused or resumed partitions."""
+        shown = ", ".join(
+            f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
+            for topic, numbers in sorted(command.partitions.items())
+        )
+        done = f"{'paused' if command.pause else 'resumed'} {shown}{_until(command.until_ms)}"
+        self._announce(command, command.name, done)
+        action = f"{'pause' if command.pause else 'resume'} partitions"
+        audit(action, command.name, self._caller, before, after, command.requested_by, command.reason)
+
+    def _announce(
+        self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, action: str
+    ) -> None:
+        event = self._event(command, name, action)
+        self._guard(event, lambda: self._events.append((event,)))
+
+    def _event(
+        self,
+        command: CreateDatastream | ChangeStatus | ChangePauses | UpdateDatastream,
+        name: DatastreamName,
+        action: str,
+    ) -> PlacementEvent:
+        because = f": {command.reason}" if command.reason else ""
+        place = f" (from {self._caller.remote})" if self._caller.name and self._caller.remote else ""
+        sentence = f"{command.requested_by or 'somebody'}{place} {action}{because}"
+        return command_event(name, sentence, self._clock.now_ms())
+
+    def _guard(self, event: PlacementEvent, store: Callable[[], None]) -> None:
+        def lost(error: Exception) -> None:
+            _log.warning(
+                "event lost", datastream=event.datastream, sentence=event.sentence, reason=str(error)
+            )
+
+        with Bulkhead(lost):
+            store()
+            self._publish((event,))
+
+
+def _until(moment_ms: int | None) -> str:
+    return f" until {moment_text(moment_ms)}" if moment_ms is not None else ""

@@ -105,8 +105,9 @@ class DefinitionChecks:
 
     def quota_owner(self, datastream: Datastream) -> str | None:
         """Return the owner whose quota applies to a datastream, or None without a quota."""
-        quota = quota_of(self.admission.quotas, datastream.owner)
-        return datastream.owner if quota != OwnerQuota() else None
+        quotas = self.admission.quotas
+        has_quota = quotas and quota_of(quotas, datastream.owner) != OwnerQuota()
+        return datastream.owner if has_quota else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
         """Return the names of the guards that detect concurrent changes of related datastreams."""
@@ -208,6 +209,8 @@ class DefinitionChecks:
     def _check_quotas(self, new: Datastream, former: Datastream | None, others: Sequence[Datastream]) -> None:
         """Check the quotas of the owner. Raises QuotaExceeded."""
         quotas = self.admission.quotas
+        if not quotas:
+            return
         check_quota(quotas, new, former, others)
         mine = counted_with(quotas, new, former, others)
         if mine:

@@ -1,15 +1,12 @@
-"""Atomic changes of a group of datastreams, and serialised creations by the same owner."""
+"""Atomic changes of a group of datastreams."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Final
-from weakref import WeakValueDictionary
 
-from mirror.control.announcer import Announcer
+from mirror.control.audit import Announcer
 from mirror.control.caller import Caller
 from mirror.control.commands import ChangeGroup
 from mirror.control.outcomes import READ_AGAIN, joint_outcome
@@ -19,25 +16,6 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.ports import Clock
-
-
-class OwnerLocks:
-    """Locks by owner. A lock exists only while a call uses it. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
-
-    def of(self, owner: str | None) -> AbstractContextManager[object]:
-        """Return the lock of an owner.
-
-        If `owner` is None, returns a context manager that never waits.
-        """
-        if owner is None:
-            return contextlib.nullcontext()
-        with self._mutex:
-            return self._locks.setdefault(owner, threading.Lock())
-
 
 _ATTEMPTS: Final = 5
 

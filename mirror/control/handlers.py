@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.control.admission import Admission
-from mirror.control.announcer import Announcer
-from mirror.control.audit import audit
+from mirror.control.audit import Announcer, audit
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import (
     ChangePauses,
@@ -19,8 +17,9 @@ from mirror.control.commands import (
     TriggerRebalance,
     UpdateDatastream,
 )
+from mirror.control.creations import Creations, OwnerLocks
 from mirror.control.definition_checks import DefinitionChecks, RouteCheck
-from mirror.control.group_changes import Groups, OwnerLocks
+from mirror.control.group_changes import Groups
 from mirror.control.outcomes import READ_AGAIN, check_ready, check_unchanged, outcome, stale, with_state_of
 from mirror.coordination.operation import ended_stop
 from mirror.coordination.outcome_store import outcome_entries, superseded_by
@@ -30,7 +29,6 @@ from mirror.coordination.stores.definitions import (
     Definitions,
     DefinitionStore,
     StoredDatastream,
-    taken,
 )
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.guard import Guard
@@ -41,18 +39,15 @@ from mirror.errors import (
     HeadraceError,
     IllegalTransition,
     InvalidRequest,
-    NotFound,
     VersionConflict,
 )
 from mirror.model.bounds import shown
-from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5
-_CREATION_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -81,6 +76,7 @@ class Control:
         self._definitions, self._known, self._turns = stores.definitions, known, turns
         self._requests, self._membership = stores.requests, stores.membership
         self._announcer = Announcer(stores.events, stores.publish, checks.clock, caller)
+        self.creations = Creations(stores.definitions, checks, known, turns, self._announcer, caller)
         self.caller = caller
 
     @staticmethod
@@ -148,66 +144,6 @@ class Control:
         """Raise Forbidden unless the caller may make the change. `of_tasks`: the change also affects the
         datastreams that share tasks."""
         self.caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
-
-    def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream, and return the stored definition. Idempotent.
-
-        Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
-        """
-        command = replace(command, requested_by=self.caller.signed(command.requested_by))
-        with self._turns.of(self._checks.quota_owner(command.datastream)):
-            for _ in range(_CREATION_ATTEMPTS):
-                with contextlib.suppress(VersionConflict):
-                    return self._create(command)
-        raise VersionConflict(
-            f"cannot create {command.datastream.name}: its group or its owner's datastreams keep changing",
-            advice="retry in a few seconds",
-        )
-
-    def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream. Raises VersionConflict if another change affects the checks."""
-        guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
-        created, others = self._existing(command.datastream)
-        if created is not None:
-            return created
-        datastream = self._checks.created(command, others, self.caller.name)
-        event, entry = self._announcer.creation(command)
-        try:
-            stored = self._definitions.create(datastream, (entry, *guard.changes()))
-        except AlreadyExists:
-            created = self._created_before(datastream)
-            if created is None:
-                raise
-            return created
-        self._announcer.created(command, stored.datastream, event)
-        return stored
-
-    def _existing(self, definition: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """Return the definition that an earlier attempt created, if any, and all other datastreams. Raises
-        AlreadyExists, KeyReused, Forbidden."""
-        found, name = self.list(), definition.name
-        others = [datastream for datastream in found.datastreams if datastream.name != name]
-        self.caller.check(name, None, definition, lambda: others)
-        is_listed = len(others) < len(found.datastreams) or any(
-            damaged.name == name for damaged in found.damaged
-        )
-        return self._created_before(definition) if is_listed else None, others
-
-    def _created_before(self, definition: Datastream) -> StoredDatastream | None:
-        """Return the definition that an earlier attempt created, or None if the name is unused. Raises
-        AlreadyExists and KeyReused."""
-        try:
-            found = self._definitions.look(definition.name)
-        except NotFound:
-            return None
-        creation = definition.creation
-        if isinstance(found, DamagedDefinition) or creation is None:
-            raise taken(definition.name)
-        if not creation.has_key_of(found.datastream.creation):
-            raise taken(definition.name)
-        if found.datastream.creation != creation:
-            raise reused(definition.name)
-        return found
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
         """Check that several changes are valid together and with the other datastreams. Raises
@@ -411,10 +347,7 @@ class Control:
         """Return the definition before and after the command, for a dry run. Raises the errors of the
         command."""
         if isinstance(command, CreateDatastream):
-            created, others = self._existing(command.datastream)
-            if created is not None:
-                return created.datastream, created.datastream
-            return None, self._checks.created(command, others, self.caller.name)
+            return self.creations.expected(command)
         stored = self._definitions.get(command.name)
         self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
         check_unchanged(stored, command.before)

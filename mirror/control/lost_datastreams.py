@@ -91,7 +91,7 @@ class LostDatastreams:
         may_adopt = self.control.may_adopt(datastream)
         written = () if may_adopt else self.written(datastream.destination, datastream.group)
         self.records.begin(datastream)
-        stored = self.control.create(command)
+        stored = self.control.creations.create(command)
         if not may_adopt:
             self.records.claim(datastream, written)
         self.store.remove(stored.datastream.name)

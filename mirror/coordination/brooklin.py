@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.errors import CorruptData, InvalidRequest, NotFound
 from mirror.model import bounds
 from mirror.model.datastreams.metadata import GROUP_ID, TASK_PREFIX
@@ -134,7 +134,7 @@ def _numbers(texts: Sequence[object]) -> frozenset[int] | None:
 
 def _read_one(nodes: NodeStore, name: str) -> dict[str, Any]:
     path = f"{DEFINITIONS}/{name}"
-    document = znodes.decode(nodes.read(path).data, path)
+    document = node_codec.decode(nodes.read(path).data, path)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CorruptData(f"znode {path} does not contain a Brooklin datastream")

@@ -14,7 +14,7 @@ from typing import Final
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, next_status
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, activated, next_status
 from mirror.model.datastreams.metadata import TTL_MS
 from mirror.model.datastreams.pauses import without_ended
 from mirror.model.identifiers import DatastreamName
@@ -69,7 +69,7 @@ def status_change(
 ) -> StoreDefinition | None:
     """Return the status change that the leader must make for a datastream, or None."""
     if datastream.status is DatastreamStatus.INITIALIZING:
-        return _change(datastream, "activate", "new datastream")
+        return StoreDefinition(activated(datastream), "new datastream")
     if datastream.status is DatastreamStatus.STOPPING and not _is_planned(datastream, datastreams, plan):
         return _change(datastream, "settle", "no remaining tasks")
     if _is_expired(datastream, now_ms):

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from mirror.coordination.stores.problems import legible, reason_of
 from mirror.coordination.stores.requests import ApplyRequest, DamagedRequest, MoveRequest, Request
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import NO_EPOCH, Epoch
 from mirror.model.plan import Plan
+from mirror.model.reasons import legible, reason_of
 from mirror.wording import counted
 
 OPERATION_ID: Final = re.compile(r"r-[0-9]{10}|[ds]-[0-9a-f]{32}")

@@ -17,11 +17,12 @@ from mirror.coordination.operation import (
     to_stored_operation,
     waiting,
 )
-from mirror.coordination.stores import znodes
-from mirror.coordination.stores.record_folder import surplus
+from mirror.coordination.stores import node_codec, znodes
+from mirror.coordination.stores.record_folder import ChildrenCache, surplus
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, PlacementRequest, Request
-from mirror.errors import CorruptData, InvalidRequest, damage_of
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.nodes import NextNode
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
@@ -45,7 +46,7 @@ def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
     Nothing for an invalid id, because Headrace did not create such a queue entry."""
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
-    return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
+    return (NextNode(f"{znodes.OPERATIONS}/o-", node_codec.encode(to_stored_operation(operation))),)
 
 
 def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
@@ -67,7 +68,7 @@ class OutcomeStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder = znodes.ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
+        self._folder = ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
         """Return stored results, newest first. Damaged results are logged and omitted."""
@@ -100,7 +101,7 @@ def _is_old(operation: Operation, now_ms: int) -> bool:
 
 def _read_outcome(path: str, data: bytes) -> Operation | None:
     try:
-        return from_stored_operation(znodes.decode(data, path))
+        return from_stored_operation(node_codec.decode(data, path))
     except (CorruptData, InvalidRequest) as error:
         _log.warning("cannot read the outcome of an operation", path=path, reason=damage_of(error))
         return None

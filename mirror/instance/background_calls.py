@@ -14,9 +14,10 @@ from concurrent.futures import Future, wait
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
-from mirror.errors import HeadraceError, LoadUnavailable, TimedOut, named
+from mirror.errors import HeadraceError, LoadUnavailable, TimedOut
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport, LoadSource
+from mirror.model.reasons import named
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 

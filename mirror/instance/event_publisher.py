@@ -120,9 +120,10 @@ class DefinitionWriter:
     def _writing(self, before: StoredDatastream, change: StoreDefinition) -> _Writing:
         now_ms = self._clock.now_ms()
         events = _change_events(change, now_ms)
-        entries = (self._log.entry(events),) if events else ()
-        ended = outcome_entries(ended_stop(before.datastream, change.datastream, now_ms))
-        return _Writing(change, before, replacement(before, change.datastream), (*entries, *ended), events)
+        entries: tuple[NextNode, ...] = (self._log.entry(events),) if events else ()
+        if before.datastream.status is DatastreamStatus.STOPPING:
+            entries += outcome_entries(ended_stop(before.datastream, change.datastream, now_ms))
+        return _Writing(change, before, replacement(before, change.datastream), entries, events)
 
     def _write_alone(self, writing: _Writing) -> None:
         try:

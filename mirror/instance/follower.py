@@ -16,7 +16,6 @@ import structlog
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.follower_health import FollowerHealth
 from mirror.instance.health import Health, HealthCondition
@@ -29,6 +28,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch
 from mirror.model.nodes import SessionState
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from mirror.worker.channel import WorkerGone, WorkerMessage
 

@@ -33,7 +33,7 @@ from mirror.coordination.proposals.application import Application, next_applicat
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import plan_events, request_event
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.coordination.stores.problems import Problem, reason_of
+from mirror.coordination.stores.problems import Problem
 from mirror.errors import (
     CoordinationError,
     HeadraceError,
@@ -55,6 +55,7 @@ from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
@@ -334,7 +335,7 @@ class Leader(BackgroundThread):
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
-        loads = self._world_view.loads_of(decision.moves, self._definitions.all().datastreams)
+        loads = self._world_view.gathering.loads_of(decision.moves, self._definitions.all().datastreams)
         events = plan_events(
             decision.plan, decision.moves, decision.group_plans, me.name, loads, decision.move_reasons
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -16,13 +17,14 @@ from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import Definitions, DefinitionStore
 from mirror.coordination.stores.deletion_record import Deletions
-from mirror.errors import InvalidRequest, damage_of, legible
+from mirror.errors import InvalidRequest
 from mirror.files import replace_file
 from mirror.instance.health import Health
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.documents import parsed
 from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.reasons import damage_of, legible
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted, first_few
 
@@ -169,9 +171,8 @@ class LossWatch:
         names = present.keys() | {definition.name for definition in definitions.damaged}
         known = {**before, **present}
         self._publish(known, names)
-        published = {
-            stored.datastream.name: stored.datastream for stored in self._store.all(self._notice(wake))
-        }
+        lost_ones = self._store.all(_ChangeOfLosses(self._has_changed, wake))
+        published = {stored.datastream.name: stored.datastream for stored in lost_ones}
         found = names | self._deletions.of(published.values())
         for name in published.keys() & found:
             self._store.remove(name)
@@ -211,9 +212,6 @@ class LossWatch:
         ):
             self._has_changed.set()
 
-    def _notice(self, wake: Watch) -> Watch:
-        return _ChangeOfLosses(self._has_changed, wake)
-
     def _note(self, lost: frozenset[DatastreamName]) -> None:
         for name in sorted(lost - self._lost):
             _log.error("definition lost", datastream=legible(name))
@@ -222,23 +220,17 @@ class LossWatch:
         self._lost = lost
 
 
+@dataclass(frozen=True, slots=True)
 class _ChangeOfLosses:
     """Watch for changes of lost definitions. All watches of an instance are equal, so the store registers
     only one."""
 
-    def __init__(self, changed: threading.Event, wake: Watch) -> None:
-        self._changed = changed
-        self._wake = wake
+    changed: threading.Event
+    wake: Watch
 
     def __call__(self) -> None:
-        self._changed.set()
-        self._wake()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ChangeOfLosses) and other._changed is self._changed
-
-    def __hash__(self) -> int:
-        return id(self._changed)
+        self.changed.set()
+        self.wake()
 
 
 def _sentence(lost: Collection[DatastreamName]) -> str:

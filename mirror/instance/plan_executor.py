@@ -7,7 +7,7 @@ round, the next round continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -148,6 +148,8 @@ class PlanExecutor:
         self._deadline = handover_deadline_seconds
         self._wake = wake
         self._troubles: Mapping[GroupName, str] = {}
+        self._groups: Set[GroupName] = frozenset()
+        """Groups of which the supervisor may have state."""
         self._definitions = DefinitionCache(shared.definitions, wake)
         self._reads = ReadSchedule(clock)
         self._reports = ReportPublisher(shared.measured, shared.troubles, shared.costs, supervisor, clock)
@@ -272,7 +274,9 @@ class PlanExecutor:
             }
             self._describe(lane_specs(plan.plan, me.name, datastreams, bound, first))
             known = {datastream.group for datastream in datastreams} | {key.group for key in self._desired}
-            self._supervisor.forget_all_but(known)
+            if gone := self._groups - known:
+                self._supervisor.forget(gone)
+            self._groups = known.union(key.group for key in self._supervisor.lanes)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions

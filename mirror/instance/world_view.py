@@ -21,7 +21,7 @@ from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
-from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
+from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.backlog.backlog import positions_of
@@ -41,7 +41,8 @@ from mirror.model.datastreams.datastream import Datastream, activated
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadSource, TaskCapacity
-from mirror.model.plan import Move, Plan
+from mirror.model.plan import Plan
+from mirror.model.reasons import reason_of
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, Planner, Watch
 
@@ -140,7 +141,7 @@ class WorldView:
         self._planning = planning
         self._clock = clock
         self._memory = memory = planning.memory
-        self._gathering = LoadGathering(planning.providers, memory, clock, planning.refresh_seconds)
+        self.gathering = LoadGathering(planning.providers, memory, clock, planning.refresh_seconds)
         self.keeper = MemoryKeeper(memory, stores.observations, clock)
         self._task_loads: dict[TaskName, float] = {}
         self._next_turn: float | None = None
@@ -160,25 +161,13 @@ class WorldView:
         found.keeper.restore()
         return found
 
-    def loads_of(
-        self, moves: Sequence[Move], datastreams: Sequence[Datastream]
-    ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Return the last known load of each move in bytes per second, if known."""
-        sources = self._planning.providers.choose(datastreams).of
-        found = {}
-        for move in (move for move in moves if move.group in sources):
-            load = self._memory.newest.of(sources[move.group], move.partition)
-            if load is not None:
-                found[move.group, move.partition] = load
-        return found
-
     def load_watch(self, health: Health) -> LoadWatch:
         """Return a watch over the load providers in use."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, world: World) -> None:
         """Update the displayed loads to the latest measurements. Only for the leader."""
-        self._gathering.refresh(world, self._planning.providers.choose(world.datastreams))
+        self.gathering.refresh(world, self._planning.providers.choose(world.datastreams))
 
     def load_sources(self, world: World) -> Collection[LoadSource]:
         """Return the load sources for planning the mirrored groups."""
@@ -223,7 +212,7 @@ class WorldView:
     def decide(self, world: World) -> Decision:
         """Request the loads of the groups to plan, and plan."""
         sources = self._planning.providers.choose(world.datastreams)
-        gathered = self._gathering.gather(world, sources, self._observed)
+        gathered = self.gathering.gather(world, sources, self._observed)
         postponed = self._postponed(world, gathered.awaited)
         requests = tuple(request for request in world.requests if request.identity not in postponed)
         calm, rules = self._restraint(world)
@@ -388,7 +377,7 @@ class WorldView:
         for lane in found:
             places.setdefault(sources[lane.key.group], set()).add(lane.key.partition)
         reports = {
-            source: self._gathering.ask(source, sorted(wanted), set()) for source, wanted in places.items()
+            source: self.gathering.ask(source, sorted(wanted), set()) for source, wanted in places.items()
         }
         loads = {
             lane_effect.key: reports[sources[lane_effect.key.group]].loads.get(lane_effect.key.partition)

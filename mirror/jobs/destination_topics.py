@@ -115,8 +115,8 @@ async def prepare_destination(
 def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> None:
     """Raise the error if the settings of a topic are unreadable and must not be ignored."""
     if unknown is not None and not rules.ignores_settings:
-        unknown.advice = "; or ".join(filter(None, (unknown.advice, _IGNORE)))
-        raise unknown
+        advice = "; or ".join(filter(None, (unknown.advice, _IGNORE)))
+        raise type(unknown)(unknown.message, advice=advice) from unknown
 
 
 def _note_new(source: TopicDescription, wanted: TopicDescription, changes: TopicChanges) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
-from mirror.errors import TransformFailed, legible, named
+from mirror.errors import TransformFailed
 from mirror.lane.ledger import OffsetClass
+from mirror.model.reasons import legible, named
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.decompression import LARGEST_PAYLOAD
 from mirror.protocol.batches.records import MOST_PARTS, Record, read_batch

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mirror.errors import ConfigError, InvalidRequest, legible, named
+from mirror.errors import ConfigError, InvalidRequest
 from mirror.lane.rules import Transform
+from mirror.model.reasons import legible, named
 from mirror.protocol.batches.records import Record
 
 if TYPE_CHECKING:

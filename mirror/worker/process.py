@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
-from mirror.errors import CorruptData, HeadraceError, SessionLost, reason_of
+from mirror.errors import CorruptData, HeadraceError, SessionLost
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
 from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneSpec
 from mirror.model.identifiers import Epoch
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock, CopyEngine
 from mirror.worker.protocol import (
     ExpectLanes,

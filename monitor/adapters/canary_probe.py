@@ -27,8 +27,9 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
 from mirror.client.log_reader import FetchWait, fetch_part
 from mirror.client.log_writer import write_patiently
-from mirror.errors import HeadraceError, TopicMissing, Unreachable, reason_of
+from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.lane.rules import AbortedFilter
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import scan, verify
 from mirror.protocol.batches.encoder import write_batch

@@ -20,7 +20,8 @@ from mirror.adapters.kafka.topic_client import TopicClient, create_missing, part
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.cluster import Cluster
 from mirror.client.log_writer import write_patiently
-from mirror.errors import DamagedState, HeadraceError, Refused, legible
+from mirror.errors import DamagedState, HeadraceError, Refused
+from mirror.model.reasons import legible
 from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from mirror.errors import legible
+from mirror.model.reasons import legible
 
 _LAST_MS: Final = 253_402_300_799_000
 """Last second of the year 9999 (epoch ms)."""

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from mirror.errors import legible
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import legible
 from monitor.alerts.alert import Alert, AlertKey
 from monitor.alerts.catalogue import (
     CATALOGUE,

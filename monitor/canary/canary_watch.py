@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.errors import HeadraceError, reason_of
+from mirror.errors import HeadraceError
 from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicNaming, canary_topic
 from monitor.canary.ledger import CanaryFigures
 

@@ -14,8 +14,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from mirror.errors import Fenced, reason_of
+from mirror.errors import Fenced
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.movement.summary import FleetMovement
 from monitor.records.book import IncidentBook, Matters

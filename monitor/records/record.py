@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from mirror.errors import DamagedState, InvalidRequest, legible
+from mirror.errors import DamagedState, InvalidRequest
 from mirror.model import bounds
+from mirror.model.reasons import legible
 from mirror.wording import clock_text, exact_duration_text
 
 VERSION: Final = 1

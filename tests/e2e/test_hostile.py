@@ -13,7 +13,7 @@ import pytest
 
 from headrace.console.client import tls_context
 from mirror.adapters.kafka_store.session import KafkaSession
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.definition_document import to_document
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from tests.builders import a_datastream
@@ -149,7 +149,7 @@ def stored_cases() -> Iterator[tuple[str, bytes]]:
             )
         )
         data = with_value(document, field, value)
-        if len(data) <= znodes.CHUNK_BYTES:
+        if len(data) <= node_codec.CHUNK_BYTES:
             yield f"bad-{number}", data
     for role in ("source", "destination"):
         document = to_document(a_datastream(f"no-{role}", "nothing"))

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposals.proposal_store import ProposalStore
@@ -16,7 +17,6 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
@@ -27,7 +27,8 @@ from mirror.instance.background_calls import BackgroundCalls
 from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
+from mirror.instance.discovery.route_map import RouteMap
+from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.event_publisher import EventPublisher
 from mirror.instance.follower import Follower

@@ -17,7 +17,6 @@ from api.resources.datastreams.datastream_models import (
 )
 from api.resources.plan_answers import LoadsFrom, TaskChangeAnswer
 from mirror.coordination.effects import LaneEffect
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.world_view import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
@@ -28,6 +27,7 @@ from mirror.model.datastreams.typed_keys import PLACES, given_values
 from mirror.model.documents import ChangedValue, differences, merged, pointer_to, take_out
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import TaskLimits
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicNaming
 
 _Number = TypeVar("_Number", int, float)

@@ -18,8 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from api.brooklin.ignored_keys import refuse_ignored
-from api.brooklin.restli import key_contradictions
+from api.brooklin.metadata_keys import key_contradictions, refuse_ignored
 from api.http.problems import SharedFields, StrictModel
 from api.resources.datastreams.halts import HaltAnswer, PauseAnswer
 from api.resources.plan_answers import PlanningAnswer

@@ -1,4 +1,4 @@
-"""/v1/datastreams: list, create, read and change datastreams.
+"""/v1/datastreams: list, read and change datastreams.
 
 The JSON text of each datastream is cached, because a list of thousands of datastreams is assembled from these
 texts. A cursor of the list is the last name of a page, so concurrent creations and deletions do not shift
@@ -8,27 +8,24 @@ pages: each datastream that exists throughout is on exactly one page.
 from __future__ import annotations
 
 import base64
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, of_state
 from api.fleet.reads import Reads
-from api.http.middleware import caller_of
 from api.http.problems import LegibleJson, described, problems
-from api.http.request_headers import IdempotencyKey, IfMatch, Tags, creation_named, etag_of, version_to_change
+from api.http.request_headers import IfMatch, Tags, etag_of, version_to_change
 from api.resources.datastreams.datastream_changes import UpdateBody, UpdatePlanAnswer, patched
-from api.resources.datastreams.datastream_models import DatastreamAnswer, DatastreamBody
-from api.resources.datastreams.dry_runs import SHOWN, Change, DryRunFlag, DryRuns, DryRunsDep
+from api.resources.datastreams.datastream_models import DatastreamAnswer
+from api.resources.datastreams.dry_runs import Change, DryRunFlag, DryRuns, DryRunsDep
 from api.resources.datastreams.halts import HaltBody, cause_of
 from api.services import Services
-from mirror.control.commands import CreateDatastream, UpdateDatastream
+from mirror.control.commands import UpdateDatastream
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import InvalidRequest
@@ -237,67 +234,6 @@ async def _change_terms(
 
 
 TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
-
-
-@dataclass(frozen=True)
-class _CreationTerms:
-    """Parameters of a creation."""
-
-    dry_runs: DryRuns
-    reads: Reads
-    key: str | None
-    dry_run: bool
-    why: HaltBody
-
-
-async def _creation_terms(
-    request: Request,
-    dry_runs: DryRunsDep,
-    reads: ReadsDep,
-    key: IdempotencyKey,
-    dry_run: DryRunFlag = False,
-    reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
-    requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
-) -> _CreationTerms:
-    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
-    return _CreationTerms(dry_runs, reads, key, dry_run, why)
-
-
-CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
-
-
-@router.post("", status_code=201, responses={**SHOWN, **problems(409, 422)})
-async def create(
-    body: DatastreamBody, services: ServicesDep, response: Response, terms: CreationTermsDep
-) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Create a datastream.
-
-    The leader then sets the status of the datastream to READY and plans its tasks. If the response is lost,
-    repeat the request with the same `Idempotency-Key`: the datastream is created only once, as long as it
-    exists. The event contains the requester or, without `requested_by`, the caller's address and the
-    `X-Request-ID`.
-    """
-
-    def command() -> CreateDatastream:
-        datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
-        creation = creation_named(terms.key, body, services.control.caller.name)
-        datastream = dataclasses.replace(datastream, creation=creation)
-        reason, requester = cause_of(terms.why)
-        return CreateDatastream(datastream, reason=reason, requested_by=requester)
-
-    def register() -> DatastreamAnswer:
-        stored = services.control.create(command())
-        terms.reads.acknowledged(stored)
-        name = stored.datastream.name
-        response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
-        response.headers["ETag"] = etag_of(stored)
-        planning = terms.reads.assessments().get(stored.datastream.group)
-        return DatastreamAnswer.from_datastream(stored.datastream, planning=planning)
-
-    if not terms.dry_run:
-        return await run_in_threadpool(register)
-    response.status_code = HTTPStatus.OK
-    return await terms.dry_runs.command(command)
 
 
 @router.get("", response_model=list[DatastreamAnswer], responses={200: {"headers": described("Link")}})

@@ -18,7 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.fleet.all_instances import ask_leader
 from api.fleet.dependencies import FleetDep, ServicesDep, SlowCallsDep
 from api.fleet.questions import Fleet, FleetQuery, known_fields
-from api.http.slow_calls import SlowCalls
+from api.http.slow_calls import CallersSlowCalls
 from api.resources.datastreams.datastream_changes import UpdatePlanAnswer
 from api.resources.plan_answers import ProposalAnswer, RebalanceAnswer, shown_of
 from api.resources.status import HEALTH, health_read
@@ -29,7 +29,6 @@ from mirror.coordination.effects import stops_in_words, waiting_records
 from mirror.coordination.proposals.proposal import propose
 from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores import definition_document, requests
-from mirror.coordination.stores.problems import reason_of
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import HeadraceError, NothingStored
 from mirror.instance.world_view import UpdatePreview, WorldView
@@ -39,6 +38,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
+from mirror.model.reasons import legible, reason_of
 from mirror.model.topics import TopicPartition
 from mirror.wording import first_few
 
@@ -192,7 +192,7 @@ def told_dry_run(services: Services, requested: Any) -> Any:
         answer = kind.compute(services, Basis(services.previews), _asked(document))
     except errors.HeadraceError as error:
         known = next(kind.__name__ for kind in type(error).__mro__ if errors.kind_named(kind.__name__))
-        message, advice = errors.legible(error.message), errors.legible(error.advice)
+        message, advice = legible(error.message), legible(error.advice)
         return {"refused": {"kind": known, "message": message, "advice": advice}}
     return {"answer": answer.model_dump(mode="json")}
 
@@ -264,7 +264,7 @@ class DryRuns:
 
     services: Services
     fleet: Fleet
-    slow_calls: SlowCalls
+    slow_calls: CallersSlowCalls
 
     async def rebalance(self, request: Callable[[], RebalanceRequest]) -> RebalanceAnswer:
         """Return the changes that a rebalance would make."""

@@ -14,7 +14,7 @@ from api.access.rights import Action, Principal, reason_against
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.fleet.reads import Reads
 from api.http.problems import AnswerModel, problems
-from api.http.slow_calls import SlowCalls
+from api.http.slow_calls import CallersSlowCalls
 from api.resources.partitions.progress import lanes_of
 from api.services import Services
 from mirror.errors import Forbidden, NotFound, NothingStored
@@ -225,7 +225,7 @@ class _StreamTranslation:
     name: str
     services: Services
     reads: Reads
-    slow_calls: SlowCalls
+    slow_calls: CallersSlowCalls
     direction: Direction
     principal: Principal
 

@@ -23,9 +23,10 @@ from mirror.coordination.store.heartbeats import HEARTBEATS, SessionContact, Sil
 from mirror.coordination.store.log_state import AppliedCommand, LogState, apply_record
 from mirror.coordination.store.replica import StateReplica, call_watches
 from mirror.coordination.store.session import SessionIdentity
-from mirror.errors import HeadraceError, NewerFormat, SessionLost, Unexpected, Unreachable, named
+from mirror.errors import HeadraceError, NewerFormat, SessionLost, Unexpected, Unreachable
 from mirror.loggers import get_logger
 from mirror.model.nodes import SessionState
+from mirror.model.reasons import named
 
 _log = get_logger(__name__)
 _ID_BYTES: Final = 8

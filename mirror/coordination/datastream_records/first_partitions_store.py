@@ -15,10 +15,11 @@ from mirror.coordination.datastream_records.first_partitions import (
     first_partitions,
     since_of,
 )
-from mirror.coordination.stores import znodes
-from mirror.errors import DamagedState, InvalidRequest, NotFound, damage_of
+from mirror.coordination.stores import node_codec, znodes
+from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicSelection
 from mirror.ports import NodeStore
 
@@ -61,7 +62,7 @@ class FirstPartitionsStore:
         found = first_partitions(datastream, topics, known)
         if found == known:
             return
-        chunks = znodes.encode_chunks(asdict(found) | {"selection": found.selection.document})
+        chunks = node_codec.encode_chunks(asdict(found) | {"selection": found.selection.document})
         if len(chunks) > 1:
             raise InvalidRequest(
                 f"the list of partitions of {datastream.name} does not fit into a node",
@@ -82,7 +83,7 @@ class FirstPartitionsStore:
         except NotFound:
             return None, None
         try:
-            found = znodes.decode_chunks([node.data], path)
+            found = node_codec.decode_chunks([node.data], path)
             counts = {str(topic): int(count) for topic, count in found["counts"].items()}
             selection = TopicSelection(**found["selection"])
             return FirstPartitions(int(found["since_ms"]), selection, counts), node.version

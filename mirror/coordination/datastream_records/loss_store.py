@@ -10,16 +10,17 @@ import structlog
 
 from mirror.coordination.datastream_records.first_partitions import begins_at_end
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
-from mirror.coordination.stores import znodes
+from mirror.coordination.datastream_records.made_topics import MadeTopics
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.coordination.stores.deletion_record import Deletions, created_ms_of
-from mirror.coordination.stores.made_topics import MadeTopics
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NewNode, Node, NodeDeletion, NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore, Watch
 
 _ATTEMPTS: Final = 5
@@ -73,7 +74,7 @@ class LostStore:
         return sum(self._publish(datastream) for datastream in datastreams) == len(datastreams)
 
     def _publish(self, lost: Datastream) -> bool:
-        path, document = _path(lost.name), znodes.encode(to_document(lost))
+        path, document = _path(lost.name), node_codec.encode(to_document(lost))
         for _ in range(_ATTEMPTS):
             guard = self._deletions.guard(lost)
             node = self._nodes.read_present([path]).get(path)
@@ -114,7 +115,7 @@ def _path(name: DatastreamName) -> str:
 
 def _read(path: str, node: Node) -> StoredDatastream | None:
     try:
-        datastream = from_document(znodes.decode(node.data, path))
+        datastream = from_document(node_codec.decode(node.data, path))
     except (DamagedState, InvalidRequest) as error:
         _log.error("cannot read a lost definition", path=path, reason=damage_of(error))
         return None

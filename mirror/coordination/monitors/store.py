@@ -20,7 +20,7 @@ from mirror.coordination.monitors.state import (
     state_of,
 )
 from mirror.coordination.outcome_store import superseded_by
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import DamagedState, IllegalTransition, InvalidRequest, NotFound, VersionConflict
 from mirror.model.identifiers import DatastreamName
@@ -97,7 +97,7 @@ class ActingStore:
             self._check(state, identity)
             if version is None:
                 break
-            stored = NodeWrite(znodes.ACTING, znodes.encode(document_of(state.acted(act))), version)
+            stored = NodeWrite(znodes.ACTING, node_codec.encode(document_of(state.acted(act))), version)
             try:
                 return self._requests.add(request, superseded_by(request), (stored,))
             except VersionConflict:
@@ -130,7 +130,7 @@ class ActingStore:
             if after == before:
                 return after
             try:
-                znodes.put_over(self._nodes, znodes.ACTING, znodes.encode(document_of(after)), version)
+                znodes.put_over(self._nodes, znodes.ACTING, node_codec.encode(document_of(after)), version)
             except VersionConflict:
                 continue
             if after.lease is not None:
@@ -148,7 +148,7 @@ class ActingStore:
         except NotFound:
             return ActingState(), None
         try:
-            return state_of(znodes.decode(node.data, znodes.ACTING)), node.version
+            return state_of(node_codec.decode(node.data, znodes.ACTING)), node.version
         except (DamagedState, InvalidRequest) as error:
             _log.error("cannot read the state of monitors", reason=str(error))
             reason = f"cannot read the stored state: {error}"

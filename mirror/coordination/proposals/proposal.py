@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mirror.coordination.plan_decision import World, groups_of
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.definition_document import to_document
-from mirror.coordination.stores.problems import legible
 from mirror.coordination.stores.requests import ApplyRequest, cause_of
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import GroupPlan, Plan, TaskPlacement
+from mirror.model.reasons import legible
 from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
@@ -135,13 +135,13 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
         "group": proposal.group,
         "epoch": proposal.epoch,
         "definitions": proposal.definitions,
-        "wanted": znodes.encode_partitions(proposal.wanted),
+        "wanted": node_codec.encode_partitions(proposal.wanted),
         "placed": [
             [
                 placement.task,
                 placement.group,
                 placement.instance,
-                znodes.encode_partitions(placement.partitions),
+                node_codec.encode_partitions(placement.partitions),
             ]
             for placement in proposal.placed
         ],
@@ -154,8 +154,8 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
 
 def from_stored(document: Mapping[str, Any]) -> Proposal:
     """Parse a proposal. Raises InvalidRequest, ValueError."""
-    placed = bounds.sequence("tasks", bounds.field(document, "placed"), znodes.MOST_PARTITIONS)
-    removed = bounds.sequence("tasks", bounds.field(document, "gone"), znodes.MOST_PARTITIONS)
+    placed = bounds.sequence("tasks", bounds.field(document, "placed"), node_codec.MOST_PARTITIONS)
+    removed = bounds.sequence("tasks", bounds.field(document, "gone"), node_codec.MOST_PARTITIONS)
     asked_by = document.get("asked_by")
     return Proposal(
         GroupName(_name("the group", bounds.field(document, "group"))),
@@ -179,8 +179,8 @@ def _placement(task: object, group: object, instance: object, ranges: object) ->
 def _partitions(value: object) -> frozenset[TopicPartition]:
     ranges = bounds.mapping("partitions", value)
     for topic, numbers in ranges.items():
-        bounds.text(f"partitions of {topic}", numbers, znodes.LARGEST_DOCUMENT)
-    return znodes.decode_partitions(ranges)
+        bounds.text(f"partitions of {topic}", numbers, node_codec.LARGEST_DOCUMENT)
+    return node_codec.decode_partitions(ranges)
 
 
 def _name(label: str, value: object) -> str:

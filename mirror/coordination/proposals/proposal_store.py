@@ -8,19 +8,13 @@ from typing import Final
 
 from mirror.coordination.outcome_store import superseded_by
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
-from mirror.errors import (
-    DamagedState,
-    IllegalTransition,
-    InvalidRequest,
-    NotFound,
-    VersionConflict,
-    damage_of,
-)
+from mirror.errors import DamagedState, IllegalTransition, InvalidRequest, NotFound, VersionConflict
 from mirror.model.bounds import shown
 from mirror.model.nodes import NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 MOST_KEPT: Final = 200
@@ -72,7 +66,7 @@ class ProposalStore:
             raise _missing(identity) from error
         try:
             return StoredProposal(
-                identity, from_stored(znodes.decode_chunks([node.data], path)), node.version
+                identity, from_stored(node_codec.decode_chunks([node.data], path)), node.version
             )
         except (InvalidRequest, ValueError) as error:
             raise DamagedState(f"node {path} does not contain a plan: {damage_of(error)}") from error
@@ -95,13 +89,13 @@ class ProposalStore:
 def _group_of(path: str, data: bytes) -> str:
     """Return the group of a stored plan; empty if unreadable."""
     try:
-        return from_stored(znodes.decode_chunks([data], path)).group
+        return from_stored(node_codec.decode_chunks([data], path)).group
     except (DamagedState, InvalidRequest, ValueError):
         return ""
 
 
 def _data(proposal: Proposal) -> bytes:
-    chunks = znodes.encode_chunks(to_stored(proposal))
+    chunks = node_codec.encode_chunks(to_stored(proposal))
     if len(chunks) > 1:
         raise InvalidRequest(
             "the plan is too large to store for review",

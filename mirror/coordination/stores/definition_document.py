@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.creation import Creation
@@ -104,7 +104,7 @@ def _creation(value: object) -> Creation | None:
 
 
 def _pause_document(pause: PartitionPause) -> dict[str, Any]:
-    numbers = "*" if pause.numbers is None else znodes.encode_ranges(pause.numbers)
+    numbers = "*" if pause.numbers is None else node_codec.encode_ranges(pause.numbers)
     cause = {"reason": pause.reason, "since_ms": pause.since_ms, "requested_by": pause.requested_by}
     return {"partitions": numbers, **cause, "until_ms": pause.until_ms}
 
@@ -114,9 +114,9 @@ def _pause(document: Mapping[str, Any]) -> PartitionPause:
 
 
 def _numbers(document: Mapping[str, Any]) -> frozenset[int] | None:
-    text = bounds.text("paused partitions", bounds.field(document, "partitions"), znodes.CHUNK_BYTES)
+    text = bounds.text("paused partitions", bounds.field(document, "partitions"), node_codec.CHUNK_BYTES)
     try:
-        return None if text == "*" else frozenset(znodes.decode_ranges(text))
+        return None if text == "*" else frozenset(node_codec.decode_ranges(text))
     except ValueError as error:
         raise InvalidRequest(f"invalid paused partitions: {error}") from error
 
@@ -124,7 +124,7 @@ def _numbers(document: Mapping[str, Any]) -> frozenset[int] | None:
 def _resumption_documents(datastream: Datastream) -> dict[str, Any]:
     return {
         topic: {
-            "partitions": "*" if resumption.numbers is None else znodes.encode_ranges(resumption.numbers),
+            "partitions": "*" if resumption.numbers is None else node_codec.encode_ranges(resumption.numbers),
             "since_ms": resumption.since_ms,
             "until_ms": resumption.until_ms,
             "began_ms": resumption.began_ms,

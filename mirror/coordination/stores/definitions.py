@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, cast
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.deletion_record import Deletions
 from mirror.coordination.stores.guard import Guard
@@ -148,7 +148,7 @@ class DefinitionStore:
         `entries`: further changes of the same transaction. Raises AlreadyExists; KeyReused; VersionConflict
         if an entry fails; InvalidRequest if the definition does not fit into a node.
         """
-        definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
+        definition = NewNode(_path(datastream.name), node_codec.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
         while True:
@@ -206,7 +206,7 @@ class DefinitionStore:
         """
         writes = [replacement(stored, after) for stored, after in changes]
         size = sum(len(write.path.encode()) + len(write.data) for write in writes)
-        if size > znodes.CHUNK_BYTES:
+        if size > node_codec.CHUNK_BYTES:
             raise InvalidRequest(
                 f"cannot change {counted(len(writes), 'definition')} of {size} bytes in one transaction",
                 advice="change them one by one",
@@ -250,7 +250,7 @@ class DefinitionStore:
 
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
     """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a node."""
-    return NodeWrite(_path(datastream.name), znodes.encode(to_document(datastream)), stored.version)
+    return NodeWrite(_path(datastream.name), node_codec.encode(to_document(datastream)), stored.version)
 
 
 def _note_path(creation: Creation) -> str:
@@ -397,7 +397,7 @@ def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
 @lru_cache(1_024)
 def _parsed(data: bytes, path: str) -> Datastream:
     """Parse a definition, with a cache shared by all readers in this process."""
-    return from_document(znodes.decode(data, path))
+    return from_document(node_codec.decode(data, path))
 
 
 def _path(name: str) -> str:

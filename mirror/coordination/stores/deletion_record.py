@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.coordination.stores import znodes
-from mirror.errors import DamagedState, InvalidRequest, damage_of
+from mirror.coordination.stores import node_codec, znodes
+from mirror.errors import DamagedState, InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 BUCKETS: Final = 128
@@ -44,7 +45,7 @@ class Deletions:
         known = {**_read(path, node)}
         before = known.pop(name, 0)
         kept = [*known.items()][1 - MOST_OF_BUCKET :]
-        data = znodes.encode({"deleted": [*kept, (name, max(before, created_ms))]})
+        data = node_codec.encode({"deleted": [*kept, (name, max(before, created_ms))]})
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
     def guard(self, datastream: Datastream) -> tuple[NodeChange, ...] | None:
@@ -58,7 +59,7 @@ class Deletions:
         if moment is not None and moment >= created_ms_of(datastream):
             return None
         if node is None:
-            return (NewNode(path, znodes.encode({"deleted": []})),)
+            return (NewNode(path, node_codec.encode({"deleted": []})),)
         return (NodeWrite(path, node.data, node.version),)
 
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
@@ -91,7 +92,7 @@ def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
     if node is None:
         return {}
     try:
-        document: dict[str, Any] = znodes.decode(node.data, path)
+        document: dict[str, Any] = node_codec.decode(node.data, path)
         return {
             DatastreamName(name): bounds.integer("the time of a deletion", moment, 0, bounds.LARGEST_MS)
             for name, moment in document["deleted"]

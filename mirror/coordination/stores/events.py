@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
-from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import Problem, legible
+from mirror.coordination.stores import node_codec, znodes
+from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import Request, cause_of
-from mirror.errors import CorruptData, InvalidRequest, damage_of
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent, WorkerLoss
 from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
 from mirror.model.plan import GroupPlan, Move, Plan
+from mirror.model.reasons import damage_of, legible
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
@@ -76,10 +77,10 @@ class EventLog:
 
         The publication is shortened to the size limit of a node.
         """
-        chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
+        chunks = node_codec.encode_chunks({"events": [asdict(event) for event in events]})
         while len(chunks) > 1:
             events = events[: len(events) // 2]
-            chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
+            chunks = node_codec.encode_chunks({"events": [asdict(event) for event in events]})
         return NextNode(f"{znodes.EVENTS}/e-", chunks[0])
 
     def change_each(
@@ -161,7 +162,7 @@ def _most_of(group: str) -> int:
 
 def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
     try:
-        stored = bounds.field(znodes.decode_chunks([data], path), "events")
+        stored = bounds.field(node_codec.decode_chunks([data], path), "events")
         entries = bounds.sequence("events", stored, _MOST_READ)
         return [_read_event(bounds.mapping("an event", entry)) for entry in entries]
     except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError) as error:

@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from mirror.coordination.stores import znodes
-from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound, damage_of
+from mirror.coordination.stores import node_codec, znodes
+from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
 from mirror.model import bounds
 from mirror.model.capacity.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import HIGHEST_RATE, Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -73,7 +74,7 @@ class MeasuredLoads:
         rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,
-            "behind": {cluster: znodes.encode_partitions(some) for cluster, some in behind.items()},
+            "behind": {cluster: node_codec.encode_partitions(some) for cluster, some in behind.items()},
             "waiting": {
                 cluster: {
                     str(key): [round(load.bytes), round(load.messages), load.catch_up_seconds]
@@ -91,9 +92,9 @@ class MeasuredLoads:
         }
         folder = znodes.child(znodes.LOADS, instance)
         if rates:
-            self._replace(folder, znodes.encode_chunks(document))
+            self._replace(folder, node_codec.encode_chunks(document))
         counts = {name: [len(some), len(behind.get(name, ()))] for name, some in rates.items()}
-        znodes.put(self._nodes, folder, znodes.encode({"measured_ms": now_ms, "clusters": counts}))
+        znodes.put(self._nodes, folder, node_codec.encode({"measured_ms": now_ms, "clusters": counts}))
 
     def _replace(self, folder: str, chunks: Sequence[bytes]) -> None:
         ours = {f"{number:04}": chunk for number, chunk in enumerate(chunks)}
@@ -109,10 +110,10 @@ class MeasuredLoads:
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():
             try:
-                summary = znodes.decode(node.data, path)
+                summary = node_codec.decode(node.data, path)
                 counts = bounds.sequence("counts", summary["clusters"][cluster], 2)
                 some, slow = (
-                    bounds.integer("partitions", count, 0, znodes.MOST_PARTITIONS) for count in counts
+                    bounds.integer("partitions", count, 0, node_codec.MOST_PARTITIONS) for count in counts
                 )
                 at_ms = bounds.integer("measured_ms", summary["measured_ms"], 0, bounds.LARGEST_MS)
             except _UNREADABLE:
@@ -170,7 +171,7 @@ class MeasuredLoads:
             return _Read()  # withdrawn between the two reads
         if not chunks:
             return _Read()
-        document = znodes.decode_chunks(chunks, folder)
+        document = node_codec.decode_chunks(chunks, folder)
         measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
         rates = {
             TopicPartition.parse(key): PartitionLoad(
@@ -186,12 +187,12 @@ class MeasuredLoads:
             "behind", bounds.mapping("behind", document.get("behind", {})).get(cluster, {})
         )
         for topic, ranges in lagging.items():
-            bounds.text(f"partitions of {topic}", ranges, znodes.LARGEST_DOCUMENT)
+            bounds.text(f"partitions of {topic}", ranges, node_codec.LARGEST_DOCUMENT)
         late = bounds.mapping(
             "waiting", bounds.mapping("waiting", document.get("waiting", {})).get(cluster, {})
         )
         waiting = {TopicPartition.parse(key): _waiting(waiting) for key, waiting in late.items()}
-        return _Read(measured_ms, rates, znodes.decode_partitions(lagging), waiting)
+        return _Read(measured_ms, rates, node_codec.decode_partitions(lagging), waiting)
 
 
 def _waiting(value: Any) -> LateRecords:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, SessionLost
 from mirror.model import bounds
 from mirror.model.datastreams.lanes import LaneKey
@@ -96,7 +96,7 @@ class Membership:
         document = asdict(instance)
         del document["sequence"], document["is_leaving"]
         path = self._nodes.create(
-            f"{znodes.LIVE}/i-", znodes.encode(document), ephemeral=True, sequential=True
+            f"{znodes.LIVE}/i-", node_codec.encode(document), ephemeral=True, sequential=True
         )
         joined = replace(instance, sequence=_sequence(path))
         self._known[_node(joined.sequence)] = joined
@@ -120,7 +120,7 @@ class Membership:
         except NotFound as error:
             raise lost from error
         with contextlib.suppress(DamagedState):  # a damaged node still proves membership
-            if znodes.decode(node.data, path).get("incarnation") != instance.incarnation:
+            if node_codec.decode(node.data, path).get("incarnation") != instance.incarnation:
                 raise lost
 
     def begin_to_leave(self, instance: LiveInstance) -> None:
@@ -173,7 +173,7 @@ class Membership:
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
         """Publish the holding of an instance in a node that is deleted with the session."""
         path = _holding_path(instance)
-        data = znodes.encode(_holding_document(holding))
+        data = node_codec.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
@@ -183,7 +183,7 @@ class Membership:
         """
         path = _holding_path(instance)
         try:
-            return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
+            return _read_holding(node_codec.decode(self._nodes.read(path, watch).data, path))
         except NotFound:
             return None
         except (DamagedState, InvalidRequest) as error:
@@ -214,7 +214,7 @@ class Membership:
         path = f"{znodes.LIVE}/{node}"
         data = self._nodes.read(path).data
         try:
-            self._known[node] = _read_instance(_sequence(node), znodes.decode(data, path))
+            self._known[node] = _read_instance(_sequence(node), node_codec.decode(data, path))
         except (DamagedState, InvalidRequest) as error:
             _log.error("cannot read the node of an instance", node=node, reason=str(error))
             return self._unreadable(node)
@@ -250,7 +250,7 @@ def _holding_document(holding: Holding) -> dict[str, object]:
     for key in holding.releasing:
         groups.setdefault(key.group, []).append(key)
     releasing = {
-        group: znodes.encode_partitions(key.partition for key in keys) for group, keys in groups.items()
+        group: node_codec.encode_partitions(key.partition for key in keys) for group, keys in groups.items()
     }
     return {"epoch": holding.epoch, "releasing": releasing, "groups": sorted(holding.groups)}
 
@@ -276,9 +276,9 @@ def _read_holding(document: Mapping[str, Any]) -> Holding:
     releasing: set[LaneKey] = set()
     for group, ranges in bounds.mapping("releasing", bounds.field(document, "releasing")).items():
         for topic, text in bounds.mapping("releasing", ranges).items():
-            bounds.text(f"partitions of {topic}", text, znodes.CHUNK_BYTES)
+            bounds.text(f"partitions of {topic}", text, node_codec.CHUNK_BYTES)
         try:
-            partitions = znodes.decode_partitions(ranges)
+            partitions = node_codec.decode_partitions(ranges)
         except ValueError as error:
             raise InvalidRequest(str(error)) from error
         releasing.update(LaneKey(GroupName(group), partition) for partition in partitions)
@@ -286,5 +286,5 @@ def _read_holding(document: Mapping[str, Any]) -> Holding:
     return Holding(
         Epoch(bounds.integer("the epoch", bounds.field(document, "epoch"), 0, 2**63)),
         frozenset(releasing),
-        frozenset(GroupName(bounds.text("a group", group, znodes.CHUNK_BYTES)) for group in groups),
+        frozenset(GroupName(bounds.text("a group", group, node_codec.CHUNK_BYTES)) for group in groups),
     )

@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import (
     AlreadyExists,
     CoordinationError,
@@ -35,12 +35,12 @@ from mirror.errors import (
     PlanRejected,
     Unreachable,
     VersionConflict,
-    damage_of,
 )
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.nodes import NodeDeletion
 from mirror.model.plan import Departure, Plan, TaskPlacement
+from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
@@ -90,7 +90,7 @@ class LatestPlan:
 class PlanStore:
     """Reads and publishes plans. `writer`: name of the writer in document names, for diagnosis."""
 
-    def __init__(self, nodes: NodeStore, writer: str, chunk_bytes: int = znodes.CHUNK_BYTES) -> None:
+    def __init__(self, nodes: NodeStore, writer: str, chunk_bytes: int = node_codec.CHUNK_BYTES) -> None:
         self._nodes = nodes
         self._writer = f"{writer}-{secrets.token_hex(4)}"
         self._chunk_bytes = chunk_bytes
@@ -184,7 +184,7 @@ class PlanStore:
             if not node.data and not node.version:
                 return NO_PLAN  # created as the parent of the first documents
             try:
-                marker = znodes.decode_chunks([node.data], znodes.PLAN)
+                marker = node_codec.decode_chunks([node.data], znodes.PLAN)
                 # The first failure may be caused by clean-up of an old document after a newer plan.
                 return self._assemble(marker, node.version, known, only, failed_version == node.version)
             except (NotFound, CorruptData, InvalidRequest, PlanRejected, ValueError) as error:
@@ -227,8 +227,8 @@ class PlanStore:
     ) -> tuple[str, list[tuple[str, bytes]]]:
         """Return the name and the nodes of a new document. The first node contains the first chunk. The
         children of the node contain the other chunks."""
-        content: dict[str, Any] = {task.task: znodes.encode_partitions(task.partitions) for task in tasks}
-        first, *others = znodes.encode_chunks(content, self._chunk_bytes)
+        content: dict[str, Any] = {task.task: node_codec.encode_partitions(task.partitions) for task in tasks}
+        first, *others = node_codec.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")
         name = f"{epoch:010}-{self._writer}.{self._attempts}-{number}@{home}x{len(others)}"
         path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
@@ -253,15 +253,16 @@ class PlanStore:
         nodes = iter(self._nodes.read_all([path for chunks in paths for path in chunks]))
         tasks: list[TaskPlacement] = []
         for ((group, instance), _), chunks in zip(wanted, paths, strict=True):
-            content = znodes.decode_chunks([next(nodes).data for _ in chunks], chunks[0])
+            content = node_codec.decode_chunks([next(nodes).data for _ in chunks], chunks[0])
             tasks.extend(_placement(task, group, instance, found) for task, found in content.items())
         return tasks
 
     def _commit(self, marker: bytes, previous: StoredPlan) -> int:
         if previous.version is not None:
             return self._nodes.write(znodes.PLAN, marker, previous.version)
-        with contextlib.suppress(AlreadyExists):  # created as the parent of the first documents
-            self._nodes.create(znodes.PLAN)
+        if not self._nodes.read_present([znodes.PLAN]):  # the first documents create it as their parent
+            with contextlib.suppress(AlreadyExists):
+                self._nodes.create(znodes.PLAN)
         node = self._nodes.read(znodes.PLAN)
         if node.data:
             raise VersionConflict("another leader published the first plan")
@@ -348,10 +349,10 @@ def _documents(marker: Mapping[str, Any]) -> Iterable[tuple[Part, str]]:
 
 
 def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
-    departed, lost = {}, bounds.sequence("lost instances", marker.get("lost", ()), znodes.MOST_PARTITIONS)
+    departed, lost = {}, bounds.sequence("lost instances", marker.get("lost", ()), node_codec.MOST_PARTITIONS)
     for name, value in bounds.mapping("departed", bounds.field(marker, "departed")).items():
         left_ms, names = bounds.sequence("a departure", value, 2)
-        tasks_left = bounds.sequence("tasks of a departure", names, znodes.MOST_PARTITIONS)
+        tasks_left = bounds.sequence("tasks of a departure", names, node_codec.MOST_PARTITIONS)
         departed[InstanceName(name)] = Departure(
             bounds.integer("the time of a departure", left_ms, 0, bounds.LARGEST_MS),
             frozenset(TaskName(bounds.text("a task", task, _LONGEST_TASK)) for task in tasks_left),
@@ -361,7 +362,7 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
         Epoch(bounds.integer("the epoch", bounds.field(marker, "epoch"), 0, 2**53)),
         tasks,
         bounds.integer("the time of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
-        bounds.text("the reason", bounds.field(marker, "reason"), znodes.CHUNK_BYTES),
+        bounds.text("the reason", bounds.field(marker, "reason"), node_codec.CHUNK_BYTES),
         departed,
         _excluded(marker),
     )
@@ -370,7 +371,7 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
 def _epoch_in(data: bytes) -> Epoch:
     """Return the epoch of a marker; 0 if it is unreadable or implausible."""
     try:
-        epoch = _plan(znodes.decode_chunks([data], znodes.PLAN), ()).epoch
+        epoch = _plan(node_codec.decode_chunks([data], znodes.PLAN), ()).epoch
     except (CorruptData, InvalidRequest, PlanRejected, ValueError):
         return NO_EPOCH
     return epoch if epoch <= _LARGEST_EPOCH else NO_EPOCH
@@ -404,7 +405,7 @@ def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
 
 def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
     counts = bounds.mapping("task_counts", marker.get("task_counts", {}))
-    most = znodes.MOST_PARTITIONS
+    most = node_codec.MOST_PARTITIONS
     return {GroupName(name): bounds.integer("tasks", count, 0, most) for name, count in counts.items()}
 
 
@@ -414,11 +415,11 @@ def _placement(task: str, group: GroupName, instance: InstanceName | None, found
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")
-    bounds.digits("the number of a task", number, 0, znodes.MOST_PARTITIONS)
+    bounds.digits("the number of a task", number, 0, node_codec.MOST_PARTITIONS)
     ranges = bounds.mapping("partitions", found)
     for topic, numbers in ranges.items():
-        bounds.text(f"partitions of {topic}", numbers, znodes.LARGEST_DOCUMENT)
-    return TaskPlacement(TaskName(task), group, instance, znodes.decode_partitions(ranges))
+        bounds.text(f"partitions of {topic}", numbers, node_codec.LARGEST_DOCUMENT)
+    return TaskPlacement(TaskName(task), group, instance, node_codec.decode_partitions(ranges))
 
 
 def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
@@ -426,7 +427,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
     for (group, instance), name in documents.items():
         by_group.setdefault(group, {})[instance or ""] = name
     departed = {name: [left.left_ms, sorted(left.tasks)] for name, left in plan.departed.items()}
-    chunks = znodes.encode_chunks(
+    chunks = node_codec.encode_chunks(
         {
             "epoch": plan.epoch,
             "created_ms": plan.created_ms,

@@ -12,13 +12,12 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
-from mirror.errors import LONGEST_REASON, CorruptData, legible, reason_of
+from mirror.errors import CorruptData
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.reasons import legible
 from mirror.ports import NodeStore
-
-__all__ = ["LONGEST_REASON", "Problem", "ProblemStore", "TroubleStore", "legible", "reason_of"]
 
 _log = structlog.get_logger(__name__)
 _MOST_TROUBLES: Final = 200
@@ -46,12 +45,12 @@ class ProblemStore(RecordFolder[DatastreamName, Problem]):
 
 
 def _data_of(problem: Problem) -> bytes:
-    return znodes.encode({**asdict(problem), "reason": legible(problem.reason)})
+    return node_codec.encode({**asdict(problem), "reason": legible(problem.reason)})
 
 
 def _read_problem(path: str, data: bytes) -> Problem:
     try:
-        document = znodes.decode(data, path)
+        document = node_codec.decode(data, path)
         sets_aside, is_told = (document.get(name) is not False for name in ("sets_aside", "is_told"))
         return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside, is_told)
     except (CorruptData, KeyError, TypeError, ValueError) as error:
@@ -75,7 +74,7 @@ class TroubleStore:
             self._nodes.delete(path)
             return
         chosen = sorted(troubles)[:_MOST_TROUBLES]
-        data = znodes.encode({legible(group): legible(troubles[group]) for group in chosen})
+        data = node_codec.encode({legible(group): legible(troubles[group]) for group in chosen})
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def of(self, folder: str) -> Mapping[GroupName, str]:
@@ -84,7 +83,7 @@ class TroubleStore:
         paths = [f"{folder}/{node}" for node in self._nodes.children(folder)]
         for path, node in self._nodes.read_present(paths).items():
             try:
-                document = znodes.decode(node.data, path)
+                document = node_codec.decode(node.data, path)
             except CorruptData as error:
                 _log.warning("cannot read the troubles of an instance", reason=str(error))
                 continue

@@ -1,8 +1,14 @@
-"""Folders of nodes: values by name, and limits for the nodes of each group."""
+"""Folders of nodes: cached children, values by name, and limits for the nodes of each group.
+
+Folders that are listed often are cached, and only changed nodes are read again.
+"""
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from mirror.coordination.stores import znodes
@@ -12,6 +18,55 @@ from mirror.ports import NodeStore
 
 _K = TypeVar("_K", bound=str)
 _T = TypeVar("_T")
+
+
+class ChildrenCache(Generic[_T]):
+    """Cache of the children of one node. Thread-safe.
+
+    Only changed children are read again. `meaning`: parses the path and data of a node; returns None to omit
+    it.
+    """
+
+    def __init__(self, nodes: NodeStore, path: str, meaning: Callable[[str, bytes], _T | None]) -> None:
+        self._nodes = nodes
+        self._path = path
+        self._meaning = meaning
+        self._lock = threading.Lock()
+        self._known: dict[str, _T | None] = {}
+        self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def newest(self) -> dict[str, _T]:
+        """Return the values of all children by node name, sorted. The latest changes of other processes may
+        be missing."""
+        with self._lock:
+            names = self._nodes.children(self._path)
+            while not self._changed.empty():
+                self._known.pop(self._changed.get_nowait(), None)
+            paths = {f"{self._path}/{name}": name for name in names if name not in self._known}
+            watches = {path: _Noted(self._changed, name) for path, name in paths.items()}
+            present = self._nodes.read_present(list(paths), watches.__getitem__) if paths else {}
+            read = {paths[path]: self._meaning(path, node.data) for path, node in present.items()}
+            self._known = {**self._known, **read}
+            self._known = {name: self._known[name] for name in names if name in self._known}
+            return {name: value for name, value in self._known.items() if value is not None}
+
+    def changed(self, path: str) -> None:
+        """Mark a node as changed, so that the next call reads it again."""
+        self._changed.put(path.rpartition("/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """Watch on a node.
+
+    Watches on the same node are equal, so that only one is registered.
+    """
+
+    changed: queue.SimpleQueue[str]
+    name: str
+
+    def __call__(self) -> None:
+        self.changed.put(self.name)
 
 
 class RecordFolder(Generic[_K, _T]):
@@ -34,7 +89,7 @@ class RecordFolder(Generic[_K, _T]):
         self._name_of = name_of
         self._encode = encode
         self._decode = decode
-        self._folder = znodes.ChildrenCache(nodes, parent, decode)
+        self._folder = ChildrenCache(nodes, parent, decode)
 
     def all(self) -> Mapping[_K, _T]:
         """Return all values. The latest changes of other instances may be missing."""

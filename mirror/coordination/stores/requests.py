@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.stores import znodes
-from mirror.errors import Busy, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.coordination.stores import node_codec, znodes
+from mirror.coordination.stores.record_folder import ChildrenCache
+from mirror.errors import Busy, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
 from mirror.model.nodes import NextNode, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
@@ -136,9 +138,7 @@ class RequestQueue:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder: znodes.ChildrenCache[Request] = znodes.ChildrenCache(
-            nodes, znodes.REQUESTS, _read_request
-        )
+        self._folder: ChildrenCache[Request] = ChildrenCache(nodes, znodes.REQUESTS, _read_request)
 
     def add(
         self,
@@ -152,7 +152,7 @@ class RequestQueue:
         nodes that store the result of a dropped request. `changes`: further changes of the same transaction.
         Raises Busy if `MOST_PENDING` requests are pending; VersionConflict if a change fails.
         """
-        entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(to_document(request)))
+        entry = NextNode(f"{znodes.REQUESTS}/r-", node_codec.encode(to_document(request)))
         for _ in range(_ATTEMPTS):
             old = self._surplus(request.group)
             ends: list[NodeChange] = []
@@ -214,7 +214,7 @@ def _path(request: Request) -> str:
 def _read_request(path: str, data: bytes) -> Request:
     identity = path.rpartition("/")[2]
     with Bulkhead() as reading:
-        return from_document(identity, znodes.decode(data, path))
+        return from_document(identity, node_codec.decode(data, path))
     assert reading.failure is not None
     return DamagedRequest(identity, damage_of(reading.failure), GroupName(""))
 
@@ -224,7 +224,7 @@ def to_document(request: PlacementRequest) -> dict[str, Any]:
     document = asdict(request)
     del document["identity"]
     if isinstance(request, MoveRequest):
-        document["partitions"] = znodes.encode_partitions(request.partitions)
+        document["partitions"] = node_codec.encode_partitions(request.partitions)
     return document
 
 
@@ -246,8 +246,8 @@ def from_document(identity: str, document: Mapping[str, Any]) -> PlacementReques
 def _partitions(document: Mapping[str, Any]) -> frozenset[TopicPartition]:
     for topic, ranges in document.items():
         checked_topic("the topic", topic)
-        bounds.text("partitions", ranges, znodes.CHUNK_BYTES)
-    return znodes.decode_partitions(document)
+        bounds.text("partitions", ranges, node_codec.CHUNK_BYTES)
+    return node_codec.decode_partitions(document)
 
 
 def _check_request(request: PlacementRequest) -> None:

@@ -1,4 +1,4 @@
-"""Paths below the service's root, and encoding of their content.
+"""Paths below the service's root, and transactions that change many nodes.
 
     /version                       format number; a newer one is rejected
     /secret                        shared secret by which instances authenticate each other
@@ -41,22 +41,16 @@
     /drills/<pair>                 ephemeral: a drill of the pair runs
     /monitor                       active monitor, whether it may act, and actions of monitors of one day
 
-A znode holds 1 MiB, so documents that can grow are compressed JSON in chunks. Folders that are listed often
-are cached, and only changed nodes are read again (`ChildrenCache`).
+`node_codec` encodes their content. `record_folder` caches folders that are listed often.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import queue
-import threading
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, unquote
 
 import structlog
@@ -64,18 +58,13 @@ import structlog
 from mirror.bulkheads import Bulkhead
 from mirror.errors import (
     AlreadyExists,
-    DamagedState,
-    InvalidRequest,
     NotFound,
     SessionLost,
     Unreachable,
     VersionConflict,
-    reason_of,
 )
-from mirror.model.bounds import LARGEST_PARTITION
-from mirror.model.documents import LARGEST, parsed
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeDeletion, NodeWrite
-from mirror.model.topics import TopicPartition
+from mirror.model.reasons import reason_of
 from mirror.ports import NodeStore
 
 _log = structlog.get_logger(__name__)
@@ -121,10 +110,6 @@ DRILLS: Final = "/drills"
 """Pairs of clusters for which a drill is running."""
 RETIREMENTS: Final = "/retirements"
 
-CHUNK_BYTES: Final = LARGEST
-LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
-"""Maximum size of a decompressed document in bytes, enough for a million partitions."""
-MOST_PARTITIONS: Final = 2_000_000
 MOST_CHANGES: Final = 100
 MOST_CHANGED_BYTES: Final = 256 * 1024
 """Maximum size in bytes of a transaction for several datastreams or groups.
@@ -156,50 +141,6 @@ def name_of(node: str) -> str:
     """Return the text that `child` has encoded in a node name. Other node names are returned unchanged."""
     name = unquote(node)
     return name if child("", name) == f"/{node}" else node
-
-
-def encode(value: Mapping[str, Any]) -> bytes:
-    """Encode a small document as plain JSON. Raises InvalidRequest if it does not fit into a node."""
-    data = _json(value)
-    if len(data) > CHUNK_BYTES:
-        raise InvalidRequest(
-            f"cannot store {len(data)} bytes in a znode", advice=f"the limit is {CHUNK_BYTES} bytes"
-        )
-    return data
-
-
-def decode(data: bytes, path: str) -> dict[str, Any]:
-    """Parse a JSON object whose values can all be encoded again. Raises DamagedState with the path."""
-    try:
-        value = parsed(data)
-    except InvalidRequest as error:
-        raise DamagedState(
-            f"znode {path} does not contain JSON ({error.message})", advice="restore or delete it"
-        ) from error
-    if not isinstance(value, dict):
-        raise DamagedState(f"znode {path} does not contain a JSON object", advice="restore or delete it")
-    return value
-
-
-def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
-    """Compress a document, and split it into chunks that each fit into a node."""
-    packed = zlib.compress(_json(value), level=1)
-    return [packed[start : start + chunk_bytes] for start in range(0, len(packed), chunk_bytes)]
-
-
-def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode chunks. Raises DamagedState for incomplete, damaged or too large chunks. The limit is
-    `LARGEST_DOCUMENT`."""
-    inflater = zlib.decompressobj()
-    try:
-        data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
-    except zlib.error as error:
-        raise DamagedState(f"znode {path} is incomplete or damaged") from error
-    if not inflater.eof:
-        raise DamagedState(
-            f"znode {path} is incomplete or decompresses to more than {LARGEST_DOCUMENT} bytes"
-        )
-    return decode(data, path)
 
 
 def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
@@ -297,114 +238,3 @@ def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
         count, size = count + len(changes), size + more
     if batch:
         yield batch
-
-
-class ChildrenCache(Generic[_T]):
-    """Cache of the children of one node. Thread-safe.
-
-    Only changed children are read again. `meaning`: parses the path and data of a node; returns None to omit
-    it.
-    """
-
-    def __init__(self, nodes: NodeStore, path: str, meaning: Callable[[str, bytes], _T | None]) -> None:
-        self._nodes = nodes
-        self._path = path
-        self._meaning = meaning
-        self._lock = threading.Lock()
-        self._known: dict[str, _T | None] = {}
-        self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def newest(self) -> dict[str, _T]:
-        """Return the values of all children by node name, sorted. The latest changes of other processes may
-        be missing."""
-        with self._lock:
-            names = self._nodes.children(self._path)
-            while not self._changed.empty():
-                self._known.pop(self._changed.get_nowait(), None)
-            paths = {f"{self._path}/{name}": name for name in names if name not in self._known}
-            watches = {path: _Noted(self._changed, name) for path, name in paths.items()}
-            present = self._nodes.read_present(list(paths), watches.__getitem__) if paths else {}
-            read = {paths[path]: self._meaning(path, node.data) for path, node in present.items()}
-            self._known = {**self._known, **read}
-            self._known = {name: self._known[name] for name in names if name in self._known}
-            return {name: value for name, value in self._known.items() if value is not None}
-
-    def changed(self, path: str) -> None:
-        """Mark a node as changed, so that the next call reads it again."""
-        self._changed.put(path.rpartition("/")[2])
-
-
-@dataclass(frozen=True, slots=True)
-class _Noted:
-    """Watch on a node.
-
-    Watches on the same node are equal, so that only one is registered.
-    """
-
-    changed: queue.SimpleQueue[str]
-    name: str
-
-    def __call__(self) -> None:
-        self.changed.put(self.name)
-
-
-def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
-    """Encode partitions as ranges by topic, for example `{"orders": "0-3,7"}`."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        by_topic.setdefault(topic, []).append(number)
-    return {topic: encode_ranges(numbers) for topic, numbers in by_topic.items()}
-
-
-def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Decode the result of `encode_partitions`.
-
-    Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` partitions.
-    """
-    found: set[TopicPartition] = set()
-    for topic, ranges in text.items():
-        found.update(TopicPartition(topic, number) for number in decode_ranges(ranges))
-        if len(found) > MOST_PARTITIONS:
-            raise ValueError(f"more than {MOST_PARTITIONS} partitions")
-    return frozenset(found)
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
-
-
-def encode_ranges(numbers: Iterable[int]) -> str:
-    """Encode one or more numbers as ranges, for example `0-3,7`."""
-    parts = []
-    first, *others = sorted(numbers)
-    last = first
-    for number in [*others, None]:
-        if number is not None and number == last + 1:
-            last = number
-            continue
-        parts.append(str(first) if first == last else f"{first}-{last}")
-        if number is not None:
-            first = last = number
-    return ",".join(parts)
-
-
-def decode_ranges(ranges: str) -> Iterable[int]:
-    """Decode the result of `encode_ranges`.
-
-    Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` numbers.
-    """
-    count = 0
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        numbers = range(_partition(first), _partition(last or first) + 1)
-        count += len(numbers)
-        if count > MOST_PARTITIONS:
-            raise ValueError(f"more than {MOST_PARTITIONS} partitions")
-        yield from numbers
-
-
-def _partition(text: str) -> int:
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(LARGEST_PARTITION))
-    if not is_number or int(text) > LARGEST_PARTITION:
-        raise ValueError(f"invalid partition number {text[:20]!r}")
-    return int(text)

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import CallPending
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef
+from mirror.model.reasons import reason_of
 from mirror.model.topics import SourcePosition, TopicPartition, WaitingRecord
 from mirror.ports import Clock, TopicAdmin
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirror.coordination.plan_decision import Decision, World
-from mirror.coordination.stores.problems import reason_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 
 
@@ -51,8 +51,6 @@ def paused_of(
             partition: UncopiedPartition(name, group, partition, state, reason, since_ms, requester)
             for partition in wanted
         }
-    if not datastream.pauses:
-        return {}
     found = {}
     for partition in wanted:
         pause = datastream.pauses.get(partition.topic)

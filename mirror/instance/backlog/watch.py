@@ -9,7 +9,6 @@ from typing import Final
 from mirror.coordination.partition_selection import TopicsByCluster
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.reconcile import copied
-from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError
 from mirror.instance.backlog.backlog import Backlog, Route, WaitingAges
 from mirror.instance.backlog.partitions import UncopiedPartition, UncopiedState, paused_of, without_task
@@ -20,6 +19,7 @@ from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.latency import age_ms
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
+from mirror.model.reasons import legible
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
 from mirror.wording import counted, first_few
@@ -181,13 +181,15 @@ class UncopiedWatch:
             before_now = world.plan.planned.get(datastream.group, _NOTHING)
             wanted = frozenset(each for each in before_now if datastream.selection.matches(each.topic))
         # This datastream does not block topics that another datastream of the group copies.
-        found = paused_of(datastream, wanted - planned if datastream.status.is_halted else wanted)
+        is_halted, found = datastream.status.is_halted, dict[TopicPartition, UncopiedPartition]()
+        if is_halted or datastream.pauses:
+            found = paused_of(datastream, wanted - planned if is_halted else wanted)
         for each in wanted - found.keys() if datastream.status.is_mirrored else ():
             if refused is not None and each not in planned:
                 found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, refused)
             elif each in taskless:
                 found[each] = _uncopied(datastream, each, UncopiedState.UNPLACED, taskless[each])
-        if datastream.status.is_mirrored and is_known:
+        if datastream.status.is_mirrored and is_known and (limits.left_out or limits.partitions):
             for each in _left_out(datastream, world, self._topics, wanted | planned):
                 found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, _BY_RULE)
         made = tuple(found[each] for each in sorted(found))

@@ -11,10 +11,10 @@ from typing import Final
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)

@@ -10,10 +10,10 @@ import structlog
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.cluster_ids import BoundClusters
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.preparation import topics_at
 from mirror.model.identifiers import ClusterRef
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 

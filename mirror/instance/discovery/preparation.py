@@ -9,6 +9,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Final, NamedTuple
 
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.discovery import (
     Shortfall,
     TopicWork,
@@ -19,12 +20,11 @@ from mirror.coordination.discovery import (
 )
 from mirror.coordination.partition_selection import IncompleteTopic, MatchLimits
 from mirror.coordination.stores.cluster_ids import BoundClusters
-from mirror.coordination.stores.made_topics import MadeTopics
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.nodes import NodeChange
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicCreation, TopicDescription, first_request
 from mirror.ports import Clock, TopicAdmin
 

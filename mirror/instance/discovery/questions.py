@@ -12,12 +12,12 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from mirror.bulkheads import Bulkhead, settle
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import Busy
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.preparation import LOOK_AGAIN_SECONDS
 from mirror.model.clusters import is_address
 from mirror.model.identifiers import ClusterRef
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.errors import InvalidRequest
 from mirror.instance.discovery.questions import ClusterRequests
-from mirror.instance.discovery.route_watch import RouteMap, Topics, Written, copied_of, counted, written_by
+from mirror.instance.discovery.route_map import RouteMap, Topics, Written, copied_of, counted, written_by
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import SHARED_DESTINATION
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName

@@ -12,7 +12,6 @@ import structlog
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.discovery import Shortfall, TopicWork
 from mirror.coordination.partition_selection import MatchLimits, TopicMatching, TopicsByCluster, dotted_names
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.hidden_topics import HiddenTopics
@@ -31,6 +30,7 @@ from mirror.instance.discovery.preparation import (
 from mirror.instance.discovery.questions import ClusterIdentities
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)

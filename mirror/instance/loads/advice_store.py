@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
 from mirror.model.capacity.advice import Advice
@@ -33,7 +33,7 @@ class AdviceStore:
     def read(self) -> Advice | None:
         """Return the latest advice, or None if it is missing or unreadable. Raises Unreachable."""
         try:
-            document = znodes.decode_chunks([self._nodes.read(znodes.ADVICE).data], znodes.ADVICE)
+            document = node_codec.decode_chunks([self._nodes.read(znodes.ADVICE).data], znodes.ADVICE)
         except NotFound:
             return None
         except DamagedState as error:
@@ -60,7 +60,7 @@ class AdviceStore:
         Raises VersionConflict, Unreachable; InvalidRequest if the advice does not fit in a znode.
         """
         document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
-        data, *further = znodes.encode_chunks(document)
+        data, *further = node_codec.encode_chunks(document)
         if further:
             raise InvalidRequest("the sizing advice is too large for a node", advice="shorten the forecast")
         znodes.put(self._nodes, znodes.ADVICE, data)

@@ -9,8 +9,7 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.plan_decision import Decision, World
-from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import legible, reason_of
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CoordinationError, CorruptData, InvalidRequest, Unreachable
 from mirror.instance.problem_board import ProblemBoard
@@ -19,6 +18,7 @@ from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
 from mirror.model.plan import GroupPlan, PlanFigures
+from mirror.model.reasons import legible, reason_of
 from mirror.ports import Clock, NodeStore
 
 _log = structlog.get_logger(__name__)
@@ -109,7 +109,7 @@ def _planned_by(assessment: Assessment) -> object:
 
 def encoded(assessment: Assessment) -> bytes:
     """Serialize to the stored form."""
-    (data, *_) = znodes.encode_chunks(asdict(assessment))
+    (data, *_) = node_codec.encode_chunks(asdict(assessment))
     return data
 
 
@@ -182,7 +182,7 @@ def _names(world: World, group: GroupName) -> list[DatastreamName]:
 
 def _legible(path: str, data: bytes) -> Assessment | None:
     try:
-        return _read(znodes.decode_chunks([data], path))
+        return _read(node_codec.decode_chunks([data], path))
     except (CorruptData, InvalidRequest) as error:
         _log.warning("assessment ignored", path=path, reason=reason_of(error))
         return None

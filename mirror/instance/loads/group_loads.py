@@ -12,13 +12,15 @@ import structlog
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.plan_decision import World, groups_to_plan
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, LoadSource
+from mirror.model.plan import Move
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 
@@ -122,6 +124,18 @@ class LoadGathering:
             return self._memory.newest.completed(source, report, now_ms)
         held = self._memory.newest.instead(source, partitions, reason, now_ms)
         return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
+
+    def loads_of(
+        self, moves: Sequence[Move], datastreams: Sequence[Datastream]
+    ) -> Mapping[tuple[GroupName, TopicPartition], float]:
+        """Return the last known load of each move in bytes per second, if known."""
+        sources = self._providers.choose(datastreams).of
+        found = {}
+        for move in (move for move in moves if move.group in sources):
+            load = self._memory.newest.of(sources[move.group], move.partition)
+            if load is not None:
+                found[move.group, move.partition] = load
+        return found
 
     def _reports(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]

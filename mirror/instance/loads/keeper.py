@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import structlog
 
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.loads.observations import LoadMemory, Observation, Snapshot
 from mirror.instance.loads.store import DatedObservation, ObservationStore, StoredObservations
 from mirror.model.load import LoadReport, LoadSource
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)

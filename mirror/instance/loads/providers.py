@@ -8,12 +8,13 @@ from typing import Final
 
 import structlog
 
-from mirror.errors import ConfigError, legible
+from mirror.errors import ConfigError
 from mirror.instance.loads.watch import AskFreshness
 from mirror.model.capacity.knobs import NO_LOADS, joint_provider
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadSource
+from mirror.model.reasons import legible
 from mirror.ports import Clock, LoadProvider
 
 _log = structlog.get_logger(__name__)

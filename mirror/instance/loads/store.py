@@ -12,12 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.coordination.stores import node_codec, znodes
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.instance.loads.observations import DAY_MS
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadSource, PartitionLoad, RateSource
+from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 from mirror.wording import counted
@@ -69,7 +70,7 @@ class ObservationStore:
         names = [self._document(folder, observation) for observation in new]
         version = self._version(folder)
         index = {"format": FORMAT, "names": [*kept, *names]}
-        self._nodes.write(folder, znodes.encode(index), version)
+        self._nodes.write(folder, node_codec.encode(index), version)
         for name in set(self._nodes.children(folder)) - {*kept, *names}:
             self._nodes.delete_tree(f"{folder}/{name}")
         return names
@@ -89,7 +90,7 @@ class ObservationStore:
             return self._nodes.read(folder).version
 
     def _document(self, folder: str, observation: DatedObservation) -> str:
-        chunks = znodes.encode_chunks(_encoded(observation))
+        chunks = node_codec.encode_chunks(_encoded(observation))
         if len(chunks) > MOST_CHUNKS:
             raise InvalidRequest(
                 f"an observation of {counted(len(observation.loads), 'partition')} "
@@ -107,7 +108,7 @@ class ObservationStore:
         problems = []
         try:
             data = self._nodes.read(folder).data
-            names = _names(znodes.decode(data, folder)) if data else []
+            names = _names(node_codec.decode(data, folder)) if data else []
         except NotFound:
             return StoredObservations({})
         except _UNREADABLE as error:
@@ -126,7 +127,7 @@ class ObservationStore:
         further = bounds.digits("the chunks of a document", name.rpartition("x")[2], 0, MOST_CHUNKS)
         paths = [path, *(f"{path}/{number:04}" for number in range(further))]
         chunks = [node.data for node in self._nodes.read_all(paths)]
-        return _decoded(znodes.decode_chunks(chunks, path))
+        return _decoded(node_codec.decode_chunks(chunks, path))
 
 
 def _folder(source: LoadSource) -> str:
@@ -168,7 +169,7 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
     for topic, some in by_topic.items():
         some.sort(key=lambda pair: pair[0])
         topics[topic] = [
-            znodes.encode_ranges(number for number, _ in some),
+            node_codec.encode_ranges(number for number, _ in some),
             [round(load.bytes_per_second, 2) for _, load in some],
             [
                 -1 if load.messages_per_second is None else round(load.messages_per_second, 2)
@@ -192,10 +193,10 @@ def _decoded(document: Mapping[str, Any]) -> DatedObservation:
     loads: dict[TopicPartition, PartitionLoad] = {}
     for topic, value in bounds.mapping("topics", bounds.field(document, "topics")).items():
         ranges, *columns = bounds.sequence("a topic", value, 4)
-        text = bounds.text(f"partitions of {topic}", ranges, znodes.LARGEST_DOCUMENT)
-        numbers = list(znodes.decode_ranges(text))
+        text = bounds.text(f"partitions of {topic}", ranges, node_codec.LARGEST_DOCUMENT)
+        numbers = list(node_codec.decode_ranges(text))
         rates, messages, of_topic = (
-            bounds.sequence("loads", column, znodes.MOST_PARTITIONS) for column in columns
+            bounds.sequence("loads", column, node_codec.MOST_PARTITIONS) for column in columns
         )
         for number, rate, records, is_mean in zip(numbers, rates, messages, of_topic, strict=True):
             load = PartitionLoad(
@@ -206,6 +207,6 @@ def _decoded(document: Mapping[str, Any]) -> DatedObservation:
                 at_ms if measured_ms is None else measured_ms,
             )
             loads[TopicPartition(topic, number)] = load
-        if len(loads) > znodes.MOST_PARTITIONS:
-            raise InvalidRequest(f"more than {znodes.MOST_PARTITIONS} partitions")
+        if len(loads) > node_codec.MOST_PARTITIONS:
+            raise InvalidRequest(f"more than {node_codec.MOST_PARTITIONS} partitions")
     return DatedObservation(at_ms, measured_ms, loads)

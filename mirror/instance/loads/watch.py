@@ -13,7 +13,6 @@ from typing import Final
 import structlog
 
 from mirror.coordination.stores.events import loads_event
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import LoadUnavailable, TimedOut
 from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
@@ -21,6 +20,7 @@ from mirror.instance.loads.observations import NewestLoads
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import Freshness, LoadSource, age_text
 from mirror.model.metrics import PlacementEvent
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)

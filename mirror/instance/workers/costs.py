@@ -1,116 +1,26 @@
-"""Costs of copying, measured by the workers of each instance, and the resulting capacity of tasks."""
+"""Costs of copying in the coordination store, and the resulting capacity of tasks."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
 import structlog
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
-from mirror.errors import CorruptData, InvalidRequest, damage_of
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.instance.loads.assessments import Assessment
 from mirror.model import bounds
 from mirror.model.capacity.capacity import CapacityInUse, CapacityTerms, capacity_in_use
-from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, learned, merged_hours
+from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, GroupCosts, learned, merged_hours
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.reasons import damage_of
 from mirror.ports import Clock, NodeStore
 from mirror.wording import counted
-from mirror.worker.protocol import LaneRates, TaskSums
-
-GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
-"""Cost sums by group and hour (hours since the epoch)."""
-
-LEAST_BUSY: Final = 0.02
-"""Minimum CPU use of a worker in cores. Below it, the cost of polling dominates."""
-_SHORTEST_SECONDS: Final = 0.1
-_MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval for which brokers may throttle a worker.
-
-With more throttling, rate and batch size depend on the brokers, so the interval is ignored.
-"""
-
-
-class CostBook:
-    """Collects the costs that workers report."""
-
-    def __init__(self) -> None:
-        self._hours: dict[GroupName, dict[int, CostSums]] = {}
-
-    @property
-    def hours(self) -> GroupCosts:
-        """Costs of the last day."""
-        return self._hours
-
-    def restore(self, costs: GroupCosts) -> None:
-        """Add the costs recorded before a restart."""
-        for group, hours in costs.items():
-            self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
-
-    def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
-        """Add the costs of one measurement interval of a worker. Groups that a quota throttled are ignored.
-        The whole interval is ignored if the worker was idle, or throttled by a broker."""
-        hour = now_ms // HOUR_MS
-        for group, sums in interval_costs(rates).items():
-            if group not in held_back:
-                hours = self._hours.setdefault(group, {})
-                hours[hour] = hours[hour].plus(sums) if hour in hours else sums
-
-    def trim(self, now_ms: int) -> None:
-        """Drop sums that are older than a day, or in the future because of a wrong clock."""
-        last = now_ms // HOUR_MS
-        for group, hours in list(self._hours.items()):
-            kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
-            if kept:
-                self._hours[group] = kept
-            else:
-                del self._hours[group]
-
-
-def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
-    """Return the cost of an interval by group, or nothing if the worker was not busy. Pure."""
-    busy = next((rate.core.busy for rate in rates.rates if rate.core.busy), None)
-    if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
-        return {}
-    by_group: dict[GroupName, list[TaskSums]] = {}
-    for total in rates.sums:
-        by_group.setdefault(total.group, []).append(total)
-    totals = {group: _totals(some) for group, some in by_group.items()}
-    seconds = sum(total["cpu_ms"] for total in totals.values()) / 1000 / busy
-    if not _SHORTEST_SECONDS <= seconds < math.inf:
-        return {}
-    if any(throttled.seconds > _MOST_THROTTLED * seconds for throttled in rates.throttled):
-        return {}
-    return {group: _cost(total, seconds) for group, total in totals.items() if _has_values(total)}
-
-
-def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
-    rows = [sums.by_name() for sums in some]
-    return {name: sum(row[name] for row in rows) for name in rows[0]}
-
-
-def _has_values(totals: Mapping[str, float]) -> bool:
-    numbers = [totals["cpu_ms"], totals["bytes_copied"]]
-    is_something = all(number > 0 and math.isfinite(number) for number in numbers)
-    return is_something and 0 <= totals["spare_cpu_ms"] <= totals["cpu_ms"]
-
-
-def _cost(totals: Mapping[str, float], seconds: float) -> CostSums:
-    return CostSums.of(
-        seconds,
-        totals["cpu_ms"] / 1000,
-        totals["bytes_copied"],
-        totals["records_copied"],
-        totals["batches"],
-        totals["passthrough_batches"],
-        totals["spare_cpu_ms"] / 1000,
-    )
-
 
 _log = structlog.get_logger(__name__)
 _FORMAT: Final = 1
@@ -164,7 +74,7 @@ class CostStore:
 def _encode(costs: GroupCosts) -> bytes:
     dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
     document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
-    data, *further = znodes.encode_chunks(document)
+    data, *further = node_codec.encode_chunks(document)
     if further:
         raise InvalidRequest(
             f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
@@ -186,7 +96,7 @@ def _short(number: float) -> float:
 
 def _legible(path: str, data: bytes) -> GroupCosts | None:
     try:
-        document = znodes.decode_chunks([data], path)
+        document = node_codec.decode_chunks([data], path)
         if document.get("format") != _FORMAT:
             return None
         groups = bounds.mapping("groups", bounds.field(document, "groups"))
@@ -262,7 +172,7 @@ class CapacityBook:
         found = {}
         for group, members in groups.items():
             last = before[group].capacity if group in before else None
-            known = learned(costs.get(group, {}), now_hour)
+            known = learned(costs[group], now_hour) if group in costs else None
             found[group] = capacity_in_use(self._terms(members), known, last)
         return found
 

@@ -47,13 +47,13 @@ class LaneTrack:
         self._keep(history, is_watched=False)
 
     def _keep(self, history: LaneHistory, *, is_watched: bool) -> None:
-        newest = history.newest
         self.history = history
         self.may_lose = len(history.starts) > 2 or history.retention != UNKNOWN_RETENTION
-        is_quiet = newest is not None and history.is_in_time
+        is_quiet = bool(history.waypoints) and history.is_in_time
         self._is_watched = is_watched and is_quiet
         self.quiet_at = -inf
-        if newest is not None and is_quiet:
+        if is_quiet:
+            newest = history.waypoints[-1]
             self.quiet_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:

@@ -129,10 +129,10 @@ class Quarantine:
             self._aside[group] = (f"its worker process died {died} times ({how})", now + _ASIDE_SECONDS)
         self._fill(now)
 
-    def forget_all_but(self, groups: Set[GroupName]) -> None:
+    def forget(self, groups: Set[GroupName]) -> None:
         """Drop groups that no longer exist, so that a new group with the same name is not suspected."""
         for known in (self._deaths, self._silences, self._aside):
-            for group in known.keys() - groups:
+            for group in known.keys() & groups:
                 del known[group]
         trials = [_without(trial, groups) for trial in self._waiting]
         self._waiting = [trial for trial in trials if trial is not None]
@@ -168,10 +168,10 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial with only these suspects, or None if none remains."""
-    if trial is None or not trial.groups & groups:
+    """Return the trial without these suspects, or None if none remains."""
+    if trial is None or trial.groups <= groups:
         return None
-    return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)
+    return replace(trial, groups=trial.groups - groups) if trial.groups & groups else trial
 
 
 def _suspicion(trial: _Trial) -> str:

@@ -8,12 +8,11 @@ workers into the inbox.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import structlog
 
-from mirror.coordination.stores.problems import reason_of
-from mirror.instance.workers.costs import CostBook
+from mirror.instance.workers.cost_book import CostBook
 from mirror.instance.workers.lane_table import (
     NOBODY,
     LaneLoss,
@@ -30,6 +29,7 @@ from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneSto
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.metrics import WorkerLoss
 from mirror.model.movement.history import SILENCE_SECONDS
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from mirror.worker.channel import WorkerGone, WorkerMessage
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
@@ -69,11 +69,10 @@ class Supervisor:
         self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
 
-    def forget_all_but(self, groups: Collection[GroupName]) -> None:
+    def forget(self, groups: Set[GroupName]) -> None:
         """Drop the counts and suspicions of groups that no longer exist."""
-        known = frozenset(groups)
-        self._quarantine.forget_all_but(known)
-        self.measurements.forget_all_but(known)
+        self._quarantine.forget(groups)
+        self.measurements.forget(groups)
 
     @property
     def inbox(self) -> Inbox:
@@ -113,6 +112,7 @@ class Supervisor:
         """Start lanes. Lanes without a worker need another call. `loss`: loss of their former instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
+            self.measurements.expect(spec.key.group)
             held = self._quarantine.place(spec.key.group).held
             if held:
                 self._table.hold(spec, held)

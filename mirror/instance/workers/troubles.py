@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey, PauseCause
 from mirror.model.identifiers import GroupName
+from mirror.model.reasons import reason_of
 from mirror.wording import counted
 
 

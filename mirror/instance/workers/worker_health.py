@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from typing import Final, NamedTuple
 
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
@@ -80,6 +80,9 @@ class WorkerHealth:
 _CLOCK_SECONDS: Final = 60.0
 """Seconds for which a clock skew is valid; workers report it with every measurement."""
 
+_DRAIN_SECONDS: Final = 600.0
+"""Seconds after the deletion of a group in which workers may report the last sums of its lanes."""
+
 
 class WorkerMeasurements:
     """Sums by task and by cluster since the start of the instance, and latest clock skews."""
@@ -87,7 +90,8 @@ class WorkerMeasurements:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._sums: Mapping[TaskName, TaskSums] = {}
-        self._groups: frozenset[GroupName] | None = None
+        self._forgotten: dict[GroupName, float] = {}
+        """Time at which each deleted group was forgotten."""
         self._throttled: Mapping[ClusterRef, float] = {}
         self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
         self._drops: dict[int, Drops] = {}
@@ -117,17 +121,23 @@ class WorkerMeasurements:
         by_worker = (self._drops[worker] for worker in sorted(self._drops))
         return total_of([Drops(self._dropped_before), *by_worker])
 
-    def forget_all_but(self, groups: Collection[GroupName]) -> None:
+    def forget(self, groups: Set[GroupName]) -> None:
         """Drop the sums of groups that no longer exist, and ignore their later sums. The last sums of a
         worker arrive after the deletion of a datastream."""
-        self._groups = frozenset(groups)
-        self._sums = {task: total for task, total in self._sums.items() if total.group in self._groups}
+        now = self._clock.monotonic()
+        recent = {group: at for group, at in self._forgotten.items() if now - at < _DRAIN_SECONDS}
+        self._forgotten = recent | dict.fromkeys(groups, now)
+        self._sums = {task: total for task, total in self._sums.items() if total.group not in groups}
+
+    def expect(self, group: GroupName) -> None:
+        """Add the sums of a group again, whose lanes start."""
+        self._forgotten.pop(group, None)
 
     def add(self, rates: LaneRates) -> None:
         """Add the measurements of one interval of a worker."""
         sums = dict(self._sums)
         for more in rates.sums:
-            if self._groups is None or more.group in self._groups:
+            if more.group not in self._forgotten:
                 sums[more.task] = sums[more.task].plus(more) if more.task in sums else more
         self._sums = sums
         known = self._throttled

@@ -23,7 +23,7 @@ from mirror.audit.reader import NO_END, LogRange
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowCounts, WindowTally
-from mirror.errors import HeadraceError, reason_of
+from mirror.errors import HeadraceError
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.lane_logs import (
     AuditLog,
@@ -47,6 +47,7 @@ from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.topics import describe_each
 from mirror.replication.context import EngineContext

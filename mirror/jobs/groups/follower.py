@@ -18,7 +18,7 @@ from zlib import crc32
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
 from mirror.client.lookup.coordinators import COORDINATE
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, Unreachable, reason_of
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, Unreachable
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
@@ -41,6 +41,7 @@ from mirror.lane.offset_map import Precision
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP

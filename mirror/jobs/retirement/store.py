@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.topic_retirement import Retirement
 from mirror.coordination.topic_use import ClusterLook, TopicLook, TopicSighting, sighted
 from mirror.errors import (
@@ -75,7 +75,7 @@ class TopicUseStore:
             node = self._nodes.read_present([path]).get(path)
             before = {} if node is None else _sightings(path, node.data)
             found = {topic: sighted(before.get(topic), look, now_ms) for topic, look in looks.items()}
-            data, *further = znodes.encode_chunks(
+            data, *further = node_codec.encode_chunks(
                 {topic: list(sighting) for topic, sighting in found.items()}
             )
             if further:
@@ -93,7 +93,7 @@ class TopicUseStore:
 
 def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
     try:
-        return _SIGHTINGS.validate_python(znodes.decode_chunks([data], path))
+        return _SIGHTINGS.validate_python(node_codec.decode_chunks([data], path))
     except (DamagedState, ValidationError) as error:
         _log.warning("observations of topics ignored: their node is damaged", node=path, reason=str(error))
         return {}
@@ -164,11 +164,11 @@ def _path(cluster: ClusterRef, topic: str) -> str:
 
 
 def _encoded(retirement: Retirement) -> bytes:
-    return znodes.encode(asdict(retirement))
+    return node_codec.encode(asdict(retirement))
 
 
 def _retirement(path: str, data: bytes) -> Retirement:
-    document: dict[str, Any] = znodes.decode(data, path)
+    document: dict[str, Any] = node_codec.decode(data, path)
     try:
         return _RETIREMENT.validate_python(document)
     except ValidationError as error:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, fields
 from functools import reduce
 from typing import Final
 
+from mirror.model.identifiers import GroupName
+
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
 """Number of hours kept. A period of more than a day includes a daily peak."""
@@ -155,6 +157,10 @@ class MeasuredCapacity:
     records_per_batch: float
     passthrough: float
     spare: float = 0.0
+
+
+GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
+"""Cost sums by group and hour (hours since the epoch)."""
 
 
 def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSums]:

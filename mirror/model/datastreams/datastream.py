@@ -33,6 +33,7 @@ from mirror.model.datastreams.objectives import (
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
     CANARY,
+    EXCLUDED_SETTINGS,
     GROW_EXISTING,
     SHARED_DESTINATION,
     CopyPolicy,
@@ -322,7 +323,7 @@ class Datastream:
     @property
     def excluded_settings(self) -> frozenset[str]:
         """Topic settings that are not copied to topics created for the datastream."""
-        return excluded_settings(self.metadata)
+        return excluded_settings(self.metadata) if EXCLUDED_SETTINGS in self.metadata else frozenset()
 
     @property
     def grows_existing(self) -> bool:

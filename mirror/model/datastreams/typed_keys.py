@@ -6,8 +6,10 @@ The REST interface of Brooklin shows the options as metadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import asdict
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final
 
 from mirror.model.capacity.knobs import PLACEMENT, knobs_from, knobs_of_document
@@ -23,6 +25,7 @@ from mirror.model.datastreams.objectives import (
 )
 from mirror.model.datastreams.options import OPTIONS, DatastreamOption
 from mirror.model.datastreams.policy import (
+    DEFAULT_POLICY,
     EXCLUDED_SETTINGS,
     CopyPolicy,
     excluded_settings,
@@ -43,11 +46,20 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     START_POSITIONS: ("start_positions",),
 }
 """Path of the field in a /v1 document, by metadata key."""
+_GETTERS: Final = {key: attrgetter(option.field) for key, option in _BY_KEY.items()}
+"""Functions that return the value of an option from the object of its group, by metadata key."""
 _READERS: Final[Mapping[str, Callable[[Mapping[str, str]], StrEnum | int | None]]] = {
     MONITOR_MODE: mode_from,
     AUDIT_MODE: audit_mode_from,
     LATENESS: lateness_from,
 }
+_DOCUMENTS: Final[Mapping[str, Callable[[Mapping[str, str]], Any]]] = {
+    OWNER: lambda metadata: metadata.get(OWNER, ""),
+    OBJECTIVES: lambda metadata: [asdict(objective) for objective in objectives_from(metadata)],
+    PLACEMENT: lambda metadata: asdict(knobs_from(metadata)),
+    START_POSITIONS: lambda metadata: positions_from(metadata).document,
+}
+"""Functions that return the values of /v1 that are not in the table of options."""
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -56,33 +68,34 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
     Options that are not set have their defaults.
     """
     policy = policy_from(metadata)
-    return {
-        OWNER: metadata.get(OWNER, ""),
-        **{key: _effective(option, metadata, policy) for key, option in _BY_KEY.items()},
-        OBJECTIVES: [asdict(objective) for objective in objectives_from(metadata)],
-        PLACEMENT: asdict(knobs_from(metadata)),
-        START_POSITIONS: positions_from(metadata).document,
-    }
+    given = {key: _effective(key, metadata, policy) for key in PLACES if key in metadata}
+    return {**{key: copy(value) for key, value in _DEFAULTS.items()}, **given}
 
 
-def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: CopyPolicy) -> Any:
-    """Return the effective value of an option with a metadata key of its own."""
+def _effective(key: str, metadata: Mapping[str, str], policy: CopyPolicy) -> Any:
+    """Return the effective value of an option."""
+    if key in _DOCUMENTS:
+        return _DOCUMENTS[key](metadata)
+    option = _BY_KEY[key]
     if option.kind is bool:
-        is_unknown = option.key not in metadata and option.default is None
-        return None if is_unknown else is_on(metadata, option.key)
-    if option.key == EXCLUDED_SETTINGS:
+        is_unknown = key not in metadata and option.default is None
+        return None if is_unknown else is_on(metadata, key)
+    if key == EXCLUDED_SETTINGS:
         return sorted(excluded_settings(metadata))
-    if option.key in FIELDS:
-        value: Any = getattr(groups_from(metadata), option.field)
-    elif option.key in _READERS:
-        value = _READERS[option.key](metadata)
+    if key in FIELDS:
+        value: Any = _GETTERS[key](groups_from(metadata))
+    elif key in _READERS:
+        value = _READERS[key](metadata)
     else:
-        value = getattr(policy, option.field)
+        value = _GETTERS[key](policy)
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, tuple):
         return list(value)
     return value or option.default
+
+
+_DEFAULTS: Final = {key: _effective(key, {}, DEFAULT_POLICY) for key in PLACES}
 
 
 def text_of(key: str, value: object) -> str:

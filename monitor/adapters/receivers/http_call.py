@@ -16,7 +16,8 @@ from typing import Final
 import anyio
 import httpx
 
-from mirror.errors import InvalidRequest, Refused, TimedOut, Unreachable, legible
+from mirror.errors import InvalidRequest, Refused, TimedOut, Unreachable
+from mirror.model.reasons import legible
 from mirror.tls import trusting
 from monitor.alerts.deliveries.ports import RetryLater
 

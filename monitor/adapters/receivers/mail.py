@@ -16,7 +16,8 @@ from typing import Final
 
 import structlog
 
-from mirror.errors import Refused, TimedOut, Unreachable, legible
+from mirror.errors import Refused, TimedOut, Unreachable
+from mirror.model.reasons import legible
 from mirror.tls import trusting
 from monitor.adapters.receivers.secrets import secret_from
 from monitor.alerts.alert import AlertNotice

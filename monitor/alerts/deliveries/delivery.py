@@ -16,7 +16,8 @@ import structlog
 
 from mirror.background_thread import BackgroundThread
 from mirror.coordination.monitors.state import LEASE_SECONDS
-from mirror.errors import InvalidRequest, Refused, reason_of
+from mirror.errors import InvalidRequest, Refused
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice
 from monitor.alerts.alert_metrics import AlertMetrics

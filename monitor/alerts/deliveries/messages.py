@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from mirror.errors import legible
+from mirror.model.reasons import legible
 from monitor.alerts.alert import ALERTNAME, AlertNotice, rfc3339
 
 _MOST_SHOWN: Final = 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.console.client import RestClient
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import to_document
 from mirror.errors import (
     AlreadyExists,
@@ -169,7 +169,7 @@ class Operator:
         """Write a definition to the store that no client could have sent, and delete it over REST."""
         name = f"{self._run}-hostile-{next(self._numbers)}"
         plain = to_document(a_datastream(name, f"{self._run}-nothing"))
-        cases = [case for case in every_value(plain, STORED_FIELDS) if len(case[1]) <= znodes.CHUNK_BYTES]
+        cases = [case for case in every_value(plain, STORED_FIELDS) if len(case[1]) <= node_codec.CHUNK_BYTES]
         what, data = cases[int(fault.choice * len(cases))]
         self.store(name, data)
         self.site.wait(fault.seconds)

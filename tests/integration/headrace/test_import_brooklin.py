@@ -15,7 +15,7 @@ from headrace.__main__ import app
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores.definitions import DefinitionStore
-from mirror.coordination.stores.znodes import CHUNK_BYTES
+from mirror.coordination.stores.node_codec import CHUNK_BYTES
 from mirror.errors import InvalidRequest, NewerFormat, NotFound
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, StartPosition
 from stack.zookeeper import ZooKeeperServer

@@ -13,7 +13,7 @@ from headrace.__main__ import app
 from headrace.coordination.client import connected
 from headrace.settings import load_settings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.root import ensure_root
 from mirror.errors import IllegalTransition
@@ -63,14 +63,14 @@ def test_the_state_moves_to_zookeeper_and_back(
             ensure_root(nodes)
             for name in ("orders", "clicks"):
                 DefinitionStore(nodes).create(a_datastream(name))
-            nodes.create("/datastreams/ü", b"\xff" * znodes.CHUNK_BYTES)
+            nodes.create("/datastreams/ü", b"\xff" * node_codec.CHUNK_BYTES)
             for _ in range(3):
                 nodes.create(f"{znodes.EVENTS}/e-", b"event", sequential=True)
             expected = definitions(nodes)
         assert headrace("export", str(file)) == 0
     assert headrace("import", str(file)) == 0
     assert definitions(in_zookeeper) == expected
-    assert in_zookeeper.read("/datastreams/ü").data == b"\xff" * znodes.CHUNK_BYTES
+    assert in_zookeeper.read("/datastreams/ü").data == b"\xff" * node_codec.CHUNK_BYTES
     with pytest.raises(IllegalTransition, match="empty"):
         headrace("import", str(file))
     ensure_root(in_zookeeper)

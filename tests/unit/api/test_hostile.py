@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from httpx import Response
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import to_document
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause
@@ -155,7 +155,7 @@ def test_whatever_is_stored_is_listed_and_deleted_and_harms_nobody(crowd: Site, 
     for number, (name, value) in enumerate(VALUES.items()):
         own = {**STORED, "name": f"bad-{number:02}", "naming": f"bad-{number}.*"}
         data = with_value(own, field, value)
-        if len(data) <= znodes.CHUNK_BYTES:
+        if len(data) <= node_codec.CHUNK_BYTES:
             stored[f"bad-{number:02}"] = name
             crowd.session.create(f"/datastreams/bad-{number:02}", data)
     crowd.tick(2)

@@ -109,19 +109,19 @@ def test_one_caller_does_not_take_every_slow_call() -> None:
     async def asked() -> None:
         calls, go = SlowCalls(most_each=2), threading.Event()
         try:
-            mine = [asyncio.create_task(calls.of(LOUD).run(go.wait)) for _ in range(2)]
+            mine = [asyncio.create_task(calls.run(go.wait, LOUD)) for _ in range(2)]
             await asyncio.sleep(0)
             with pytest.raises(TooOften, match="owner loud"):
-                await calls.of(LOUD).run(lambda: True)
-            others = [calls.of(frozenset({f"other-{one % 3}"})) for one in range(MOST_AT_ONCE - 2)]
-            theirs = [asyncio.create_task(one.run(go.wait)) for one in others]
+                await calls.run(lambda: True, LOUD)
+            others = [frozenset({f"other-{one % 3}"}) for one in range(MOST_AT_ONCE - 2)]
+            theirs = [asyncio.create_task(calls.run(go.wait, one)) for one in others]
             await asyncio.sleep(0)
             with pytest.raises(Busy, match="limit"):
-                await calls.of(frozenset({"late"})).run(lambda: True)
+                await calls.run(lambda: True, frozenset({"late"}))
         finally:
             go.set()
         assert all(await asyncio.gather(*mine, *theirs))
-        assert await calls.of(LOUD).run(lambda: True)
+        assert await calls.run(lambda: True, LOUD)
 
     asyncio.run(asked())
 
@@ -129,16 +129,16 @@ def test_one_caller_does_not_take_every_slow_call() -> None:
 def test_principals_of_one_owner_share_its_slow_calls() -> None:
     async def asked() -> None:
         calls, go = SlowCalls(most_each=2), threading.Event()
-        team = [calls.of(frozenset({f"principal {one}", "owner team"})) for one in range(3)]
+        team = [frozenset({f"principal {one}", "owner team"}) for one in range(3)]
         try:
-            tasks = [asyncio.create_task(one.run(go.wait)) for one in team[:2]]
+            tasks = [asyncio.create_task(calls.run(go.wait, one)) for one in team[:2]]
             await asyncio.sleep(0)
             with pytest.raises(TooOften):
-                await team[2].run(lambda: True)
+                await calls.run(lambda: True, team[2])
         finally:
             go.set()
         await asyncio.gather(*tasks)
-        assert await team[2].run(lambda: True)
+        assert await calls.run(lambda: True, team[2])
 
     asyncio.run(asked())
 

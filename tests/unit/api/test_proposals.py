@@ -12,7 +12,7 @@ from httpx import Client
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposals.proposal import answer_shown, to_stored
 from mirror.coordination.proposals.proposal_store import KEPT_OF_GROUP
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import IllegalTransition, Unreachable
 from mirror.model.identifiers import TaskName
@@ -183,7 +183,7 @@ def test_a_plan_that_somebody_has_damaged_is_said_to_be(client: Client, site: Si
     stored = site.leader.stores.proposals.get(identity)
     damaged = to_stored(replace(stored.proposal, shown={"moves": 5}))
     path = f"/proposals/{identity}"
-    site.session.write(path, znodes.encode_chunks(damaged)[0], 0)
+    site.session.write(path, node_codec.encode_chunks(damaged)[0], 0)
     assert client.get(f"/v1/plans/{identity}").json()["kind"] == "DamagedState"
     site.session.write(path, b"x", 1)
     assert client.post(f"/v1/plans/{identity}/apply", json={}).json()["kind"] == "DamagedState"
@@ -194,7 +194,7 @@ def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client:
     stored = site.leader.stores.proposals.get(identity)
     (placed, *_) = stored.proposal.placed
     twice = replace(stored.proposal, placed=(placed, replace(placed, task=TaskName("orders-7"))))
-    site.session.write(f"/proposals/{identity}", znodes.encode_chunks(to_stored(twice))[0], 0)
+    site.session.write(f"/proposals/{identity}", node_codec.encode_chunks(to_stored(twice))[0], 0)
     assert client.post(f"/v1/plans/{identity}/apply", json={}).status_code == 202
     site.tick()
     assert in_force(client) == [["t-0", "t-1"]]

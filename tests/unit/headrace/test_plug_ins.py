@@ -23,11 +23,12 @@ from headrace.plug_ins.plan_answers import CheckedStrategy
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
-from mirror.errors import ConfigError, CorruptData, LoadUnavailable, PlanRejected, TimedOut, reason_of
+from mirror.errors import ConfigError, CorruptData, LoadUnavailable, PlanRejected, TimedOut
 from mirror.instance.background_calls import PatientLoads, ThreadedCalls
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport, PartitionLoad
 from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, Planner
 from tests.builders import SOURCE, SOURCE_LOADS

@@ -64,7 +64,7 @@ class Service:
         def create(control: Control, one: Datastream) -> HeadraceError | None:
             start.wait(PATIENCE_SECONDS)
             try:
-                control.create(CreateDatastream(one))
+                control.creations.create(CreateDatastream(one))
             except HeadraceError as error:
                 return error
             return None

@@ -56,7 +56,7 @@ class Instances:
 
     def creation(self, name: str, datastream: Datastream) -> Callable[[], object]:
         control = self.control(name)
-        return lambda: control.create(CreateDatastream(datastream))
+        return lambda: control.creations.create(CreateDatastream(datastream))
 
     def change(self, name: str, datastream: Datastream) -> Callable[[], object]:
         control = self.control(name)
@@ -86,7 +86,9 @@ def test_two_owners_never_share_a_new_group(steps: int) -> None:
 @pytest.mark.parametrize("steps", range(STEPS))
 def test_an_owner_never_exceeds_the_count(steps: int) -> None:
     world = Instances(steps)
-    world.control().create(CreateDatastream(of("team", "c", "v", **{"headrace.bytes-per-second": "10"})))
+    world.control().creations.create(
+        CreateDatastream(of("team", "c", "v", **{"headrace.bytes-per-second": "10"}))
+    )
     rate = {"headrace.bytes-per-second": "10"}
     errors = world.run(
         world.creation("a", of("team", "a", "t", **rate)), world.creation("b", of("team", "b", "u", **rate))
@@ -100,7 +102,7 @@ def test_an_owner_never_exceeds_the_rate(steps: int) -> None:
     world = Instances(steps)
     for name, topic in (("a", "t"), ("b", "u")):
         created = of("team", name, topic, **{"headrace.bytes-per-second": "40"})
-        world.control().create(CreateDatastream(created))
+        world.control().creations.create(CreateDatastream(created))
     stored = [one.datastream for one in world.stored.all().readable]
     more = [replace(one, metadata={**one.metadata, "headrace.bytes-per-second": "60"}) for one in stored]
     errors = world.run(world.change("a", more[0]), world.change("b", more[1]))
@@ -111,7 +113,7 @@ def test_an_owner_never_exceeds_the_rate(steps: int) -> None:
 def test_a_mate_that_joins_keeps_what_it_shares(steps: int) -> None:
     world = Instances(steps)
     shared = {"system.taskPrefix": "both"}
-    world.control().create(CreateDatastream(of("one", "c", "v", **shared)))
+    world.control().creations.create(CreateDatastream(of("one", "c", "v", **shared)))
     before = world.stored.get(of("one", "c", "v").name).datastream
     given_away = replace(before, metadata={**before.metadata, "owner": "two"})
     errors = world.run(world.creation("a", of("one", "a", "t", **shared)), world.change("b", given_away))

@@ -56,7 +56,7 @@ class Creators:
         control, asked = self.control(name), self.asked(name, called)
 
         def call() -> None:
-            self.answers[name] = control.create(CreateDatastream(asked))
+            self.answers[name] = control.creations.create(CreateDatastream(asked))
 
         return call
 
@@ -68,7 +68,7 @@ class Creators:
 
     def at_once(self, name: str, called: str) -> None:
         """Make a call without concurrency. Raises its error."""
-        self.control(name, is_gated=False).create(CreateDatastream(self.asked(name, called)))
+        self.control(name, is_gated=False).creations.create(CreateDatastream(self.asked(name, called)))
 
     @staticmethod
     def asked(name: str, called: str) -> Datastream:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import CorruptData
 from mirror.model.topics import TopicPartition
 
@@ -35,37 +35,37 @@ def test_different_names_have_different_paths(one: str, two: str) -> None:
 
 @given(some_partitions)
 def test_partitions_survive_as_ranges(wanted: frozenset[TopicPartition]) -> None:
-    assert znodes.decode_partitions(znodes.encode_partitions(wanted)) == wanted
+    assert node_codec.decode_partitions(node_codec.encode_partitions(wanted)) == wanted
 
 
 @given(st.integers(0, 1000), st.integers(1, 5000))
 def test_a_run_of_partitions_takes_one_range(first: int, count: int) -> None:
-    text = znodes.encode_partitions(TopicPartition("t", number) for number in range(first, first + count))
+    text = node_codec.encode_partitions(TopicPartition("t", number) for number in range(first, first + count))
     assert len(text["t"]) <= 9
     assert "," not in text["t"]
 
 
 @given(documents, st.integers(1, 60))
 def test_documents_survive_any_chunk_size(document: dict[str, object], size: int) -> None:
-    chunks = znodes.encode_chunks(document, size)
+    chunks = node_codec.encode_chunks(document, size)
     assert chunks
     assert all(0 < len(chunk) <= size for chunk in chunks)
-    assert znodes.decode_chunks(chunks, "/x") == document
+    assert node_codec.decode_chunks(chunks, "/x") == document
 
 
 @given(documents, st.integers(1, 40), st.data())
 def test_a_document_without_one_of_its_chunks_is_refused(
     document: dict[str, object], size: int, data: st.DataObject
 ) -> None:
-    chunks = znodes.encode_chunks(document, size)
+    chunks = node_codec.encode_chunks(document, size)
     del chunks[data.draw(st.integers(0, len(chunks) - 1))]
     with pytest.raises(CorruptData, match="/here"):
-        znodes.decode_chunks(chunks, "/here")
+        node_codec.decode_chunks(chunks, "/here")
 
 
 @given(st.binary(max_size=80))
 def test_rubbish_is_refused_by_the_name_of_its_node(rubbish: bytes) -> None:
-    for decode in (znodes.decode, lambda data, path: znodes.decode_chunks([data], path)):
+    for decode in (node_codec.decode, lambda data, path: node_codec.decode_chunks([data], path)):
         try:
             assert isinstance(decode(rubbish, "/here"), dict)
         except CorruptData as error:

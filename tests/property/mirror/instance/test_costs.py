@@ -8,7 +8,7 @@ from dataclasses import fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.instance.workers.costs import CostStore
 from mirror.model.capacity.capacity import CapacityTerms, capacity_in_use
 from mirror.model.capacity.costs import CostSums, learned
@@ -32,7 +32,7 @@ rows = st.builds(
 def test_what_is_read_gives_a_capacity_that_can_be_planned_with(said: list[dict[str, list[float]]]) -> None:
     session = FakeZooKeeper().session()
     for instance, hours in zip((ONE, TWO), said, strict=False):
-        (data, *_) = znodes.encode_chunks({"format": 1, "groups": {ORDERS: hours}})
+        (data, *_) = node_codec.encode_chunks({"format": 1, "groups": {ORDERS: hours}})
         session.create_all([(znodes.child(znodes.COSTS, instance), data)])
     found = learned(CostStore(session).all().get(ORDERS, {}), 7)
     used = capacity_in_use(TERMS, found, None)

@@ -112,7 +112,7 @@ def test_groups_that_are_gone_are_forgotten_whatever_was_known_of_them(
         crew.turn(2.0)
     kept = [one for one in groups if one not in gone]
     places = {one: crew.quarantine.place(one) for one in kept}
-    crew.quarantine.forget_all_but(set(kept))
+    crew.quarantine.forget(gone)
     assert {one: crew.quarantine.place(one) for one in kept} == places
     assert crew.quarantine.ailing.keys() <= set(kept)
     assert all(crew.is_free(one) for one in gone)

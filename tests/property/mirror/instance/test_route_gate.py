@@ -18,7 +18,7 @@ from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery import route_gate
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteMap
+from mirror.instance.discovery.route_map import RouteMap
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.model.plan import Plan

@@ -14,7 +14,7 @@ from mirror.coordination.plan_decision import World
 from mirror.coordination.proposals.application import next_application
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.proposals.proposal_store import ProposalStore
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
@@ -88,7 +88,7 @@ def test_a_definition_reads_as_one_that_can_be_stored_again_or_is_refused(docume
     except InvalidRequest as error:
         error.message.encode()
         return
-    written = znodes.decode(znodes.encode(to_document(datastream)), "x")
+    written = node_codec.decode(node_codec.encode(to_document(datastream)), "x")
     assert from_document(written) == datastream
     assert len(znodes.child("", datastream.group).encode()) < 4_000
     datastream.consumer_group.encode()

@@ -73,7 +73,7 @@ class ControlRig:
         )
 
     def create(self, datastream: Datastream) -> Datastream:
-        return self.control.create(CreateDatastream(datastream)).datastream
+        return self.control.creations.create(CreateDatastream(datastream)).datastream
 
     def change(self, action: str) -> Datastream:
         return self.control.change_status(ChangeStatus(ORDERS, action)).datastream
@@ -343,7 +343,7 @@ def test_who_joins_a_group_is_as_its_members_are(
     with pytest.raises(InvalidRequest, match=what) as refused:
         office.create(stranger)
     assert [one.pointer for one in refused.value.fields] == ["/metadata/system.taskPrefix"]
-    office.control.create(CreateDatastream(stranger, is_taken_over=True))
+    office.control.creations.create(CreateDatastream(stranger, is_taken_over=True))
     assert office.definitions.get(stranger.name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.deletion_record import BUCKETS, MOST_OF_BUCKET, Deletions
 from mirror.model.datastreams.datastream import Datastream
@@ -54,9 +54,9 @@ def test_a_node_keeps_the_newest_records() -> None:
     delete(nodes, "one", 1)
     (folder,) = nodes.children(znodes.DELETED)
     path, full = f"{znodes.DELETED}/{folder}", [(f"e-{number}", 1) for number in range(MOST_OF_BUCKET)]
-    nodes.write(path, znodes.encode({"deleted": full}), 0)
+    nodes.write(path, node_codec.encode({"deleted": full}), 0)
     delete(nodes, "one", 1)
-    kept = [name for name, _ in znodes.decode(nodes.read(path).data, path)["deleted"]]
+    kept = [name for name, _ in node_codec.decode(nodes.read(path).data, path)["deleted"]]
     assert kept == [*(name for name, _ in full[1:]), "one"]
 
 

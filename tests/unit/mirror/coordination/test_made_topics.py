@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.stores.cluster_ids import ClusterIds
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.errors import CorruptData
 from mirror.model.identifiers import ClusterRef, GroupName
 from tests.fakes.node_store import FakeZooKeeper

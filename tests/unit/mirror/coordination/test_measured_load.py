@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.measured_load import (
     STALE_AFTER_MS,
     InstanceMeasurements,
@@ -155,7 +155,7 @@ def test_what_is_late_is_what_was_measured_last() -> None:
 def test_a_rate_that_no_planner_takes_is_left_out_with_all_that_instance_said(rates: object) -> None:
     session = FakeZooKeeper().session()
     document = {"measured_ms": 10, "rates": {SOURCE: {str(T0): rates}}}
-    session.create("/loads/one/0000", znodes.encode_chunks(document)[0])
+    session.create("/loads/one/0000", node_codec.encode_chunks(document)[0])
     loads = MeasuredLoads(session)
     loads.publish(TWO, InstanceMeasurements({SOURCE: {T1: (1.0, 1.0)}}), 20)
     report = loads.loads(SOURCE, [T0, T1])
@@ -168,7 +168,7 @@ def test_a_backlog_that_cannot_be_is_left_out_with_all_that_instance_said(value:
     session = FakeZooKeeper().session()
     rates = {SOURCE: {str(T0): [1, 1]}}
     document = {"measured_ms": 10, "rates": rates, "waiting": {SOURCE: {str(T0): value}}}
-    session.create("/loads/one/0000", znodes.encode_chunks(document)[0])
+    session.create("/loads/one/0000", node_codec.encode_chunks(document)[0])
     assert MeasuredLoads(session).waiting(SOURCE) == {}
     with pytest.raises(LoadUnavailable):
         MeasuredLoads(session).loads(SOURCE, [T0])

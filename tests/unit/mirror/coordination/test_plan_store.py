@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, check_storable
 from mirror.errors import CorruptData, InvalidRequest, VersionConflict
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
@@ -231,7 +231,7 @@ def test_a_document_that_contradicts_others_costs_its_own_group_only(content: di
     PlanStore(session, "w").publish(a_plan(*tasks), NO_PLAN)
     documents = {name: session.read(f"/plan/a/{name}").data for name in session.children("/plan/a")}
     (name,) = [name for name, data in documents.items() if b"a-1" in zlib.decompress(data)]
-    session.write(f"/plan/a/{name}", znodes.encode_chunks(content)[0], 0)
+    session.write(f"/plan/a/{name}", node_codec.encode_chunks(content)[0], 0)
     found = PlanStore(session, "r").read().plan
     assert [one for one in found.tasks if one.group == "b"] == [a_task("b-0", ["t-0"])]
     assert {one.task for one in found.tasks} <= {"a-0", "a-1", "b-0"}

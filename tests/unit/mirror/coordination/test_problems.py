@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.stores.problems import LONGEST_REASON, Problem, ProblemStore, legible, reason_of
-from mirror.errors import InvalidRequest, damage_of
+from mirror.coordination.stores.problems import Problem, ProblemStore
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import LONGEST_REASON
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import damage_of, legible, reason_of
 from tests.fakes.node_store import FakeZooKeeper, Operation
 
 ORDERS, USERS = DatastreamName("orders"), DatastreamName("users")

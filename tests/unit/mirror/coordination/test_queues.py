@@ -12,7 +12,7 @@ import pytest
 from mirror.coordination.operation import OperationState
 from mirror.coordination.outcome_store import OutcomeStore, superseded_by
 from mirror.coordination.plan_reasons import move_reasons
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.events import (
     KEPT,
     KEPT_OF_GROUP,
@@ -187,9 +187,9 @@ def test_an_event_of_a_kind_that_only_a_newer_version_knows_can_be_read() -> Non
     log = EventLog(server.session())
     log.append((an_event("1"),))
     (node,) = server.session().children("/events")
-    document = znodes.decode_chunks([server.session().read(f"/events/{node}").data], node)
+    document = node_codec.decode_chunks([server.session().read(f"/events/{node}").data], node)
     document["events"][0]["kind"] = "eclipse"
-    server.session().write(f"/events/{node}", znodes.encode_chunks(document)[0], 0)
+    server.session().write(f"/events/{node}", node_codec.encode_chunks(document)[0], 0)
     assert [one.kind for one in log.newest(10)] == [ChangeKind.OTHER]
 
 

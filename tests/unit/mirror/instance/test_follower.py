@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.measured_load import MeasuredLoads
@@ -375,7 +375,7 @@ def test_a_damaged_definition_stops_nothing_and_what_runs_of_it_goes_on(service:
     assert rig.lanes == ["t-0", "t-1"]
     assert is_well(rig)
     nodes.write(
-        path, znodes.encode(to_document(a_datastream(status=DatastreamStatus.PAUSED))), whole.version + 1
+        path, node_codec.encode(to_document(a_datastream(status=DatastreamStatus.PAUSED))), whole.version + 1
     )
     rig.turn(3)
     rig.workers.drain()

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from mirror.control.admission import Admission, ClusterRights
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.routes.routes import RouteVerdict
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.definitions import DefinitionStore
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
@@ -618,7 +618,7 @@ def test_a_group_that_breaks_the_planner_or_the_plan_is_set_aside_alone(answer: 
 def test_a_group_whose_name_would_end_the_session_is_set_aside(house: LeaderService) -> None:
     document = to_document(a_datastream("bad", "t"))
     document["metadata"]["system.taskPrefix"] = "x" * 140_000
-    house.session.create("/datastreams/bad", znodes.encode(document))
+    house.session.create("/datastreams/bad", node_codec.encode(document))
     house.create(a_datastream("orders", "t"))
     house.tick()
     assert house.planned() == {"orders:t-0", "orders:t-1"}

@@ -379,10 +379,13 @@ def test_counts_end_with_their_datastream(new_crew: NewCrew) -> None:
 
     count()
     assert crew.supervisor.measurements.task_sums.keys() == {"orders-0", "gone-0"}
-    crew.supervisor.forget_all_but({GroupName("orders")})
+    crew.supervisor.forget({GroupName("gone")})
     count()
     assert crew.supervisor.measurements.task_sums.keys() == {"orders-0"}
     assert set(crew.supervisor.measurements.task_sums[TaskName("orders-0")].by_name().values()) == {2.0}
+    crew.start(a_spec("t-0", "gone"))  # a new datastream of the same name
+    count()
+    assert set(crew.supervisor.measurements.task_sums[TaskName("gone-0")].by_name().values()) == {1.0}
 
 
 def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCrew) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mirror.control.admission import Admission, ClusterRights
+from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.errors import NotAuthorized, Refused, Unreachable
 from mirror.instance.background_calls import CallPending
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus

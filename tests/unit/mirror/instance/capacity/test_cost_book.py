@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.instance.workers.costs import CostBook, interval_costs
+from mirror.instance.workers.cost_book import CostBook, interval_costs
 from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName

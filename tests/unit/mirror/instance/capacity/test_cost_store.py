@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.instance.workers.costs import CostStore
 from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums
 from mirror.model.identifiers import GroupName, InstanceName
@@ -82,7 +82,7 @@ def _row(**changed: Any) -> list[Any]:
 def test_what_is_damaged_is_left_out(groups: Any) -> None:
     session = FakeZooKeeper().session()
     store = CostStore(session)
-    (data, *_) = znodes.encode_chunks({"format": 1, "groups": groups})
+    (data, *_) = node_codec.encode_chunks({"format": 1, "groups": groups})
     session.create_all([(znodes.child(znodes.COSTS, ONE), data)])
     store.put(TWO, {ORDERS: {7: SUMS}})
     assert store.all() == {ORDERS: {7: SUMS}}
@@ -91,13 +91,13 @@ def test_what_is_damaged_is_left_out(groups: Any) -> None:
 
 def test_what_a_former_version_wrote_has_nothing_to_spare() -> None:
     session = FakeZooKeeper().session()
-    (data, *_) = znodes.encode_chunks({"format": 1, "groups": {ORDERS: {"7": _row()[:-1]}}})
+    (data, *_) = node_codec.encode_chunks({"format": 1, "groups": {ORDERS: {"7": _row()[:-1]}}})
     session.create_all([(znodes.child(znodes.COSTS, ONE), data)])
     assert CostStore(session).of(ONE) == {ORDERS: {7: replace(SUMS, spare_cpu_seconds=0.0)}}
 
 
 def test_another_format_and_noise_are_left_out() -> None:
     session = FakeZooKeeper().session()
-    (newer, *_) = znodes.encode_chunks({"format": 2})
+    (newer, *_) = node_codec.encode_chunks({"format": 2})
     session.create_all([(znodes.child(znodes.COSTS, ONE), newer), (znodes.child(znodes.COSTS, TWO), b"\x00")])
     assert CostStore(session).all() == {}

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.identifiers import GroupName
@@ -68,7 +68,7 @@ def test_what_one_leader_advised_the_next_finds() -> None:
 )
 def test_what_cannot_be_read_is_no_advice(document: dict[str, object]) -> None:
     session = FakeZooKeeper().session()
-    session.create(znodes.ADVICE, znodes.encode_chunks(document)[0])
+    session.create(znodes.ADVICE, node_codec.encode_chunks(document)[0])
     assert AdviceStore(session).read() is None
     AdviceStore(session).put(ADVICE)
     assert AdviceStore(session).read() == ADVICE
@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_no_advice(document: dict[str, object]) -> None:
 def test_what_an_earlier_version_advised_has_no_past() -> None:
     session = FakeZooKeeper().session()
     before = {name: one for name, one in asdict(ADVICE).items() if not name.startswith("past")}
-    session.create(znodes.ADVICE, znodes.encode_chunks({"format": 1, "advice": before})[0])
+    session.create(znodes.ADVICE, node_codec.encode_chunks({"format": 1, "advice": before})[0])
     assert AdviceStore(session).read() == replace(ADVICE, past_day=None, past_week=None)
 
 

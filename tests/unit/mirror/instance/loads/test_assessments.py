@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.instance.loads.assessments import Assessment, AssessmentStore, assess, is_equivalent
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
@@ -82,7 +82,7 @@ def test_it_is_kept_and_read_whole() -> None:
 @pytest.mark.parametrize("value", ["x" * 5_000, -1, 1e400, {}, [7], True])
 def test_a_damaged_one_is_left_out(field: str, value: object) -> None:
     session = FakeZooKeeper().session()
-    (data,) = znodes.encode_chunks({**asdict(FOUND), field: value})
+    (data,) = node_codec.encode_chunks({**asdict(FOUND), field: value})
     session.create("/assessments/bad", data)
     session.create("/assessments/none", b"")
     AssessmentStore(session).put(ORDERS, FOUND)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from assigner.planner import LoadPlanner
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.errors import InvalidRequest
@@ -68,7 +68,7 @@ def test_what_is_older_than_a_day_does_not_count() -> None:
 def test_one_that_takes_many_znodes_is_read_whole_and_a_larger_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(znodes, "encode_chunks", in_chunks_of(20))
+    monkeypatch.setattr(node_codec, "encode_chunks", in_chunks_of(20))
     session = FakeZooKeeper().session()
     store = ObservationStore(session)
     small = {TopicPartition("t", 0): PartitionLoad(1.0)}

@@ -1,14 +1,31 @@
-"""Metadata keys of Brooklin that Headrace does not support. Datastreams with these keys are rejected with
-advice."""
+"""Metadata keys of Brooklin: keys that repeat a field of the definition, and keys that Headrace does not
+support. Datastreams with keys that contradict a field or are not supported are rejected with advice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from mirror.errors import InvalidRequest
+from mirror.model.bounds import digits
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.starts import Start, read_start
+from mirror.model.load import TaskLimits
+from mirror.model.topics import MOST_PARTITIONS, PLACEHOLDER, TopicNaming
 
+PREFIX: Final = "system.destination.destinationTopicPrefix"
+_START: Final = "system.auto.offset.reset"
+_MIN_TASKS: Final = "minTasks"
+_MAX_TASKS: Final = "maxTasks"
+_PARTITIONS_PER_TASK: Final = "partitionsPerTask"
+LIMITS: Final = {
+    _MIN_TASKS: "min_tasks",
+    _MAX_TASKS: "max_tasks",
+    _PARTITIONS_PER_TASK: "max_partitions_per_task",
+}
+"""Fields of `TaskLimits` by metadata key."""
 BROOKLINS_POSITIONS: Final = "system.start.position"
 """Brooklin's metadata key for start positions; read when a datastream is created."""
 _EVENT: Final = "system.event.metadata"
@@ -82,3 +99,41 @@ def refuse_ignored(metadata: Mapping[str, str]) -> None:
         rule = _RULES.get(_EVENT if key.startswith(_EVENT) else key)
         if rule is not None and value.strip().lower() not in rule.fine:
             raise InvalidRequest(f"metadata {key} is not supported", advice=rule.advice)
+
+
+def start_of(metadata: Mapping[str, str]) -> Start:
+    """Return the start in the metadata. Raises InvalidRequest."""
+    return read_start(f"metadata {_START}", metadata.get(_START, StartPosition.EARLIEST.value))
+
+
+def limits_of(metadata: Mapping[str, str]) -> TaskLimits:
+    """Return the limits in the metadata. Raises InvalidRequest."""
+
+    def number(key: str) -> int | None:
+        text = metadata.get(key)
+        if text is None or text == "":
+            return None
+        return digits(f"metadata {key}", text, 1, MOST_PARTITIONS)
+
+    return TaskLimits(
+        min_tasks=number(_MIN_TASKS) or 1,
+        max_tasks=number(_MAX_TASKS),
+        max_partitions_per_task=number(_PARTITIONS_PER_TASK),
+    )
+
+
+def key_contradictions(
+    metadata: Mapping[str, str], limits: TaskLimits, start: Start, naming: TopicNaming
+) -> Iterator[tuple[str, str]]:
+    """Yield metadata keys that contradict the fields of the definition, with the pointer of each field."""
+    for key, field in LIMITS.items():
+        text = metadata.get(key, "")
+        if text and text != str(getattr(limits, field)):
+            yield key, f"/limits/{field}"
+    is_same = not metadata.get(_START)
+    with suppress(InvalidRequest):
+        is_same = is_same or start_of(metadata) == start
+    if not is_same:
+        yield _START, "/start"
+    if metadata.get(PREFIX) and metadata[PREFIX] + PLACEHOLDER != naming.template:
+        yield PREFIX, "/destination/name"

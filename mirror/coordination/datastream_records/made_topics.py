@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.nodes import NewNode, NodeChange, NodeWrite
@@ -58,7 +58,7 @@ class MadeTopics:
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)
         if made is not None and known == made:
             return ()
-        chunks = znodes.encode_chunks({name: sorted(names) for name, names in sorted(known.items())})
+        chunks = node_codec.encode_chunks({name: sorted(names) for name, names in sorted(known.items())})
         if len(chunks) > 1:
             raise InvalidRequest(
                 f"the list of topics of {group} does not fit into a node",
@@ -81,7 +81,7 @@ class MadeTopics:
         except NotFound:
             return None, None
         try:
-            document = znodes.decode_chunks([node.data], path)
+            document = node_codec.decode_chunks([node.data], path)
             return {ClusterRef(name): frozenset(names) for name, names in document.items()}, node.version
         except (TypeError, ValueError, zlib.error) as error:
             raise CorruptData(f"node {path} does not contain a list of topics", advice="delete it") from error

@@ -1,0 +1,37 @@
+"""Texts of errors for users: in logs, problems, events and stored results."""
+
+from __future__ import annotations
+
+from mirror.errors import HeadraceError
+from mirror.model.bounds import LONGEST_REASON
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the text of an error for users: its message, and the class of an unexpected error."""
+    if isinstance(error, HeadraceError):
+        return legible(str(error))
+    return legible(f"unexpected {named(error)}")
+
+
+def damage_of(error: BaseException) -> str:
+    """Return why a stored document could not be parsed, as text for users."""
+    if isinstance(error, HeadraceError):
+        return legible(str(error))
+    if isinstance(error, KeyError):
+        return legible(f"missing {', '.join(map(repr, error.args))}")
+    return legible(f"damaged document: {named(error)}")
+
+
+def named(error: BaseException) -> str:
+    """Return the class and message of an exception, or only the class if the message cannot be formatted."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - formatting a foreign error may fail, too
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def legible(text: str, longest: int = LONGEST_REASON) -> str:
+    """Return the text, truncated to a length. Characters that UTF-8 cannot encode are escaped."""
+    clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
