@@ -1,4 +1,5 @@
-"""Handling of produce responses: acknowledgements go to lanes, everything else to `ProduceFailures`."""
+"""Handles Produce responses: acknowledgements go to lanes, errors and lost connections to
+`ProduceFailures`."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _MAYBE_STORED: Final = frozenset(
 
 
 class AckHandler:
-    """Handler of produce responses. Satisfies `channel_rules.ProduceListener`."""
+    """Handles Produce responses. Implements `channel_rules.ProduceListener`."""
 
     def __init__(
         self,
