@@ -49,7 +49,7 @@ class Promptness:
         """Time since which former connections had no response; infinity after a response."""
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
-        """Record a response of `size` bytes."""
+        """Record that a response of `size` bytes has arrived."""
         took = now - sent_at - size / SLOWEST_LINK
         self.silent_since = inf
         if took < PATIENCE_SECONDS:
@@ -69,7 +69,7 @@ class Promptness:
             self.since, self.patience = inf, PATIENCE_SECONDS
 
     def accepted(self, acknowledged_bytes: int, now: float) -> None:
-        """Record the bytes of all requests that the broker's host has acknowledged."""
+        """Record how many bytes of requests the broker's host has acknowledged."""
         if acknowledged_bytes != self._accepted_bytes:
             self._accepted_bytes, self.accepted_at = acknowledged_bytes, now
 
@@ -89,7 +89,7 @@ class Promptness:
         self.silent_since = min(since, former.silent_since)
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return since when the broker is late, and a description.
+        """Return since when the broker's response is late, and a description.
 
         `sent_at`: due time of the oldest outstanding response; infinity without one. A slow broker without
         further requests soon stops counting as slow.

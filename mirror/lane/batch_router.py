@@ -1,4 +1,4 @@
-"""Converts fetched bytes to batches to send and skipped offsets.
+"""Splits fetched bytes into batches to send and skipped offsets.
 
 Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
 is passed through without decompression if nothing in it has to change; `BatchRewriter` processes the others.
@@ -30,7 +30,7 @@ _NO_LIMIT: Final = 2**62
 
 
 class BatchRouter:
-    """Processes the records of one partition in one fetch response. Not reusable."""
+    """Processes the records of one partition in one Fetch response. Not reusable."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class BatchRouter:
         return 0 if self._rewriter is None else self._rewriter.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
-        """Process the batches of a response.
+        """Process the record batches of the Fetch response.
 
         Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset. `items`
         and `position` then include all batches before the error.
@@ -107,7 +107,7 @@ class BatchRouter:
             raise
 
     def free(self) -> None:
-        """Release the buffers of all items."""
+        """Release the receive buffers of all items."""
         for item in self.items:
             if isinstance(item, OutBatch):
                 item.free()
@@ -187,7 +187,7 @@ class BatchRouter:
             self._flush()
 
     def _flush(self) -> None:
-        """Route all batches processed so far. After an error, route all batches before the error."""
+        """Add all batches processed so far to the items. After an error, add all batches before the error."""
         batches, self._batches = self._batches, []
         routed, rewriter = self._routed, self._rewriter
         self._bytes = 0

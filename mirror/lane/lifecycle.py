@@ -1,4 +1,4 @@
-"""The lifecycle of a lane: states, events, and the resulting actions. Pure.
+"""The lifecycle of a lane: states, events, and the actions that follow. Pure.
 
 `advance(lifecycle, event)` implements this table: the next lifecycle, and the actions to take, in order. `!`
 raises ImpossibleEvent, `-` changes nothing, `>` adds the intent and settles, `CHECKP.` is CHECKPOINTING.
@@ -54,13 +54,14 @@ from mirror.model.datastreams.lanes import PauseCause
 
 @dataclass(frozen=True, slots=True)
 class ProbeRule:
-    """Retry delay that doubles from `first_seconds` with every attempt, up to `longest_seconds`."""
+    """Delay before a paused lane is retried. It doubles from `first_seconds` with every attempt, up to
+    `longest_seconds`."""
 
     first_seconds: float = 1.0
     longest_seconds: float = 60.0
 
     def delay_ms(self, attempt: int) -> int:
-        """Return the delay before retry `attempt` (first: 1)."""
+        """Return the delay in ms before retry number `attempt` (first: 1)."""
         doubled = self.first_seconds * 2 ** min(attempt - 1, 30)
         return int(min(doubled, self.longest_seconds) * 1000)
 
@@ -83,15 +84,15 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether an outage from `since_ms` until now may have caused the failure."""
+        """Return whether an outage of a cluster from `since_ms` until now may have caused the pause."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether it is time to retry."""
+        """Return whether it is time to retry the lane."""
         return not self.lasting and now_ms >= self.probe_at_ms
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the pause in its stored form."""
         document: dict[str, Any] = {"reason": self.reason, "since_ms": self.since_ms, "attempt": self.attempt}
         return document | {"lasting": True} if self.lasting else document
 
@@ -111,7 +112,7 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """Return the pause after a failure.
+    """Return the pause of a lane after another failure.
 
     `former`: the pause whose retry has failed, if any. `counts`: False if the cluster was unavailable; such a
     failure neither increases later delays nor replaces an earlier reason.
@@ -124,7 +125,7 @@ def pause_again(
 
 
 class LaneState(StrEnum):
-    """States of a lane."""
+    """States in the lifecycle of a lane."""
 
     STARTING = "starting"
     """The lane determines its position, the partition leaders and its producer id."""
@@ -140,7 +141,7 @@ class LaneState(StrEnum):
 
 
 class Intent(StrEnum):
-    """Transition of a lane that waits until no batch is outstanding."""
+    """Transition of a lane that waits until no batch is in flight."""
 
     PAUSE_WHEN_DRAINED = "pause when drained"
     """The source has failed after the items read so far."""
@@ -154,7 +155,7 @@ class Intent(StrEnum):
 
 
 class EventKind(StrEnum):
-    """Events of a lane."""
+    """Events in the lifecycle of a lane."""
 
     RESTORED = "restored"
     """The stored progress of the lane contains a pause."""
@@ -185,7 +186,7 @@ class EventKind(StrEnum):
 
 
 class LaneAction(StrEnum):
-    """Action of the runner for a lane."""
+    """Action that follows from an event of a lane."""
 
     DETACH_READER = "detach reader"
     DETACH_WRITER = "detach writer"
@@ -214,7 +215,7 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """State of the items that are not yet acknowledged. `outstanding`: a sent item has no response.
+    """State of a lane's items that are not yet acknowledged. `outstanding`: a sent item has no response.
     `refused`: the destination has rejected an item. `uncommitted`: an item is part of an open transaction.
     `lost`: items must be dropped."""
 
@@ -226,7 +227,7 @@ class InHand(NamedTuple):
 
 
 class LifecycleEvent(NamedTuple):
-    """An event of a lane.
+    """An event in the lifecycle of a lane.
 
     `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for SETTLING. `generation`: the
     lane's generation when the operation began; None if the event is valid in any generation.
@@ -269,7 +270,7 @@ _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:
-    """Return the lifecycle after the event, and the actions to take. Raises ImpossibleEvent."""
+    """Return the lifecycle of a lane after the event, and the actions to take. Raises ImpossibleEvent."""
     return _RULES[event.kind](now, event)
 
 
@@ -327,7 +328,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _pause_for_good(now: Lifecycle) -> Advance:
-    """Keep the lasting pause and its reason, whatever the event."""
+    """Keep the lasting pause of the lane and its reason, whatever the event."""
     intent = Intent.STOP if now.intent is Intent.STOP else Intent.PAUSE
     return now._replace(intent=intent), (_A.DETACH_READER, _A.SETTLE)
 
@@ -364,7 +365,7 @@ def _settling(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
-    """Carry out an intent. Requires that no batch is outstanding or uncommitted."""
+    """Carry out the pending intent of a lane. Requires that no batch is in flight or uncommitted."""
     if intent in _ENDS:
         if hand.drained:
             return _checkpoint(now, _A.DETACH_WRITER)

@@ -1,4 +1,4 @@
-"""Finds and caches coordinators of groups and transactional ids."""
+"""Finds and caches the coordinators of groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Brokers(Protocol):
         ...
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
-        """Return the error for an error code."""
+        """Return the exception for an error code."""
         ...
 
 
@@ -71,14 +71,15 @@ class Coordinators:
         self._known.pop((kind, key), None)
 
     async def ask(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator. Retries while the coordinator moves or loads. `error`: function
-        that returns the error code of a response."""
+        """Send a request to the coordinator of a group or transactional id. Retries while the coordinator
+        moves or loads. `error`: function that returns the error code of a response."""
         return await self._cluster.patiently(lambda: self.ask_once(kind, key, call, error))
 
     async def ask_once(
         self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
     ) -> T:
-        """Send a request to a coordinator once. Raises Unreachable if a retry may help."""
+        """Send a request to the coordinator of a group or transactional id once. Raises Unreachable if a
+        retry may help."""
         try:
             answer = await self._cluster.ask(call, await self.find(kind, key), role)
         except Unreachable:
@@ -91,7 +92,8 @@ class Coordinators:
         return answer
 
     async def find(self, kind: int, key: str) -> int:
-        """Return the broker id of a coordinator. Raises Unreachable, NotAuthorized."""
+        """Return the broker id of the coordinator of a group or transactional id. Raises Unreachable,
+        NotAuthorized."""
         known = self._known.get((kind, key))
         if known is not None:
             return known
