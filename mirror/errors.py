@@ -1,4 +1,4 @@
-"""Hierarchy of all errors that Headrace raises on purpose.
+"""Hierarchy of all exceptions that Headrace raises on purpose.
 
     HeadraceError
     ├── ConfigError                 unknown, invalid or inconsistent setting     fatal
@@ -66,7 +66,8 @@ from typing import ClassVar, Final, NamedTuple
 
 
 class HeadraceError(Exception):
-    """Base class of all errors. Catch it only at the top of a loop, a command or a request."""
+    """Base class of all exceptions of Headrace. Catch it only at the top of a loop, a command or a
+    request."""
 
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
@@ -118,7 +119,7 @@ class IllegalTransition(InvalidRequest):
 
 
 class NothingStored(InvalidRequest):
-    """The requested data has not been stored yet, or no longer exists."""
+    """The requested data is not stored yet, or is no longer stored."""
 
 
 class RefusedFields(InvalidRequest):
@@ -233,7 +234,7 @@ class BatchTooLarge(Refused):
 
 
 class CoordinationError(HeadraceError):
-    """The shared state in the coordination store does not allow the step."""
+    """The state in the coordination store does not allow the operation."""
 
 
 class VersionConflict(CoordinationError):
@@ -283,7 +284,7 @@ class DataLossDetected(HeadraceError):
 
 
 class SourceTruncated(DataLossDetected):
-    """The log start of the source is after the lane's position."""
+    """Retention or truncation has removed the source offset at which the lane continues."""
 
 
 class TopicRecreated(DataLossDetected):
@@ -295,7 +296,7 @@ class EpochDiverged(DataLossDetected):
 
 
 class CorruptData(HeadraceError):
-    """Data with a wrong checksum or structure."""
+    """Data has a wrong checksum or structure."""
 
 
 class DamagedState(CorruptData):
@@ -314,7 +315,7 @@ class ResponseTooLarge(CorruptData):
 
 
 class Unexpected(HeadraceError):
-    """A step of one lane failed with an unexpected exception, which the message names."""
+    """An operation of one lane failed with an unexpected exception, which the message names."""
 
 
 class PayloadTooLarge(CorruptData):
@@ -345,7 +346,7 @@ class Busy(HeadraceError):
 
 
 class TooOften(Busy):
-    """One caller exceeds its limit of calls per second or of concurrent calls.
+    """A caller exceeds its limit of calls per second or of concurrent calls.
 
     `after_seconds`: delay before a retry.
     """
@@ -397,7 +398,7 @@ LONGEST_REASON: Final = 1_000
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of an error for users: its message, and the class of an unexpected error."""
+    """Return the message of an error for users, with the class of an unexpected error."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     return legible(f"unexpected {named(error)}")
