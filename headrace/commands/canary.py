@@ -165,7 +165,7 @@ def _delete(admin: KafkaAdmin, topic: str) -> None:
 
 
 def _planned(run: CopyRun) -> CopyPlan:
-    """Plan the copy when every broker reports the topic. Raises TopicMissing, Unreachable."""
+    """Plan the copy of the canary topic when every broker reports it. Raises TopicMissing, Unreachable."""
     from mirror.errors import TopicMissing
 
     until, never = time.monotonic() + _CREATION_SECONDS, threading.Event()

@@ -154,7 +154,7 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Get more addresses from `find_more`, once. Return whether there is a new address."""
+        """Get more addresses of instances from `find_more`, once. Return whether there is a new address."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:
@@ -277,7 +277,7 @@ class RestClient:
         )
 
     def close(self) -> None:
-        """Release the connection."""
+        """Close the connections."""
         self._client.close()
 
     def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
@@ -291,9 +291,7 @@ class RestClient:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
-            raise InvalidRequest(
-                f"request contains text that is not valid UTF-8: {shown(error.object)}"
-            ) from error
+            raise InvalidRequest(f"request text is not valid UTF-8: {shown(error.object)}") from error
         except httpx.InvalidURL as error:
             raise InvalidRequest(f"cannot send the request to {self._addresses[0]}: {error}") from error
         if not response.is_success:

@@ -27,15 +27,15 @@ _STEP_SECONDS: Final = 0.05
 
 
 class VisibleFormatter(logging.Formatter):
-    """Escapes control characters, because log messages contain text from brokers."""
+    """Log formatter that escapes control characters, because log messages contain text from brokers."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record as escaped lines."""
+        """Format a log record as escaped lines."""
         return visible_lines(super().format(record))
 
 
 def main() -> int:
-    """Run the worker. The command-line argument is the file descriptor of the control socket."""
+    """Run a worker of a copy. The command-line argument is the file descriptor of the control socket."""
     ignore_stop_signals()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))

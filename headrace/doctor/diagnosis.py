@@ -14,7 +14,7 @@ _NAMED: Final = 5
 
 
 class Grade(StrEnum):
-    """Severity of a finding."""
+    """Severity of a finding of `headrace doctor`."""
 
     OK = "ok"
     NOTE = "note"
@@ -39,7 +39,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Subject of findings, such as a cluster. Each method returns a finding of its grade."""
+    """Subject of findings, such as a cluster. Each method returns a finding with the grade of its name."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Lower bounds of the number of tasks that past hours required.
+"""Lower bounds of the number of tasks that each past hour required.
 
 Results are cached, so each computation adds only a few hours.
 """
@@ -35,13 +35,13 @@ class Sizing:
 
     @property
     def terms(self) -> LeastTerms:
-        """Inputs of the lower bound."""
+        """Inputs of the lower bound of the number of tasks."""
         how = self.how
         return LeastTerms(len(self.planned), how.capacity, how.default, self.limits.max_partitions_per_task)
 
 
 class PastNeeds:
-    """Number of tasks required in each hour of the last week, by group. Not thread-safe."""
+    """Number of tasks that each hour of the last week required, by datastream group. Not thread-safe."""
 
     def __init__(self, least: Callable[[LoadSums, LeastTerms], int] = least_tasks) -> None:
         self._least = least
@@ -67,5 +67,5 @@ class PastNeeds:
         return needs
 
     def keep(self, groups: Collection[GroupName]) -> None:
-        """Drop the results of groups that no longer exist."""
+        """Drop the results of datastream groups that no longer exist."""
         self._kept = {group: known for group, known in self._kept.items() if group in groups}

@@ -80,7 +80,7 @@ class MonitorThread(BackgroundThread):
 
     @property
     def sentence(self) -> str:
-        """Current activity of the monitor."""
+        """Sentence about what the monitor is doing."""
         return self._monitor.sentence
 
     def wake(self) -> None:

@@ -1,4 +1,4 @@
-"""Thread of the leader that records the use of all topics.
+"""Thread of the leader that records which topics are in use.
 
 The thread reads the state of all topics regularly, so that their age and last use are known when an operator
 lists unused topics.
@@ -88,7 +88,7 @@ class TopicWatchThread(BackgroundThread):
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
     def look(self) -> None:
-        """Read the topics of all clusters.
+        """Read the use of the topics of all clusters.
 
         A failure of one cluster is logged once, and does not affect the others.
         """
@@ -116,7 +116,7 @@ def build_retirements(
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups],
     announce: Callable[[tuple[PlacementEvent, ...]], None],
 ) -> TopicRetirements:
-    """Build the use cases of retirements from the settings."""
+    """Build the functions that retire unused topics from the settings."""
     connections = ClusterConnections(settings)
     store, known = TopicUseStore(nodes), KnownClusters(nodes)
     watch = TopicWatch(store, known, connections, topics, followed_groups, SystemClock())
@@ -125,7 +125,7 @@ def build_retirements(
 
 
 def build_topic_watch(services: Services) -> TopicWatchThread:
-    """Build the thread."""
+    """Build the thread that records the use of topics from the settings."""
     return TopicWatchThread(
         services.retirements.watch,
         lambda: services.control.list().datastreams,

@@ -52,7 +52,8 @@ def doctor(
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Silence the logs of libraries, because the findings already report their failures."""
+    """Silence the logs of libraries, because the findings of `headrace doctor` already report their
+    failures."""
     logging.disable(logging.CRITICAL)
     try:
         yield

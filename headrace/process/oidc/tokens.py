@@ -30,7 +30,7 @@ _REFUSED: Final = "invalid token: not issued by the configured issuer for this s
 
 @dataclass(frozen=True, slots=True)
 class TokenRequirements:
-    """Requirements on tokens.
+    """Requirements that a token must meet: issuer, audience and claims.
 
     `roles`: principal by group. `prefix`: prefix of the names of principals, which distinguishes them from
     principals with tokens of the service.
@@ -46,7 +46,7 @@ class TokenRequirements:
 
 
 class Issuer:
-    """A trusted issuer. Thread-safe. Implements `api.access.gate.TokenIssuer`."""
+    """A trusted token issuer. Thread-safe. Implements `api.access.gate.TokenIssuer`."""
 
     def __init__(self, trust: TokenRequirements, keys: IssuerKeys, clock: Clock) -> None:
         self._trust = trust
