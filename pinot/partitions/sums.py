@@ -1,4 +1,4 @@
-"""Queries the sums over the partitions of some topics, by hour.
+"""Queries for the load summed over the partitions of some topics, by hour.
 
 A response has one row for each hour, whatever the number of partitions. Conventions as in `pinot.queries`.
 """

@@ -53,7 +53,7 @@ class ExecutorWatch:
         self._had_any = False
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare the executors with the executors at the last call. `now`: monotonic seconds. Raises
+        """Compare the executors with those of the previous call. `now`: monotonic seconds. Raises
         AnalyticsError if the application had executors before but none for five minutes."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)

@@ -60,7 +60,7 @@ class SampleTimes:
     samples: int
 
     def is_held(self, rates: PartitionRates) -> bool:
-        """Return whether the partition's latest samples are missing."""
+        """Return whether the partition's latest samples are missing, so that its load is held (outdated)."""
         return rates.newest_ms < self.newest_ms - _MISSED * self.interval_ms
 
     def is_partial(self, rates: PartitionRates, statistic: Statistic) -> bool:
@@ -74,7 +74,7 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether too much of the range has only growths over several rounds.
+        """Return whether too much of the range has only growths over several sampling intervals.
 
         The partition missed some sampling rounds.
         """
@@ -116,7 +116,7 @@ def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) ->
 
 
 def held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, all marked as held."""
+    """Return the loads, all marked as held (outdated)."""
     return {key: replace(load, rate_source=RateSource.HELD) for key, load in loads.items()}
 
 
@@ -126,7 +126,8 @@ def marked(
     rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, with held and partial loads marked. `statistic`: statistic of the loads."""
+    """Return the loads, with held (outdated) and partial loads marked. `statistic`: statistic of the
+    loads."""
     answer = dict(loads)
     for rate in rates:
         partition = TopicPartition(rate.topic, rate.kafka_partition)

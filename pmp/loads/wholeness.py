@@ -1,4 +1,4 @@
-"""Detects partial results: a restarted Pinot server answers queries while it still reads its topic.
+"""Detects partial results of Pinot: a restarted server answers queries while it still reads its topic.
 
 Such a response looks complete. A partial result is detected by comparison with the previous result or, if
 there is none, by Pinot's offsets in the topic.
@@ -67,7 +67,7 @@ class CatchingUp:
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:
-        """Describe how much Pinot still has to consume.
+        """Describe how much of the topic Pinot still has to consume.
 
         The text is empty if Pinot has caught up or its progress is unknown.
         """

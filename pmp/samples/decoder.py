@@ -56,7 +56,7 @@ _NOTHING: Final = np.empty(0, dtype=np.uint8)
 
 @dataclass(frozen=True)
 class Decoded:
-    """One row per value. Rates per second, sizes in bytes; NaN if unknown.
+    """Decoded samples, one row per value. Rates per second, sizes in bytes; NaN if unknown.
 
     The keys of `metrics` are the names in `sample.METRICS`. In malformed rows (`error` > 0) only `error` is
     valid. `topic` is an Arrow string array, null if there is no valid name.
@@ -72,7 +72,8 @@ class Decoded:
 
 
 def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
-    """Decode an Arrow array of type binary, nulls allowed. Samples from `latest_ms` on are malformed."""
+    """Decode samples in an Arrow array of type binary, nulls allowed. Samples from `latest_ms` on are
+    malformed."""
     starts, lengths, data = _layout(values)
     rows = len(values)
     versions = np.full(rows, -1, dtype=np.int8)
@@ -99,7 +100,7 @@ def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
 
 
 def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-    """Return the start and length of each value, and the underlying bytes. A null has length 0."""
+    """Return the start and length of each sample, and the underlying bytes. A null has length 0."""
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None or len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), _NOTHING
@@ -135,7 +136,7 @@ def _topics(
 
 
 def _judge_names(names: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """Return distinct names as strings (null if not UTF-8), and the error code of each."""
+    """Return distinct topic names as strings (null if not UTF-8), and the error code of each."""
     verdicts = np.zeros(len(names), dtype=np.uint8)
     try:
         texts = names.cast(pa.string())
@@ -176,7 +177,8 @@ def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
 def _judge(
     out: Decoded, lengths: Integers, topic_errors: npt.NDArray[np.uint8], bad_number: Flags, latest_ms: int
 ) -> None:
-    """Set `error`. Checks are in order of increasing precedence, so the last assignment counts."""
+    """Set the `error` of each sample. Checks are in order of increasing precedence, so the last assignment
+    counts."""
     error = out.error
     error[(out.time_ms < EARLIEST_MS) | (out.time_ms >= latest_ms)] = _CODES[Malformed.TIME]
     error[bad_number] = _CODES[Malformed.NUMBER]
