@@ -248,7 +248,7 @@ def _session(
 def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
     """Create and check the root node of the service when the session is established."""
     ensure_root(session)
-    _log.info("coordinating", store=store_sentence(settings))
+    _log.info("coordination store ready", store=store_sentence(settings))
     if settings.store is StoreKind.ZOOKEEPER:
         from mirror.adapters.zookeeper import ZooKeeper
 

@@ -71,4 +71,4 @@ class Rollup(RoundService):
 
     def _work(self) -> None:
         behind = self.round()
-        _log.debug("rolled up", hours=len(behind), rows=self.rows_written)
+        _log.debug("samples rolled up", hours=len(behind), rows=self.rows_written)

@@ -63,7 +63,7 @@ class RoundService(ThreadService):
             if self._ends(error):
                 raise
             if str(error) != self.last_problem:
-                _log.warning("round failed", thread=self._name, problem=str(error))
+                _log.warning("periodic run failed", thread=self._name, problem=str(error))
             self.last_problem = str(error)
         else:
             self.last_problem = ""

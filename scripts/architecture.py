@@ -1,7 +1,7 @@
 """Measures the architecture: sizes, folders and imports, from the syntax trees.
 
     python -m scripts.architecture floors    # files, rooms and floors of each package
-    python -m scripts.architecture twins     # pairs of classes that declare seven or more fields of the same name
+    python -m scripts.architecture twins     # pairs of classes with seven or more fields of the same name
 
 A room is a folder or a module directly in a package. The floors of a package are the rooms in the longest chain
 of imports between its rooms. Fields are the names that the body of a class declares with a type, without

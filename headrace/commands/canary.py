@@ -1,4 +1,4 @@
-"""`headrace canary`: measure delivery with one record a second, as a gate for a release."""
+"""`headrace canary`: measure delivery with one record a second, as a check before a release."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class ForesightThread(BackgroundThread):
     def _failed(self, error: Exception) -> None:
         self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
         self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
-        _log.warning("cannot compute advice", reason=reason_of(error))
+        _log.warning("cannot compute sizing advice", reason=reason_of(error))
 
     def _show(self, advice: Advice) -> None:
         self._advice, self._is_well = advice, True
@@ -118,10 +118,12 @@ class ForesightThread(BackgroundThread):
             with Bulkhead() as computing:
                 advice = self._turn.past()
             if computing.failure is not None:
-                _log.warning("cannot compute the need of past hours", reason=reason_of(computing.failure))
+                _log.warning(
+                    "cannot compute the tasks that past hours required", reason=reason_of(computing.failure)
+                )
                 advice = self._turn.abandon_past()
         except HeadraceError as error:
-            _log.warning("cannot store advice", reason=reason_of(error))
+            _log.warning("cannot store sizing advice", reason=reason_of(error))
         else:
             self._advice = advice or self._advice
 

@@ -101,9 +101,9 @@ def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[
             state = now
             try:
                 known = load_settings(config).monitor.alerts.silenced()
-                _log.info("silences reloaded", silences=len(known))
+                _log.info("alert silences reloaded", silences=len(known))
             except ConfigError as error:
-                _log.warning("silences not reloaded: invalid configuration", reason=str(error))
+                _log.warning("alert silences not reloaded: invalid configuration", reason=str(error))
         return known
 
     return silences

@@ -166,7 +166,7 @@ class AuditThread(BackgroundThread):
 
     def _failed(self, error: Exception) -> None:
         self._health.report(PART, False, f"cannot audit: {reason_of(error)}")
-        _log.error("cannot audit", reason=reason_of(error))
+        _log.error("audits failed", reason=reason_of(error))
 
     def audit(self, context: EngineContext) -> None:
         """Audit lanes until no datastream requires an audit or the thread stops."""

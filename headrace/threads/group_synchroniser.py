@@ -41,9 +41,10 @@ PART: Final = "consumer groups"
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 0.2
-"""Maximum seconds to pause after a round that took longer than the interval. At most half of the interval."""
+"""Maximum seconds to pause after a synchronisation that took longer than the interval. At most half of the
+interval."""
 _RETRY_SECONDS: Final = 1.0
-"""Minimum seconds between two rounds after a failure."""
+"""Minimum seconds between two synchronisations after a failure."""
 _REQUEST_SECONDS: Final = 10.0
 """Maximum timeout of a request in seconds."""
 

@@ -82,7 +82,9 @@ class TopicWatchThread(BackgroundThread):
     def _run(self) -> None:
         wait = _FIRST_SECONDS
         while not self._stopping.wait(wait):
-            with Bulkhead(lambda error: _log.warning("cannot observe topics", reason=reason_of(error))):
+            with Bulkhead(
+                lambda error: _log.warning("cannot record the use of topics", reason=reason_of(error))
+            ):
                 if self._is_leading():
                     self.look()
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS

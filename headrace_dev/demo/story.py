@@ -191,7 +191,7 @@ class DemoStory:
             "No loss: every source record is at the destination",
             total["source_records"] == written and total["missing"] == total["foreign"] == 0,
             f"{written:,} written, {total['missing']} missing, {total['foreign']} foreign, "
-            f"{total['duplicates']} duplicates (after a kill the destination's tail is compared)",
+            f"{total['duplicates']} duplicates (the restart compares the end of both logs)",
         )
 
     def _accounted_for(self) -> int:

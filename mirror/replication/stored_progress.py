@@ -29,7 +29,7 @@ class StoredProgress:
         self._parts: dict[int, ProgressPart] = {}
         self._wanted: set[bytes] = set()
         self._unseen: set[bytes] = set()
-        """Main keys of lanes that are wanted since the last read."""
+        """Main keys of the lanes requested since the last read."""
         self._keeps_all = False
         self._counts: set[int] = set()
         """Numbers of partitions with which the topic was read."""

@@ -189,7 +189,7 @@ def read_worker(
                 if not isinstance(message, WorkerAlive):
                     inbox.put(WorkerMessage(number, generation, message))
     except OSError:
-        _log.debug("channel closed", worker=number)
+        _log.debug("worker channel closed", worker=number)
     except CorruptData as error:
         _log.error("malformed message from worker", worker=number, reason=str(error))
     inbox.put(WorkerGone(number, generation))

@@ -101,13 +101,15 @@ def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
     have, want = _columns(present), _columns(wanted)
     blocked = [f"column {name} would be removed" for name in sorted(have.keys() - want.keys())]
     blocked += [
-        f"column {name} is {have[name]}, wanted {want[name]}"
+        f"column {name} is {have[name]}, but must be {want[name]}"
         for name in sorted(have.keys() & want.keys())
         if have[name] != want[name]
     ]
     keys = (present.get("primaryKeyColumns") or [], wanted.get("primaryKeyColumns") or [])
     if keys[0] != keys[1]:
-        blocked.append(f"the key is {', '.join(keys[0]) or 'none'}, wanted {', '.join(keys[1]) or 'none'}")
+        blocked.append(
+            f"the key is {', '.join(keys[0]) or 'none'}, but must be {', '.join(keys[1]) or 'none'}"
+        )
     if blocked:
         return SchemaChange(table.name, "schema", DeploymentStep.BLOCKED, tuple(blocked))
     added = tuple(f"+ column {name} {want[name]}" for name in sorted(want.keys() - have.keys()))

@@ -280,7 +280,7 @@ class PinotLoadProvider:
         try:
             loads = seasonal_loads(wanted, now_ms, loads_of)
         except HeadraceError as error:
-            _log.warning("no seasonal loads", cluster=cluster, problem=str(error))
+            _log.warning("cannot estimate seasonal loads", cluster=cluster, problem=str(error))
             return {}
         self._seasonal[cluster] = _LookedUp(topics, loads, now_ms)
         return loads
@@ -307,7 +307,7 @@ class PinotLoadProvider:
             for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
                 means[row.topic] = row
         except HeadraceError as error:
-            _log.warning("cannot query topic-level loads", cluster=cluster, problem=str(error))
+            _log.warning("cannot query loads by topic", cluster=cluster, problem=str(error))
         self._means[cluster] = _LookedUp(frozenset(missing), means, now_ms)
         return means
 

@@ -35,9 +35,9 @@ A partition with an older sample was not part of the round.
 _LONG: Final = 1.5
 """Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3
-"""Number of missed rounds after which the whole cluster counts as not sampled."""
+"""Number of missed sampling rounds after which the whole cluster counts as not sampled."""
 _LATE_MS: Final = {Grain.SAMPLES: 15_000, Grain.HOURS: 600_000}
-"""Time after a round until all of its samples can be queried (ms).
+"""Time in ms after a sampling round until all of its samples can be queried.
 
 Cruise Control alone takes 5 s, and hours are rolled up every five minutes.
 """

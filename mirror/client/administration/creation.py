@@ -76,7 +76,7 @@ class TopicCreations:
     """
 
     done: ClassVar = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
-    """Result codes of topics that exist as wanted."""
+    """Result codes of topics that exist with the requested settings."""
 
     def __init__(self, topics: Iterable[TopicDescription], replication: int) -> None:
         self._replication = replication
