@@ -58,7 +58,7 @@ class StoreKind(StrEnum):
     """Kind of coordination store."""
 
     EMBEDDED = "embedded"
-    """A file; for a single instance."""
+    """A file on this machine, for a service with a single instance."""
     KAFKA = "kafka"
     """Topics of the cluster `coordination.cluster`."""
     ZOOKEEPER = "zookeeper"

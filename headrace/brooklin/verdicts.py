@@ -54,8 +54,7 @@ _WITHOUT_EFFECT: Final = {
     "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent applies",
     "producersPerTask": "a worker process shares one connection to each broker",
 }
-"""Metadata without effect in Headrace, and what Headrace does instead. The metadata is kept in the
-definition."""
+"""Metadata keys without effect in Headrace, and what Headrace does instead. The definition keeps them."""
 
 
 class ImportVerdict(StrEnum):

@@ -27,7 +27,7 @@ from mirror.replication.context import EngineContext
 
 _T = TypeVar("_T")
 _ALL_SECONDS: Final = 2 * ANSWER_SECONDS
-"""Time limit for all requests to a cluster in one call."""
+"""Time limit in seconds for all requests to a cluster in one REST call."""
 
 
 class ClusterQuestions:

@@ -34,7 +34,7 @@ _AS_SENT: Final = {"Accept-Encoding": "identity"}
 _SILENCE_SECONDS: Final = 45.0
 """Read timeout of an event stream: three heartbeat intervals."""
 _CONNECT_SECONDS: Final = 3.0
-"""Connect timeout if there are several instances."""
+"""Connect timeout in seconds if there are several instances."""
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy without a backend, or of an instance with a failed component."""

@@ -24,7 +24,7 @@ _OF_INSTANCES: Final = frozenset(
         znodes.DRILLS,
     }
 )
-"""Parents of nodes that belong to a running instance or command."""
+"""Parent nodes of the nodes that belong to a running instance or command."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)
 """Parent nodes with sequential children. The new store continues the sequence numbers."""
 _COUNTER: Final = "counter-"

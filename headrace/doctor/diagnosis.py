@@ -18,13 +18,13 @@ class Grade(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Information; no action required."""
+    """Information that requires no action."""
     UNKNOWN = "unknown"
     """The check could not run."""
     WARNING = "warning"
     """The configuration works now, but may fail or be abused later."""
     PROBLEM = "problem"
-    """It does not work."""
+    """The examined part does not work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
-"""Component of the health report for advice."""
+"""Component of the health report for sizing advice."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
 """Seconds until the next computation after a failure or an unknown need.

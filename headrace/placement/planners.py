@@ -43,7 +43,7 @@ from mirror.ports import NodeStore, Planner
 _log = structlog.get_logger(__name__)
 _INSTALL: Final = "pip install 'headrace[assigner]'"
 _LIBRARIES: Final = ("numpy", "ortools", "scipy")
-"""Libraries of the planner by load, which the extra `assigner` installs."""
+"""Libraries that the planner by load needs, which the extra `assigner` installs."""
 WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
 
 

@@ -27,7 +27,7 @@ HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
 """Folder with the sources of `mirror`, in the checkout or in the installed package."""
 _BUILDS: Final = Path(".cache") / "compiled"
 _INSTALLED: Final = _PACKAGE / "compiled"
-"""Build that is included in a wheel."""
+"""Folder of the build that is included in a wheel."""
 PER_RECORD: Final = (
     "mirror/lane/batch_rewriter",
     "mirror/lane/batch_router",
@@ -89,7 +89,7 @@ PER_BATCH: Final = (
 )
 """Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
-"""Compiled modules."""
+"""All modules that are compiled."""
 _MAKER: Final = Path("headrace_dev") / "compilation"
 """Code that compiles the data plane. In a checkout, it is a part of the digest of a build."""
 

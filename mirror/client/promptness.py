@@ -36,7 +36,7 @@ class Promptness:
         self.since = inf
         """Due time of the first of several late responses in a row; infinity while responses are prompt."""
         self.seconds = 0.0
-        """Approximate delay; updated only if the delay has halved or doubled."""
+        """Approximate delay of responses in seconds; updated only if the delay has halved or doubled."""
         self.usual = PATIENCE_SECONDS
         """Seconds from the due time of the latest response until its last byte; infinity if it was late,
         `PATIENCE_SECONDS` before the first one."""
@@ -46,7 +46,7 @@ class Promptness:
         """Bytes that the broker's host has acknowledged, and when it acknowledged the latest."""
         self._until = inf
         self.silent_since = inf
-        """Time since which former connections had no response; infinity after a response."""
+        """Monotonic time since which earlier connections got no response; infinity after a response."""
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
         """Record that a response of `size` bytes has arrived."""

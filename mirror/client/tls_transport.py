@@ -58,7 +58,7 @@ class TlsTransport(Transport):
         self._to_send = to_send
         self._certificate_file = certificate_file
         self._unsent = memoryview(b"")
-        """Encrypted bytes that the socket has not accepted yet."""
+        """Encrypted bytes to send that the socket has not accepted yet."""
         self._owed = 0
         """Number of plaintext bytes in `_unsent`.
 

@@ -26,7 +26,7 @@ from mirror.protocol.batches.reframe import START, Reframed, Reframer, Run, Stop
 from mirror.protocol.batches.smallest import write_smallest
 
 _SPLIT_MARGIN: Final = 0.8
-"""Fraction of the batch limit at which a batch is split, because records compress unevenly."""
+"""Fraction of the batch size limit at which a batch is split, because records compress unevenly."""
 
 
 class BatchRewriter:

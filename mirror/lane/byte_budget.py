@@ -16,9 +16,9 @@ class ByteBudget:
         self.whole = whole
         self.used = 0
         self.is_wanted = False
-        """True if a response is waiting for room in this budget."""
+        """True if a response waits for free memory in this budget."""
         self.on_room: Callable[[], None] | None = None
-        """Callback, called after bytes are returned."""
+        """Callback that is called after memory becomes free."""
         self._parts: list[ByteBudget] = []
         self._next = 0
 

@@ -24,7 +24,7 @@ _SUMS: Final = (
     "recompressed_bytes",
     "encoded_records",
 )
-"""Counters that are added as numbers."""
+"""Names of the counters that are summed as numbers."""
 
 
 class LaneCounters:

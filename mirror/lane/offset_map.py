@@ -30,7 +30,7 @@ class Precision(StrEnum):
     """Record that a translated offset refers to: the same record, or a neighbour."""
 
     EXACT = "exact"
-    """The record itself."""
+    """The offset of the same record."""
     NEXT = "next"
     """The offset has no record; the result is the next record."""
     END = "end"
@@ -63,7 +63,7 @@ class OffsetMap:
         self.stored_from = first_index
         """Number of the first run that may have a stored chunk, including pruned runs with a chunk."""
         self.rewinds = 0
-        """Number of rewinds; see `note_stored`."""
+        """Number of calls of `rewind`; see `note_stored`."""
 
     def __len__(self) -> int:
         return len(self._sources)

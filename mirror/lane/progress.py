@@ -26,7 +26,7 @@ MAIN_PARTS: Final = 3
 """Number of key parts of a main record: group, topic, partition."""
 
 Owner = tuple[int, int]
-"""Producer id and epoch of an owner."""
+"""Producer id and epoch of a lane's owner."""
 Version = tuple[str, int, int]
 """Identity of a stored record: (engine that wrote it, epoch ms, next offset).
 
@@ -208,7 +208,7 @@ class LaneProgress:
 
 
 Entry = tuple[bytes, bytes | None]
-"""Key and value of a record to write; a value of None is a tombstone."""
+"""Key and value of a progress record to write; a value of None is a tombstone."""
 
 
 def main_key(key: LaneKey) -> bytes:

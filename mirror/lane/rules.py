@@ -44,7 +44,7 @@ class MergeRule:
 
 
 NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
-"""Rule under which no batch is small."""
+"""Rule under which no batch is small enough to be merged."""
 
 
 class Refusal(NamedTuple):

@@ -32,7 +32,7 @@ class StoredProgress:
         """Main keys of the lanes requested since the last read."""
         self._keeps_all = False
         self._counts: set[int] = set()
-        """Numbers of partitions with which the topic was read."""
+        """Partition counts that the progress topic had when it was read."""
 
     def of(self, key: LaneKey) -> LaneProgress | None:
         """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""

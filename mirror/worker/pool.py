@@ -29,7 +29,7 @@ _LAST_WORDS_SECONDS: Final = 0.5
 The pool serves no other worker in this time.
 """
 _GRACE_SECONDS: Final = 2.0
-"""Seconds after the deadline for a worker to exit on request."""
+"""Seconds after its deadline for which a worker process may still exit by itself."""
 LEASE_OVER: Final = "its lease expired"
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]

@@ -23,7 +23,7 @@ from mirror.settings import KafkaCluster
 from pmp.samples.look import LogSnapshot
 
 _SECONDS: Final = 60.0
-"""Maximum seconds of a measurement, which needs several requests."""
+"""Maximum seconds that a measurement of a cluster takes; it needs several requests."""
 _LEADER_SECONDS: Final = 2.0
 """Maximum seconds by which partitions whose leader changes delay a measurement."""
 

@@ -24,9 +24,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 EARLIEST_MS: Final = 1_262_304_000_000
 """Earliest valid time, 2010-01-01, which is before the first release of Kafka."""
 LATEST_MS: Final = 4_102_444_800_000
-"""2100-01-01."""
+"""Latest valid time, 2100-01-01."""
 LARGEST: Final = float(2**63)
-"""Upper limit of valid bytes, or units per second; larger values are physically impossible."""
+"""Upper limit of valid sizes (bytes) and rates (per second); larger values are physically impossible."""
 _LEGAL_NAME: Final = f"^{LEGAL_TOPIC}$"
 _ILLEGAL_NAMES: Final = pa.array([".", ".."], pa.string())
 

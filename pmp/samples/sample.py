@@ -40,7 +40,7 @@ METRICS: Final[Mapping[int, tuple[str, ...]]] = {
         "replication_bytes_out",
     ),
 }
-"""Metrics of each version, in byte order."""
+"""Metrics in each version of the sample format, in byte order."""
 NEEDED: Final = frozenset({"size", "bytes_in"})
 """Metrics that a sample must contain; the others may be unknown."""
 

@@ -25,7 +25,7 @@ _PARTS: Final = {
     "incidents": ("/v1/incidents", {"open": True, "limit": 100}),
     "monitor": ("/v1/monitor", {}),
 }
-"""Path and parameters of each requested resource, by its key in the output."""
+"""REST path and parameters of each requested resource, by its key in the output."""
 
 
 def status(call: CallOptions = CallOptions()) -> None:

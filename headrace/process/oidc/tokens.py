@@ -22,7 +22,7 @@ from mirror.ports import Clock
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
-"""Maximum of time claims, because floats lose precision above it."""
+"""Maximum of time claims in a token, because floats lose precision above it."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "invalid token: not issued by the configured issuer for this service"

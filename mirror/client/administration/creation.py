@@ -15,7 +15,7 @@ from mirror.protocol.control.call import Call
 from mirror.protocol.control.topics import TopicOutcome, adjusted_setting, create_topics
 
 _OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})
-"""Errors of a controller for all topics of a request, caused by one topic or by their number."""
+"""Errors that a controller returns for all topics of a request, because of one topic or of their number."""
 
 
 async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> Sequence[str]:

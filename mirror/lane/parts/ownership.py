@@ -40,9 +40,10 @@ class Tenure(IntEnum):
 
     NONE = 0
     FORGOTTEN = 1
-    """The lane has had an id, but its progress is lost. The destination may contain its next records."""
+    """The lane has had a producer id, but its progress is lost. The destination may contain its next
+    records."""
     HELD = 2
-    """The lane has had an id, and its progress is known."""
+    """The lane has had a producer id, and its progress is known."""
 
 
 class LaneOwnership:

@@ -14,9 +14,9 @@ from mirror.protocol.fetch_session import Place
 _FORGETTING: Final = 16
 """A response with smaller batches reduces the remembered batch size by 1/16."""
 _DEVIATIONS: Final = 4
-"""Factor of the deviation, as in RFC 6298."""
+"""Factor of the deviation of batch sizes, as in RFC 6298."""
 _MOST_ROOM: Final = 16
-"""A request has extra room for at most 1/16 of a batch."""
+"""A Fetch request asks for at most 1/16 of a batch more than needed."""
 
 
 class FetchSize:

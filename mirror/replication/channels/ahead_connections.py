@@ -61,7 +61,7 @@ class AheadConnections:
         self._open_from = 0.0
         self._is_closed = False
         self.by_number: dict[int, AheadConnection] = {}
-        """Open connections."""
+        """Open read-ahead connections by number."""
 
     @property
     def is_wanted(self) -> bool:

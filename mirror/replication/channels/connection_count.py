@@ -36,7 +36,7 @@ If each keeps this share, its own window is the limit. A common limit would redu
 _VALID_SECONDS: Final = 10.0
 """Seconds after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
-"""Seconds without a large response after which all additional connections are closed."""
+"""Seconds without a large response after which all read-ahead connections are closed."""
 
 
 class ConnectionCount:
@@ -51,7 +51,7 @@ class ConnectionCount:
         self.most = most
         self.count = 0
         self._before = 0
-        """Number before the last change, while the effect of the change is measured."""
+        """Number of connections before the last change, while the effect of the change is measured."""
         self._rate = 0.0
         """Bytes per second with `_before` connections."""
         self._bytes = 0

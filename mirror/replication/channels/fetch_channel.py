@@ -81,7 +81,7 @@ class FetchChannel:
         self._not_before = 0.0
         self._times = FetchTimes()
         self._ahead: ReadAhead | None = None
-        """None unless the broker is distant."""
+        """Read-ahead of the channel; None unless the broker is distant."""
 
     def has_room_for(self, lane: Lane) -> bool:
         """Return whether no other lane on this channel fetches the same partition."""

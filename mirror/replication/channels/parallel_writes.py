@@ -81,7 +81,8 @@ class ParallelWrites:
         self._listener = listener
         self._siblings = siblings
         self._orders: dict[Lane, WriteOrder[Write]] = {}
-        """Outstanding requests by lane. A lane without outstanding requests is removed if few bytes wait."""
+        """Outstanding Produce requests by lane. A lane without outstanding requests is removed if few bytes
+        wait."""
         self._open: dict[int, WriteConnection] = {}
         self._opening: set[int] = set()
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False

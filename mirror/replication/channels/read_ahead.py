@@ -75,9 +75,9 @@ class ReadAhead:
         """Lanes whose next response the channel requests itself, until that response has arrived."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
         self._turns: dict[Lane, None] = {}
-        """Lanes for which more ranges may be requested, in the order of their next requests."""
+        """Lanes for which more offset ranges may be requested, in the order of their next requests."""
         self._due: dict[Lane, None] = {}
-        """Lanes whose next range to pass on has arrived."""
+        """Lanes whose next offset range has arrived."""
         self._is_pump_due = False
 
     @property

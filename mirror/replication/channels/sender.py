@@ -38,7 +38,7 @@ class Sender:
         self._settings = settings
         self.distant = DistantBrokers(cluster, settings.write_connections, budget, listener)
         self._channels: dict[int, list[ProduceChannel]] = {}
-        """Channels by broker; the channel for slow partitions is first."""
+        """Produce channels by broker; the channel for slow partitions is first."""
         self._search = LeaderSearch(
             cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
         )

@@ -20,7 +20,7 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _MAYBE_STORED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
 )
-"""Errors after which the destination may have stored the batch."""
+"""Produce errors after which the destination may have stored the batch."""
 
 
 class AckHandler:

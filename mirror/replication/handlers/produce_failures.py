@@ -21,13 +21,13 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""Maximum seconds until a request is sent, plus the round trip."""
+"""Maximum seconds until a Produce request is sent, plus the round trip."""
 _HOLD_SECONDS: Final = 5.0
 """Seconds to keep batches in memory after the connection to the destination was lost."""
 _UNREPLICATED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""Errors that a broker may return only after waiting for replicas."""
+"""Produce errors that a broker may return only after waiting for replicas."""
 
 
 class ProduceFailures:

@@ -56,7 +56,7 @@ REFUSED: Final = frozenset(
 Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress records.
 """
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
-"""Errors of a broker that cannot read the records."""
+"""Produce errors of a broker that cannot read the records."""
 
 
 class Rejections:

@@ -199,11 +199,11 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Records and undecodable batches to compare, as a stack; the next one is at the end."""
+        """Records and undecodable batches to compare, as a stack: the next is the last element."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
         self.taken: _Piece = _ClosedBatch(-1, 0, b"")
-        """The candidate taken last."""
+        """The candidate of the last call of `take`."""
         offset_map = lane.progress.offset_map
         copied_to = offset_map.source_behind(offset_map.target_end or 0)
         self._holes = 0 if copied_to is None else lane.checkpoint - copied_to

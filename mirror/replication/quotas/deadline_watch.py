@@ -26,7 +26,7 @@ _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
 """Maximum number of lanes checked per second. Above it, checks become less frequent."""
 _AT_ONCE: Final = 50
-"""Number of lanes that are checked before the loop does other work."""
+"""Number of lanes that are checked before the event loop does other work."""
 _GROWTH_SECONDS: Final = 4.0
 """Minimum seconds between two checks whose times to loss are compared."""
 _LOOKS: Final = 5
@@ -68,7 +68,7 @@ class DeadlineWatch:
         self._position = position
         self._is_on = context.settings.deadline_first
         self._to_look_at: list[Lane] = []
-        """Lanes that remain to be checked in this pass."""
+        """Lanes with a backlog that remain to be checked in this pass."""
         self._before: dict[Lane, _Watched] = {}
         """Results of the previous pass, by lane."""
         self._watched: dict[Lane, _Watched] = {}

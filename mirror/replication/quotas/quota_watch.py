@@ -29,7 +29,7 @@ _HELD_SHARE: Final = 0.2
 _FREE_SHARE: Final = 0.05
 """Share of the time below which the report of a delay ends."""
 _OTHER_SHARE: Final = 0.25
-"""Change of the share with which a delay is reported again."""
+"""Change of a delay's share of the time with which the delay is reported again."""
 _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
@@ -56,7 +56,7 @@ class QuotaWatch:
         self._waiting: dict[Lane, tuple[HeldTime, TokenBucket]] = {}
         self._reported: dict[Lane, QuotaDelay] = {}
         self._delayed: dict[tuple[Lane, QuotaDelay], float] = {}
-        """Seconds of each delay since the last report. Its share is 0."""
+        """Seconds of each delay since the last report. The share in the key is 0."""
         self._looked = self._began = self._context.loop.now()
 
     def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:

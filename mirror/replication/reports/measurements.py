@@ -27,7 +27,7 @@ _OVERDUE_SECONDS: Final = 1.0
 
 
 TakeCounters = Callable[[Lane, int, int], LaneCounters]
-"""Function of a lane, its lag in offsets and epoch ms. Returns the sums since its last call."""
+"""Function of a lane, its lag in offsets and epoch ms. Returns the counters since its previous call."""
 
 
 class MeasurementInterval(NamedTuple):
