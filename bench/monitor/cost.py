@@ -61,7 +61,7 @@ _WITHIN_MS: Final = 2_000
 
 
 class _Servers:
-    """Fake REST and Pinot, whose responses are prepared between turns.
+    """Fake REST and Pinot servers, whose responses are prepared between evaluations.
 
     `late`: number of datastreams with a record that waits too long. `lags`: response about partitions.
     """
@@ -198,7 +198,8 @@ class _Budgets(Budgets):
 
 
 def _turns(late: int, *, are_new: bool = False) -> float:
-    """Return percent of a core. `are_new`: the monitor has just started and queries topics separately."""
+    """Return the CPU of evaluations in percent of a core. `are_new`: the monitor has just started and queries
+    topics separately."""
     clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
@@ -297,7 +298,8 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
 
 
 def main() -> None:
-    """Print both sides in percent of a core, from a process with the data plane of the workers."""
+    """Print the CPU of monitor and workers in percent of a core, from a process with the workers' data
+    plane."""
     subprocess.run(worker_command("bench.monitor.cost"), check=True)
 
 
