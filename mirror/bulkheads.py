@@ -47,8 +47,7 @@ class Bulkhead:
 
 
 def settle(answer: Future[_T], call: Callable[[], _T]) -> None:
-    """Complete a future with the result of a call, or with its exception, which the waiting thread then
-    raises."""
+    """Complete a future with the result of a call, or with its exception, for the waiting thread."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001 - raised in the waiting thread

@@ -66,8 +66,7 @@ from typing import ClassVar, Final, NamedTuple
 
 
 class HeadraceError(Exception):
-    """Base class of all exceptions of Headrace. Catch it only at the top of a loop, a command or a
-    request."""
+    """Base class of Headrace's exceptions. Catch it only at the top of a loop, a command or a request."""
 
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False

@@ -134,8 +134,7 @@ class Connection:
         return bool(self._pending) and self._pending[-1][1] == inf
 
     def throttle(self, milliseconds: int) -> None:
-        """Send nothing for the throttle time in a response, because the broker reads no requests
-        (KIP-219)."""
+        """Send nothing for the throttle time in a response (KIP-219): the broker reads no requests."""
         if milliseconds > 0:
             now = self.loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)

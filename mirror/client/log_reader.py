@@ -87,8 +87,7 @@ async def fetch_part(
     committed: bool,
     wait: FetchWait = _SHORT_WAIT,
 ) -> FetchedPartition:
-    """Send one Fetch request as `fetch_once`, but return the broker's error code. Raises Unreachable without
-    a leader."""
+    """Fetch as `fetch_once`, but return the broker's error code. Raises Unreachable without a leader."""
     leader = cluster.leader(place)
     if leader is None:
         await cluster.refresh([place.topic])

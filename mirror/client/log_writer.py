@@ -59,8 +59,7 @@ def replication_ms(timeout_seconds: float) -> int:
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the common version of Produce. A version with KIP-890 is required only from brokers that support
-    it."""
+    """Return the common version of Produce. Requires KIP-890 only from brokers that support it."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and connection.features.features.get(TRANSACTION_FEATURE, 0) < IMPLICIT_LEVEL:
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)

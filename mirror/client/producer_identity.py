@@ -115,8 +115,7 @@ def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional:
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker reject all batches of former owners in a partition. Return the new producer id and
-    epoch.
+    """Make the broker reject batches of former owners in a partition. Return the new producer id and epoch.
 
     Writes a transaction marker, and then reacquires the id. The coordinator returns the new epoch when every
     replica has the marker. All records of former owners are then readable. If the new epoch does not directly
@@ -162,7 +161,6 @@ _OLD_PROTOCOL = 4
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
 ) -> ProducerIdentity:
-    """Commit or abort the open transaction. Return the error code if the coordinator rejects the request.
-    Raises Unreachable."""
+    """Commit or abort the open transaction. Return the error code of the coordinator. Raises Unreachable."""
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

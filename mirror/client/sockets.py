@@ -49,8 +49,7 @@ other lookups.
 
 
 def is_resending(transport: Transport) -> bool:
-    """Return whether the kernel retransmits a request that gets no acknowledgement; False if it does not
-    report this."""
+    """Return whether the kernel retransmits an unacknowledged request; False if it does not report this."""
     info = transport.tcp_info(_RESENT_AT + 1)
     return bool(info) and info[_RESENT_AT] > 1
 

@@ -52,8 +52,7 @@ class BatchRouter:
         self._bytes = 0
         self._codec = 0
         self._is_small = False
-        """Total size and codec of the batches in `_batches`, and whether they are small enough to be
-        merged."""
+        """Total size and codec of `_batches`, and whether they are small enough to be merged."""
         self.leader_epoch = -1
         """Leader epoch of the last processed batch; -1 if there is none."""
         self.largest = 0

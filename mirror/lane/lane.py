@@ -164,8 +164,7 @@ class Lane:
         return DataLossDetected(loss, advice=advice)
 
     def fetch_position(self, leader_epoch: int, share: int) -> FetchPosition:
-        """Return the offset and size (bytes) of the next fetch. `share`: bytes of a response for this
-        lane."""
+        """Return offset and size (bytes) of the next fetch. `share`: bytes of a response for this lane."""
         read, source = self.read, self.progress.source
         return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
 

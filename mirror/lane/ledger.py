@@ -106,9 +106,7 @@ class Ledger:
     def enter(self, offset_class: OffsetClass, count: int) -> None:
         """Record the class of the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
         if offset_class is OffsetClass.COMPACTED:
-            raise Unaccounted(
-                f"no evidence that the source has no records at {count} offsets from {self.next} on"
-            )
+            raise Unaccounted(f"no batch proves a gap of {count} offsets from {self.next} on")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:

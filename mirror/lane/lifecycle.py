@@ -54,8 +54,7 @@ from mirror.model.datastreams.lanes import PauseCause
 
 @dataclass(frozen=True, slots=True)
 class ProbeRule:
-    """Delay before a paused lane is retried. It doubles from `first_seconds` with every attempt, up to
-    `longest_seconds`."""
+    """Retry delay of a paused lane: doubles from `first_seconds` up to `longest_seconds`."""
 
     first_seconds: float = 1.0
     longest_seconds: float = 60.0

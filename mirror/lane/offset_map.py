@@ -18,8 +18,7 @@ CHUNK: Final = 256
 
 
 class MapRun(NamedTuple):
-    """A run of `length` consecutive records. `source`, `target`: first offset at the source and at the
-    destination."""
+    """A run of `length` consecutive records. `source`, `target`: first offset at source and destination."""
 
     source: int
     target: int
@@ -27,7 +26,7 @@ class MapRun(NamedTuple):
 
 
 class Precision(StrEnum):
-    """Record that a translated offset refers to: the same record, or a neighbour."""
+    """Kind of record that a translated offset refers to."""
 
     EXACT = "exact"
     """The offset of the same record."""
@@ -47,8 +46,7 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Source and destination offsets of mirrored records, as runs in offset order. Runs below `sealed` are
-    stored in chunks; see `unsealed`."""
+    """Source and destination offsets of mirrored records. Runs below `sealed` are stored: see `unsealed`."""
 
     __slots__ = ("_counts", "_sources", "_targets", "first_index", "rewinds", "sealed", "stored_from")
 

@@ -200,8 +200,7 @@ class RoutedItems:
         self.position = skipped.next
 
     def skip_hole(self, following: int, evidence: Span) -> None:
-        """Skip the source offsets before `following`, which have no record, as the batch `evidence`
-        proves."""
+        """Skip the offsets before `following`, which have no record, as the batch `evidence` proves."""
         if self.position < following:
             self.skip(compacted(OffsetHole(self.position, following, evidence)))
 

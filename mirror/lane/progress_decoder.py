@@ -39,8 +39,7 @@ def _has_same_owner(one: bytes, two: bytes) -> bool:
 
 
 def written_at(value: bytes) -> tuple[int, int]:
-    """Return the write time (epoch ms) and the checkpoint of a progress record; (-1, -1) if it is
-    unreadable."""
+    """Return write time (epoch ms) and checkpoint of a progress record; (-1, -1) if it is unreadable."""
     try:
         document = json.loads(value)
         return int(document.get("written_ms", -1)), int(document["next_offset"])
@@ -49,8 +48,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return the producer id and epoch of a progress record: empty if the lane never wrote, None if
-    unknown."""
+    """Return producer id and epoch of a progress record: empty if the lane never wrote, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):

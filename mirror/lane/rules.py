@@ -1,5 +1,4 @@
-"""Rules for processing batches, derived from destination limits, datastream options and aborted
-transactions."""
+"""Rules for processing batches, from destination limits, datastream options and aborted transactions."""
 
 from __future__ import annotations
 
@@ -147,8 +146,8 @@ class RoutingRules:
         return changed
 
     def transform_failed(self, offset: int, error: BaseException, number: int = -1) -> TransformFailed:
-        """Return the error for a record whose transform failed. `number`: index of the transform; -1 for the
-        last."""
+        """Return the error for a record that a transform failed on. `number`: index of the transform; -1 for
+        the last."""
         name = self.transform_names[number] if self.transform_names else "?"
         return TransformFailed(
             legible(f"transform {name} failed on the record at offset {offset}: {named(error)}", 500),

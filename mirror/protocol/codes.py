@@ -175,8 +175,7 @@ _CLASSES: Final[dict[int, type[HeadraceError]]] = {
 
 
 def name_of(code: int) -> str:
-    """Return the name of an error code as `NOT_LEADER_OR_FOLLOWER (6)`, or `error N` for an unrecognised
-    code."""
+    """Return an error code as text, such as `NOT_LEADER_OR_FOLLOWER (6)`; `error N` if unrecognised."""
     try:
         return f"{Code(code).name} ({code})"
     except ValueError:

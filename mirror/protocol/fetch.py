@@ -99,8 +99,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A complete Fetch response. `error`: error code of the fetch session. `nodes`: addresses of new
-    leaders."""
+    """A complete Fetch response. `error`: code of the session. `nodes`: addresses of new leaders."""
 
     throttle_ms: int
     error: int

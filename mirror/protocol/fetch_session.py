@@ -87,8 +87,7 @@ class FetchSession:
             self._left.add(place)
 
     def asked(self, place: Place) -> FetchPosition | None:
-        """Return the partition's position in the last Fetch request, explicit or cached; None if not
-        included."""
+        """Return the partition's position in the last request, explicit or cached; None if not included."""
         return self._known.get(place)
 
     def build(self) -> SessionPart:

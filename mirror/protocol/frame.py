@@ -55,8 +55,7 @@ def response_body(frame: View, *, flexible: bool) -> View:
 
 
 def frame_size(head: bytes | bytearray | View, sender: str) -> int:
-    """Return the number of bytes that follow the size field of a frame. Raises CorruptData for an invalid
-    size."""
+    """Return the bytes that follow the size field of a frame. Raises CorruptData for an invalid size."""
     (size,) = _INT.unpack_from(head)
     if not 4 <= size <= LARGEST_FRAME:
         raise CorruptData(

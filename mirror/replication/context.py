@@ -133,16 +133,14 @@ class EngineContext:
         return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return when each outage that ended since the previous call began, by cluster (monotonic
-        seconds)."""
+        """Return when each outage that ended since the previous call began (monotonic seconds)."""
         found = {
             name: cluster.connections.reachability.take_returned() for name, cluster in self._clusters.items()
         }
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return the seconds for which brokers throttled since the previous call, by cluster. Zeros are
-        omitted."""
+        """Return how long brokers throttled since the previous call (seconds), by cluster."""
         found = {name: cluster.connections.take_throttled() for name, cluster in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 

@@ -168,8 +168,7 @@ class BatchEngine:
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return the measurements of lanes since the previous call, without lanes that have nothing to
-        report."""
+        """Return the measurements of lanes since the previous call, without lanes that did nothing."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, oldest_request = self._context.loop.now(), self._oldest_request()

@@ -49,8 +49,7 @@ class Transactions(Protocol):
         ...
 
     def commit(self, lane: Lane) -> None:
-        """Commit the lane's transaction now, and then carry out its pending `Intent` (stop, pause or
-        restart)."""
+        """Commit the lane's transaction now, then carry out its `Intent` (stop, pause or restart)."""
         ...
 
     def invalidate(self, lane: Lane) -> None:
@@ -193,8 +192,8 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply a lifecycle event to its lane, and perform the resulting actions. Return False if the event
-        is outdated."""
+        """Apply a lifecycle event and perform the resulting actions. Return False if the event is
+        outdated."""
         if event.generation is not None and event.generation != lane.turn:
             _log.debug("lane %s: %s is outdated", lane.key.partition, event.kind)
             return False

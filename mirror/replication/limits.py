@@ -43,8 +43,7 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic; defaults for topics without permission to describe. Raises
-        Unreachable."""
+        """Return the limits of each topic; defaults without permission to describe. Raises Unreachable."""
         now = self._cluster.loop.now()
         wanted = set(topics)
         missing = sorted(topic for topic in wanted if self._is_old(topic, now))
@@ -148,8 +147,7 @@ class RuleBook:
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
-        """Return the processing rules of a starting lane, with the recorded rejections from its start
-        position on.
+        """Return the rules of a starting lane, with the recorded rejections from its start position on.
 
         The start is the stored position, not the position in an open transaction. All rejections are kept if
         the position is -1 (unknown) or belongs to an earlier life of the log.

@@ -39,8 +39,7 @@ class StoredProgress:
         return read_progress(key, self.records_of(main_key(key)))
 
     def records_of(self, main: bytes) -> ChainMap[bytes, bytes]:
-        """Return the lane's progress records by key, from the partitions that have its main record, newest
-        first."""
+        """Return the lane's records by key, from the partitions with its main record, newest first."""
         return ChainMap(*(self._parts[number].values for number in self.holders(main)))
 
     @property
@@ -72,8 +71,7 @@ class StoredProgress:
         return {number: keys for number, keys in found.items() if keys}
 
     def holders(self, main: bytes) -> list[int]:
-        """Return the partitions of the progress topic that have the lane's main record, newest record
-        first."""
+        """Return the partitions that have the lane's main record, newest record first."""
         found = [number for number, part in self._parts.items() if main in part.values]
         if len(found) > 1:
             found.sort(key=lambda number: written_at(self._parts[number].values[main]), reverse=True)
@@ -113,8 +111,7 @@ class StoredProgress:
         return unseen, {zlib.crc32(main) % count for main in unseen}
 
     def abandon_read(self, unseen: set[bytes]) -> None:
-        """Record that a read of the progress topic has failed: the lanes of `begin_read` are still to be
-        read."""
+        """Record that a read has failed: the lanes of `begin_read` are still to be read."""
         self._wanted -= unseen
         self._unseen |= unseen
 

@@ -1,5 +1,4 @@
-"""Channel between the control process and one worker: queue of outgoing messages, reader of incoming
-messages.
+"""Channel between the control process and a worker: queue of outgoing messages, reader of incoming ones.
 
 Messages are sent in order, except leases. A lease is sent before all waiting messages and replaces older
 leases, so that the lease of a worker does not expire while many lanes are sent to it. Separate threads write

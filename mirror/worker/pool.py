@@ -189,8 +189,7 @@ class WorkerPool:
             theirs.close()
 
     def bury(self, worker: PooledWorker, *, failed: bool) -> str:
-        """Remove an exited worker process, and return how it ended. A failed process is restarted after a
-        delay."""
+        """Remove an exited process, and return how it ended. A failed process is restarted after a delay."""
         assert worker.process is not None
         code = _exit_code(worker.process)
         worker.process = None

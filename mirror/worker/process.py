@@ -45,8 +45,7 @@ _RENEWAL_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """Detects a hung main loop. Call `turn` in every iteration of the loop, and `rest` after the last
-    iteration.
+    """Detects a hung main loop. Call `turn` in every iteration of the loop, and `rest` after the last.
 
     A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
     endless loop does not stop it. An expired watchdog writes the stack to standard error and ends the
@@ -196,8 +195,8 @@ class Worker:
                 _log.error("message skipped: unexpected type %s", type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes that will be started later. Failures are only logged; the start of a lane reports
-        them again."""
+        """Prepare lanes that will be started later. Failures are only logged; the start reports them
+        again."""
         for spec in specs:
             try:
                 self._engine.expect_lanes((spec,))
@@ -238,8 +237,7 @@ def _skipped(error: CorruptData) -> None:
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
-    """Read the first message from the parent process of `headrace copy`. Return None if the parent has
-    ended."""
+    """Read the first message from the parent of a copy worker. Return None if the parent has ended."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):

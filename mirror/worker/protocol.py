@@ -264,8 +264,7 @@ class RecordsDropped:
 
 @dataclass(frozen=True, slots=True)
 class CopySums:
-    """Message from a worker of `headrace copy`: totals of its lanes since its start, and their lag in
-    records.
+    """Message from a worker of `headrace copy`: totals of its lanes since its start, and their lag.
 
     `fenced`: number of lanes that another owner has taken over permanently. `throttled`: throttled time by
     cluster since the start. `unknown`: number of lanes with an unknown lag.

@@ -152,13 +152,11 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record that the process exited because of an expired lease, although the control process had a
-        lease."""
+        """Record an exit because of an expired lease, although the control process had a lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
-        """Return whether leases of the worker have expired repeatedly, and no process has run for long since
-        then."""
+        """Return whether leases have expired repeatedly, and no process has run for long since then."""
         return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property

@@ -26,9 +26,9 @@ Place = tuple[int, str]
 
 
 class BrokerConnections:
-    """Connections to the brokers of one cluster, one for each broker and role. `known`: connections,
-    including closed ones. `pinned`: id of the accepted cluster; empty for any cluster. `reachability`:
-    results of connection attempts."""
+    """Connections to the brokers of a cluster, by broker and role. `known`: connections, including closed
+    ones. `pinned`: id of the accepted cluster; empty for any cluster. `reachability`: results of connection
+    attempts."""
 
     def __init__(self, configs: ConnectionConfigs, cluster: str) -> None:
         self._configs = configs

@@ -78,8 +78,7 @@ class Coordinators:
     async def ask_once(
         self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
     ) -> T:
-        """Send a request to the coordinator of a group or transactional id once. Raises Unreachable if a
-        retry may help."""
+        """Send a request to a coordinator once. Raises Unreachable if a retry may help."""
         try:
             answer = await self._cluster.ask(call, await self.find(kind, key), role)
         except Unreachable:
@@ -92,7 +91,7 @@ class Coordinators:
         return answer
 
     async def find(self, kind: int, key: str) -> int:
-        """Return the broker id of the coordinator of a group or transactional id. Raises Unreachable,
+        """Return the broker id of a group's or transactional id's coordinator. Raises Unreachable,
         NotAuthorized."""
         known = self._known.get((kind, key))
         if known is not None:

@@ -58,8 +58,8 @@ def by_time(*, committed: bool) -> OffsetCall:
 async def ask_leaders(
     cluster: Leaders, wanted: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> None:
-    """Request the offsets missing in `found` from partition leaders once. Raises Unreachable if a retry may
-    find more."""
+    """Request the offsets missing in `found` from leaders once. Raises Unreachable if a retry may find
+    more."""
     missing = {place: value for place, value in wanted.items() if place not in found}
     topics = {place.topic for place in missing}
     await cluster.refresh({place.topic for place in missing if cluster.leader(place) is None})
@@ -79,8 +79,7 @@ async def ask_leaders(
 async def _ask_each(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
-    """Send one request to every partition leader at the same time. Return the error codes that may be
-    transient."""
+    """Send one request to every leader concurrently. Return the error codes that may be transient."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

@@ -1,5 +1,5 @@
-"""Interfaces of the connections that a lane fetches from and produces to. They are generic, because their
-methods have a lane as argument."""
+"""Interfaces of the connections of a lane. They are generic, because their methods have a lane as
+argument."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ class Tenure(IntEnum):
 
     NONE = 0
     FORGOTTEN = 1
-    """The lane has had a producer id, but its progress is lost. The destination may contain its next
-    records."""
+    """The lane has had a producer id, but its progress is lost: it may have written its next records."""
     HELD = 2
     """The lane has had a producer id, and its progress is known."""
 

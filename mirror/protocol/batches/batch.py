@@ -1,5 +1,4 @@
-"""Finds record batches of format 2 in fetched bytes, verifies them, and replaces their producer id, epoch and
-sequence.
+"""Finds and verifies record batches of format 2 in fetched bytes, and replaces their producer ids.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
 the attributes, so brokers and the mirror can renumber a batch at almost no cost. The mirror otherwise changes
@@ -114,8 +113,7 @@ class BatchHeader:
 
 
 class ProducerStamp(NamedTuple):
-    """Producer id and epoch, by which the destination deduplicates. An epoch of -1 means that there is
-    none."""
+    """Producer id and epoch, by which the destination deduplicates. Without one, the epoch is -1."""
 
     producer_id: int
     epoch: int
@@ -179,8 +177,7 @@ _ZERO_OFFSET: Final = bytes(8)
 
 
 def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence: int) -> None:
-    """Set the producer id, epoch and sequence and the base offset 0 of a verified batch, in place, and adjust
-    its checksum.
+    """Set the producer id, sequence and base offset 0 of a verified batch in place, with its checksum.
 
     Clears attributes that a client may not send (log append time, control, delete horizon) and sets the
     transactional bit according to `identity`. `attributes`: attributes of the batch.
@@ -206,8 +203,7 @@ def seal(batch: memoryview) -> None:
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Build a batch without offset gaps and without a producer id around a (compressed) payload of
-    records."""
+    """Build a batch without offset gaps and producer id around a (compressed) payload of records."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)

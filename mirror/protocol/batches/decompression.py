@@ -106,8 +106,7 @@ def _from_gzip(data: Buffer, limit: int) -> bytes:
 
 
 def _further_members(data: bytes, limit: int) -> bytes:
-    """Decompress the gzip members after the first; ignores trailing data that is not a member, as Java
-    does."""
+    """Decompress the gzip members after the first; ignores other trailing data, as Java does."""
     view = memoryview(data)
     payload = bytearray()
     start = 0

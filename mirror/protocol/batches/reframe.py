@@ -35,8 +35,7 @@ class RecordTimes(NamedTuple):
 
 
 def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None:
-    """Add the timestamp of a source batch to `RecordTimes.by_source`; merges neighbours with equal
-    timestamps."""
+    """Add the timestamp of a source batch to `RecordTimes.by_source`, merging equal neighbours."""
     if by_source and by_source[-1][0] == newest:
         by_source[-1] = newest, by_source[-1][1] + count
     else:
@@ -71,8 +70,7 @@ def times_of(records: Sequence[Record]) -> RecordTimes:
 
 
 class Reframed(NamedTuple):
-    """A new batch without offset gaps and without a producer id, and the source offsets of its records, in
-    order.
+    """A new batch without offset gaps and producer id, and the source offsets of its records, in order.
 
     `holes`: offsets in the source batches that have no record.
     """

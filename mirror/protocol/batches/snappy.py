@@ -15,7 +15,7 @@ _BLOCK: Final = 32 * 1024
 
 
 def decompress(data: memoryview, limit: int) -> bytes:
-    """Return the decompressed snappy data. Raises CorruptData, and PayloadTooLarge for more than `limit`
+    """Return decompressed snappy data. Raises CorruptData, and PayloadTooLarge for more than `limit`
     bytes."""
     try:
         return _decompress(data, limit)

@@ -82,8 +82,7 @@ def deny_write(topic: str, principal: str) -> TopicAcl:
 
 
 def list_acls(topic: str | None = None) -> Call[ListedAcls]:
-    """Return a request for the ACLs that apply to a topic, or for the ACLs of all topics. Requires Describe
-    on the cluster.
+    """Return a request for the ACLs that apply to a topic, or for all. Requires Describe on the cluster.
 
     A cluster without an authorizer returns SECURITY_DISABLED.
     """

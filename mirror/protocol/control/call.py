@@ -57,8 +57,7 @@ class Call(Generic[T_co]):
         return str(self.request.name).removesuffix("Request")
 
     def choose(self, offered: tuple[int, int] | None) -> int:
-        """Return the highest version of the request that client and broker support. Raises Refused if there
-        is none."""
+        """Return the highest version that client and broker support. Raises Refused if there is none."""
         lowest, highest = self.versions
         version = -1 if offered is None else min(highest, offered[1])
         if offered is None or version < max(lowest, offered[0]):

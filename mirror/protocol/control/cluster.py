@@ -110,8 +110,7 @@ def metadata_bytes(topics: Sequence[str] | None) -> int:
 
 
 def topic_counts() -> Call[Mapping[str, int]]:
-    """Return a request for the partition count of every topic. Topics with an error are omitted. Never
-    creates a topic."""
+    """Return a request for the partition count of every topic without an error. Never creates a topic."""
     whole = metadata(None)
 
     def read(response: Any) -> Mapping[str, int]:

@@ -114,8 +114,7 @@ def describe_share_group(group: str) -> Call[DescribedGroup]:
 
 
 def describe_streams_group(group: str) -> Call[DescribedGroup]:
-    """Return a request for the topics of a streams group (KIP-1071), including its changelog and repartition
-    topics."""
+    """Return a request for the topics of a streams group (KIP-1071), with its internal topics."""
 
     def topics(found: Any) -> frozenset[str] | None:
         if found.topology is None or found.topology.subtopologies is None:

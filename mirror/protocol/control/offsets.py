@@ -174,8 +174,7 @@ class CommittedOffsets(NamedTuple):
 
 
 def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[CommittedOffsets]:
-    """Return a request for a group's committed offsets, for its coordinator. `partitions` None means all
-    partitions."""
+    """Return a request for a group's committed offsets. `partitions` None means all partitions."""
     topics = None
     if partitions is not None:
         topics = [{"name": name, "partition_indexes": numbers} for name, numbers in by_topic(partitions)]
@@ -208,8 +207,8 @@ def _committed(found: Any) -> CommittedOffsets:
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:
-    """Return a request that commits offsets of a group without members. The response is an error code for
-    each partition."""
+    """Return a request that commits offsets of a group without members. Its result is an error code for each
+    partition."""
     topics = topic_fields(
         offsets,
         lambda place: {

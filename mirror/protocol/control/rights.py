@@ -64,8 +64,7 @@ class LogFolder(NamedTuple):
 
 
 def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
-    """Return a request for the operations that the client may perform on each topic, by topic name. Never
-    creates a topic.
+    """Return a request for the operations that the client may perform on each topic. Never creates a topic.
 
     Requires Kafka 2.3 or later.
     """
@@ -85,8 +84,7 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
 
 
 def cluster_rights() -> Call[Rights | None]:
-    """Return a request for the operations that the client may perform on the cluster; None before Kafka
-    2.8."""
+    """Return a request for the operations that the client may perform on the cluster (Kafka 2.8 or later)."""
     return Call(
         admin.DescribeClusterRequest,
         admin.DescribeClusterResponse,

@@ -129,8 +129,7 @@ class SaslExchange:
 
 
 def _name_for(access: SaslAccess) -> str:
-    """Return the username, with commas and equals signs escaped for SCRAM; kafka-python does not escape
-    it."""
+    """Return the username escaped for SCRAM (commas, equals signs); kafka-python does not escape it."""
     if access.mechanism.startswith("SCRAM"):
         return access.username.replace("=", "=3D").replace(",", "=2C")
     return access.username

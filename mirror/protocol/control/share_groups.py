@@ -21,8 +21,7 @@ _MANY_BYTES: Final = 32 * 1024 * 1024
 
 
 def share_offsets(group: str) -> Call[CommittedOffsets]:
-    """Return a request for all start offsets of a share group, for its coordinator. A missing group has
-    none."""
+    """Return a request for all start offsets of a share group. A missing group has none."""
 
     def read(response: Any) -> CommittedOffsets:
         (found,) = response.groups

@@ -50,8 +50,7 @@ def create_topic(
 
 
 def create_topics(topics: Sequence[TopicDescription], replication: int) -> Call[Mapping[str, TopicOutcome]]:
-    """Return a request that creates topics on the controller (with KRaft: any broker). The result is the
-    outcome by topic.
+    """Return a request that creates topics on the controller (with KRaft: any broker).
 
     Replication -1 means the broker default.
     """
@@ -120,8 +119,8 @@ def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
 
 
 def delete_records(place: TopicPartition, before: int) -> Call[int]:
-    """Return a request that deletes the records of a partition before an offset, on its leader. Its result is
-    an error code."""
+    """Return a request that deletes a partition's records before an offset, on its leader. Its result is an
+    error code."""
     partition = {"partition_index": place.partition, "offset": before}
     topic = {"name": place.topic, "partitions": [partition]}
     return Call(

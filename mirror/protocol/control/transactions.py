@@ -111,8 +111,7 @@ def end_transaction(
 
 
 def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
-    """Return a request for the state of a transactional id, for its coordinator (KIP-664, Kafka 3.0 or
-    later)."""
+    """Return a request for the state of a transactional id (KIP-664, Kafka 3.0 or later)."""
 
     def read(response: Any) -> TransactionDescription:
         (state,) = response.transaction_states

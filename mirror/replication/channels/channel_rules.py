@@ -93,8 +93,7 @@ class ProduceListener(Protocol):
         ...
 
     def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
-        """Handle a connection that was lost while a batch was in flight. `maybe_stored`: the broker may have
-        stored it."""
+        """Handle a connection lost with a batch in flight. `maybe_stored`: the broker may have stored it."""
         ...
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:

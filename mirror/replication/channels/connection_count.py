@@ -109,8 +109,7 @@ class ConnectionCount:
         return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0
 
     def is_unused(self, now: float) -> bool:
-        """Return whether the read-ahead connections have been unused for so long that they should
-        be closed."""
+        """Return whether the read-ahead connections have been unused long enough to be closed."""
         return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
 
     def close(self) -> None:

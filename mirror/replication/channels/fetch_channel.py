@@ -198,8 +198,7 @@ class FetchChannel:
         return None if self._ahead is None else self._ahead.connections.window_limit()
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds for which the broker throttled since the previous call, and the
-        affected lanes."""
+        """Return how long the broker throttled since the previous call (seconds), and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         if self._ahead is not None:
             seconds = max(seconds, self._ahead.connections.take_throttled(now))

@@ -99,7 +99,7 @@ class Fetcher:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other fetch tier (live or backlog). With `waits`, the first fetch waits for
+        """Move the lane to the other tier (live, backlog). With `waits`, the first fetch waits for
         `include`."""
         if lane.read.is_live != live:
             self.detach(lane)

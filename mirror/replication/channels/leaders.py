@@ -71,8 +71,8 @@ class Replicas:
         self._again = again
 
     def broker(self, lane: Lane, leader: int) -> tuple[int, bool]:
-        """Return the broker to fetch the lane's partition from, and whether the request contains this
-        client's rack."""
+        """Return the broker to fetch the lane's partition from, and whether the request has this client's
+        rack."""
         now = self._cluster.loop.now()
         if lane.read.replica is not None and not lane.read.replica.is_usable(
             leader, self._cluster.brokers, now

@@ -132,8 +132,7 @@ class ProduceChannel:
         return None if parallel is None or connection is None else parallel.window_limit(lane, connection)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds for which the broker throttled since the previous call, and the
-        affected lanes."""
+        """Return how long the broker throttled since the previous call (seconds), and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 

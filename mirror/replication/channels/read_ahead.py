@@ -99,8 +99,7 @@ class ReadAhead:
             self._plan(lane).learn(part.records)
 
     def take(self, lane: Lane) -> bool:
-        """Read the lane's next records ahead. Return False if the channel must fetch the partition on its own
-        connection."""
+        """Read the lane's next records ahead. Return False if the channel must fetch the partition itself."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
         if plan is None or not self.connections.by_number or lane in self._left_out or not plan.is_known:

@@ -103,8 +103,7 @@ class ReadPlan:
         return first if first is not None and first.start <= position else None
 
     def fill_gap(self, position: int, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the range from `position` to the first planned range, or a full range if none is
-        planned."""
+        """Add and return the range from `position` to the first planned range, else a full range."""
         if not self.ranges:
             return self.extend(end, most_bytes)
         stop = self.ranges[0].start
@@ -160,8 +159,7 @@ class ReadPlan:
 
 
 def header_at(records: memoryview, position: int) -> BatchHeader | None:
-    """Return the header of the batch that contains `position`, or None if it is incomplete or in an older
-    format."""
+    """Return the header of the batch that contains `position`; None if incomplete or in an older format."""
     if len(records) - position < HEADER_SIZE or records[position + MAGIC_AT] != _FORMAT:
         return None
     header = BatchHeader(records, position)

@@ -317,8 +317,7 @@ class KafkaSink:
             _log.info("%s: cannot abort the transaction, the next owner will: %s", owned.key.partition, error)
 
     def close(self) -> None:
-        """Drop the state of all partitions without ending open transactions, which expire or are aborted
-        later."""
+        """Drop the state of all partitions. Open transactions expire or are aborted later."""
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:

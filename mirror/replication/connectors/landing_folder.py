@@ -86,8 +86,7 @@ def partitions_in(root: Path) -> dict[str, int]:
 
 
 def files_in(folder: Path, suffix: str) -> list[LandedFile]:
-    """Return the complete files of a partition by offset. Raises Unreachable; CorruptData if two files
-    overlap."""
+    """Return a partition's complete files by offset. Raises Unreachable; CorruptData if two overlap."""
     found: list[LandedFile] = []
     with translated(folder):
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -168,7 +167,7 @@ class PartFile(RawIOBase):
 
 
 class OwnedFolder:
-    """The folder of a partition, locked by this process until `close`. Raises Fenced, Unreachable,
+    """Folder of a partition, locked by this process until `close`. Raises Fenced, Unreachable,
     CorruptData."""
 
     def __init__(self, folder: Path, suffix: str) -> None:
@@ -186,8 +185,7 @@ class OwnedFolder:
             raise
 
     def part(self) -> IO[bytes]:
-        """Return the data file that is being written. After a commit, create a new file. Raises
-        Unreachable."""
+        """Return the data file that is being written; a new one after a commit. Raises Unreachable."""
         with translated(self._folder):
             if self._part is None:
                 self._part = PartFile(part_of(self._folder, self._first))

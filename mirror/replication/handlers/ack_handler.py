@@ -1,5 +1,4 @@
-"""Handles Produce responses: acknowledgements go to lanes, errors and lost connections to
-`ProduceFailures`."""
+"""Handles Produce responses: acknowledgements go to lanes, everything else to `ProduceFailures`."""
 
 from __future__ import annotations
 

@@ -58,8 +58,7 @@ class ProduceFailures:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: Lane) -> None:
-        """Free the memory of the lane's batches. The lane looks for those in flight at the destination
-        later."""
+        """Free the memory of the lane's batches. The lane looks for them at the destination later."""
         if not lane.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 

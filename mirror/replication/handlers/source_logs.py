@@ -147,7 +147,6 @@ class SourceLogs:
     def begin_life(
         self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
     ) -> None:
-        """Read a recreated source log, or another history of the same log; see
-        `UnsavedProgress.begin_life`."""
+        """Read a recreated source log, or another history of it; see `UnsavedProgress.begin_life`."""
         self._unsaved.begin_life(lane, position, sentence, same_log=same_log, leader_epoch=leader_epoch)
         self._ends.begin_log(lane)

@@ -213,7 +213,7 @@ class LaneDelivery:
         self.unsaved = unsaved
 
     def accept(self, lane: Lane, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Queue the fetched items of a router that started at `read.position`. `began_at`: start of the
+        """Queue fetched items of a router that started at `read.position`. `began_at`: start of the
         response."""
         read, queue, source = lane.read, lane.queue, lane.progress.source
         lane.observed.counters.fetched_parts += 1
@@ -233,8 +233,7 @@ class LaneDelivery:
         lane.read.waiting = lane.read.position, timestamp
 
     def lose(self, lane: Lane, upto: int, sentence: str) -> None:
-        """Skip source offsets before `upto`, which the source has lost. A new leader epoch may begin at
-        `upto`."""
+        """Skip lost source offsets before `upto`, at which a new leader epoch may begin."""
         lane.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, lane.read.position, upto))
         lane.read.position = upto
         lane.progress.source = replace(lane.progress.source, leader_epoch=-1)
@@ -341,8 +340,7 @@ class LaneDelivery:
         lane.queue.in_flight -= 1
 
     def reject(self, lane: Lane, rejected: RejectedBatch, *, maybe_stored: bool) -> None:
-        """Record that the destination rejected a batch. The lane handles its first rejection after all
-        batches have a response."""
+        """Record a rejection of a batch. The lane handles the first one after all batches have a response."""
         self.unanswered(lane, rejected.outgoing, maybe_stored=maybe_stored)
         lane.queue.trouble = lane.queue.trouble or rejected
 

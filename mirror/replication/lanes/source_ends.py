@@ -12,8 +12,7 @@ from mirror.replication.lanes.delivery import LaneDelivery
 
 
 class SourceEnds:
-    """Records the end offsets of source partitions. `delivery` counts latency again when a lane has caught
-    up."""
+    """Records the end offsets of source logs. `delivery` counts latency again once a lane has caught up."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
         self._delivery = delivery

@@ -51,8 +51,7 @@ class _Destination:
 
 
 class Checkpoints:
-    """Writes the progress of lanes to the progress topic. `groups`: commits the positions of lanes at the
-    source."""
+    """Writes the progress of lanes. `groups`: commits the positions of lanes at the source."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -206,8 +205,7 @@ class Checkpoints:
         return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose stored progress no other engine has changed since the last read. Reload the
-        other lanes."""
+        """Return the lanes whose stored progress no other engine has changed. Reload the other lanes."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)

@@ -97,8 +97,7 @@ async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bo
 
 
 async def _stored_at(target: Cluster, lane: Lane, offset: int) -> _StoredBatch | None:
-    """Return the batch that contains the destination offset, or None if unknown (open transaction,
-    compaction)."""
+    """Return the batch at a destination offset, or None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(
             lambda committed=committed: fetch_once(  # type: ignore[misc]

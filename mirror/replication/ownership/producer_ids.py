@@ -256,8 +256,7 @@ class ProducerIdManager:
             await self._compare(lane, target, lane.progress.target_next, end)
 
     async def _look_for_losses(self, lane: Lane, target: Cluster, end: int, *, is_contested: bool) -> None:
-        """Record the records that the destination has lost. Raises DataLossDetected if `on_loss` halts the
-        lane."""
+        """Record records that the destination lost. Raises DataLossDetected if `on_loss` halts the lane."""
         if not lane.progress.target_end:
             return
         upto = known_end(lane, end)

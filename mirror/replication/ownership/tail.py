@@ -96,8 +96,7 @@ class _Slots:
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next record or undecodable batch that the lane would send, and the source offsets skipped before
-    it."""
+    """The next record or undecodable batch that the lane would send, and the offsets skipped before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -359,8 +358,7 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the records of a fetched item, or its undecodable batch, with the skipped offsets between
-    them."""
+    """Return the records of a fetched item, or its undecodable batch, with the skipped offsets between."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

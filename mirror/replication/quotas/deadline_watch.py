@@ -33,8 +33,7 @@ _LOOKS: Final = 5
 
 
 class _LaneLook(NamedTuple):
-    """Result of a check: time (monotonic seconds), bytes copied since the start, and seconds until records
-    are lost."""
+    """Result of a check: time (monotonic seconds), bytes copied so far, seconds until records are lost."""
 
     at: float
     size_bytes: int

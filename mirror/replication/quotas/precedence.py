@@ -1,5 +1,4 @@
-"""Chooses the partitions that catch up first, so that retention deletes uncopied records of as few as
-possible. Pure.
+"""Chooses the partitions that catch up first, so that as few as possible lose records to retention. Pure.
 
 A partition is "in reach" of retention if its source will delete an uncopied record within ten minutes
 (`mirror.model.movement.loss`). It lacks bandwidth if its time to loss hardly grows. While a partition in
@@ -110,8 +109,7 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the maximum `left` of prioritized lanes in seconds, derived from that of the most urgent
-    lane."""
+    """Return the maximum `left` of prioritized lanes in seconds, from that of the most urgent lane."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
@@ -132,7 +130,7 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Return the lanes that will lose records in any case. Lanes given up before come last, to avoid
+    """Return the lanes that lose records in any case. Lanes given up before come last, to avoid
     alternation."""
     found: dict[LaneKey, float] = {}
     taken = 0.0

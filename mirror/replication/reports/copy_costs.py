@@ -48,7 +48,7 @@ class CopyCost(NamedTuple):
 
 
 def cost_of(done: LaneCounters) -> CopyCost:
-    """Return the estimated CPU time of a lane's work. Linear in the counters, except for the bounds of
+    """Return the estimated CPU time of a lane. Linear in the counters, except for the bounds of
     `spare_us`."""
     parts = _PART_US * (done.fetched_parts - done.bytes_copied / _FULL_PART_BYTES)
     batches = _BATCH_US * (done.small_batches - done.small_bytes / _FULL_BATCH_BYTES)

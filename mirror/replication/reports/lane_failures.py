@@ -1,5 +1,4 @@
-"""Failures of lanes that are being retried, kept until they expire or the lane makes progress (see
-`stalls`)."""
+"""Failures of lanes that are retried, kept until they expire or the lane makes progress (see `stalls`)."""
 
 from __future__ import annotations
 

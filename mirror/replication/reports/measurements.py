@@ -120,8 +120,7 @@ def has_response(lane: Lane, now: float) -> bool:
 
 
 def lacks_end(lane: Lane) -> bool:
-    """Return whether the age of the lane's backlog is unknown, because no Fetch response contains the end
-    offset."""
+    """Return whether the age of the backlog is unknown, because no Fetch response has the end offset."""
     is_read = lane.read.waits or (lane.reader is not None and lane.is_writable)
     return is_read and lane.observed.measured[0] is None
 
