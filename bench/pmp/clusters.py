@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 3600
 def main(counts: Sequence[int] = _COUNTS) -> None:
     """Run one driver after the other with more clusters each; every cluster has 200 partitions."""
     print(f"{_PARTITIONS} partitions a cluster, trigger interval 10 s, driver heap of 2 GB")
-    print("  clusters   all started   a round of all   a cluster   memory")
+    print("  clusters   all started     one interval   a cluster   memory")
     for count in counts:
         with servers() as made:
             _measure(made, count)

@@ -21,7 +21,7 @@ def main() -> None:
     """Measure with an increasing number of partitions, all on one broker."""
     with servers() as made:
         print(
-            "a round of the sampler, one broker       partitions   seconds   broker CPU ms   sampler CPU ms"
+            "a measurement of one broker              partitions   seconds   broker CPU ms   sampler CPU ms"
         )
         there = 0
         for topics in (5, 10, 35):
