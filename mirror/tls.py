@@ -34,7 +34,7 @@ class ReloadingContext(ssl.SSLContext):
     def __init__(
         self, make: Callable[[], ssl.SSLContext], files: Sequence[str], certificate_file: str = ""
     ) -> None:
-        """Build the first context. Raises ConfigError like `make`.
+        """Build the first TLS context. Raises ConfigError if `make` does.
 
         Empty names in `files` are ignored.
         """

@@ -260,7 +260,7 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Return the rates of partitions whose lag was always known and below `most_lag_ms`.
+    """Return the copy rates of partitions that kept up: lag always known and below `most_lag_ms`.
 
     The mirror copied such partitions as fast as records arrived.
     """

@@ -28,7 +28,7 @@ class Child(object):
         return status
 
     def seconds(self):
-        """Return the seconds since the command's start, or its run time."""
+        """Return the run time of the command in seconds, until now or its end."""
         return (self.ended or time.monotonic()) - self.began
 
 

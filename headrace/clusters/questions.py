@@ -44,7 +44,7 @@ class ClusterQuestions:
         )
 
     def admin(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T]) -> _T:
-        """Run a call with the admin client of a cluster, and return its result."""
+        """Call a function with the admin client of a cluster, and return its result."""
         return self._turns.ask(cluster, lambda: question(self._admins(cluster)))
 
     def stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:

@@ -343,7 +343,7 @@ def _error_of(response: httpx.Response) -> HeadraceError:
 
 
 def unless_it_may_pass(ask: Callable[[], _T]) -> Callable[[], _T | None]:
-    """Wrap a call so that it returns None on a retriable error."""
+    """Wrap a call so that it returns None on a retriable error, instead of raising it."""
 
     def attempt() -> _T | None:
         try:

@@ -104,7 +104,7 @@ class _Share:
         self.latest = self.before = CopySums(0, 0, 0, 0)
 
     def note_death(self) -> None:
-        """Add the sums of a worker's dead process to `before`."""
+        """Add what a dead process of the worker had copied to `before`."""
         throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
         self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)

@@ -99,7 +99,7 @@ class PairView:
 
     @property
     def datastreams(self) -> Collection[str]:
-        """Names of the datastreams to the inactive cluster. The result is empty after a failover."""
+        """Names of the datastreams that copy to the inactive cluster; empty after a failover."""
         if self.state is None or self.state.fork is not None:
             return ()
         return self.state.datastreams.values()

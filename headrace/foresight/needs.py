@@ -35,21 +35,21 @@ class Sizing:
 
     @property
     def terms(self) -> LeastTerms:
-        """Inputs of the lower bound of the number of tasks."""
+        """Inputs of the lower bound of the task count."""
         how = self.how
         return LeastTerms(len(self.planned), how.capacity, how.default, self.limits.max_partitions_per_task)
 
 
 class PastNeeds:
-    """Number of tasks that each hour of the last week required, by datastream group. Not thread-safe."""
+    """Number of tasks that the loads of each hour of the last week required, by group. Not thread-safe."""
 
     def __init__(self, least: Callable[[LoadSums, LeastTerms], int] = least_tasks) -> None:
         self._least = least
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
-        """Return lower bounds of the required number of tasks, by hour (epoch ms). Hours with unknown loads
-        are omitted.
+        """Return the minimum number of tasks that each past hour required, by hour (epoch ms). Hours with
+        unknown loads are omitted.
 
         If partitions, limits or capacity have changed, only the hours of the last day are computed again.
         `past`: load sums of the group.

@@ -377,8 +377,8 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return the inputs of a group's need of tasks. Limits of the number of tasks do not apply, because
-        the result is the required number."""
+        """Return what determines the task count of a group. Its limits on the number of tasks do not apply,
+        because the result is the required number."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
@@ -395,7 +395,7 @@ class ForesightTurn:
         return found
 
     def _expect(self, ahead: Mapping[LoadSource, Trusted], now_ms: int) -> None:
-        """Pass the upper bounds of the load forecasts to planning."""
+        """Set the upper bounds of the load forecasts as the expected loads that plans use."""
         for source, found in ahead.items():
             if self._history(source) is not None:
                 self._means.expected.put(source, expectation_of(found, self._means.settings, now_ms))

@@ -43,7 +43,7 @@ class OwnMonitor:
         self._metrics = AlertMetrics(registry)
 
     def within(self, health: Health) -> LeaderMonitor:
-        """Return a monitor that reports its condition to `health`."""
+        """Return a monitor that reports its state as a component of `health`."""
         return LeaderMonitor(self._start, lambda: self._services.status.is_leading, health, SystemClock())
 
     def _start(self) -> MonitorThread:

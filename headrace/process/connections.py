@@ -222,7 +222,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return an application that rejects all paths except those in `RESERVED`, for connections above the
+    """Return an ASGI application that rejects all paths except `RESERVED`, for connections above the
     limit."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Parts of the demonstration, in order. Each part claims only results that it has measured."""
+"""Parts of the demonstration, in order. Each part reports only results that it has measured."""
 
 from __future__ import annotations
 
@@ -195,7 +195,8 @@ class DemoStory:
         )
 
     def _accounted_for(self) -> int:
-        """Return the number of source offsets, from 0 on, that have a durable class."""
+        """Return the number of source offsets, from 0 on, that are stored as mirrored, filtered or otherwise
+        classified."""
         lanes = self._client.get(f"/v1/datastreams/{DATASTREAM}/progress")
         return sum(int(lane["next_offset"]) for lane in lanes)
 

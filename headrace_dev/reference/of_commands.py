@@ -88,8 +88,8 @@ def _sections(root: typer.Context) -> Iterator[str]:
 
 
 def root_context(command: Any, program: str) -> typer.Context:
-    """Return the context of a call of the program, including its context settings, because a command caches
-    the help option of its first context."""
+    """Return click's context of a call of the program, including its settings, because a command caches the
+    help option of its first context."""
     return typer.Context(command, info_name=program, **command.context_settings)
 
 

@@ -116,8 +116,8 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
 
 
 def _registered(registry: CollectorRegistry) -> Iterator[DescribedMetric]:
-    """Yield the metric families of each collector. Metrics of the built-in types of the Prometheus client
-    have their labels in the collector."""
+    """Yield the metric families of each Prometheus collector. Metrics of the client's built-in types have
+    their labels in the collector."""
     collectors: Iterable[Any] = getattr(registry, "_collector_to_names", ())
     for collector in collectors:
         kept = getattr(collector, "_labelnames", ())

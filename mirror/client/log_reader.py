@@ -31,7 +31,7 @@ _EMPTY_SECONDS: Final = 0.25
 
 
 class FetchWait(NamedTuple):
-    """Maximum time for which the broker waits for records, and the role of the connection."""
+    """Options of a Fetch request: how long the broker waits for records, and the role of the connection."""
 
     milliseconds: int = _WAIT_MS
     role: str = ASIDE

@@ -62,7 +62,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Let parts that wait for memory use free bytes, first a different part each time."""
+        """Call back the parts that wait for memory, first a different part each time."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)

@@ -89,7 +89,7 @@ class LeftOutStretch(NamedTuple):
 
 
 class Ledger:
-    """Number of source offsets in [start, next) by class."""
+    """Number of source offsets in [start, next) by class (mirrored, filtered, compacted, ...)."""
 
     __slots__ = ("_grain", "counts", "left_out", "next", "start")
 

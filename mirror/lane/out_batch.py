@@ -273,8 +273,8 @@ class FoundRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """The first batch that the destination rejected, with the response. The lane sends no batch until every
-    batch in flight has a response."""
+    """The first batch of a lane that the destination rejected, with the response. The lane sends no batch
+    until every batch in flight has a response."""
 
     outgoing: OutBatch
     code: int

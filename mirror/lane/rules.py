@@ -47,7 +47,7 @@ NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 
 
 class Refusal(NamedTuple):
-    """Reason to skip a source record or batch that was rejected or cannot be decoded within the limits.
+    """A source record or batch to skip: it was rejected or cannot be decoded within the limits.
 
     `offset_class`: class of the skipped offsets. `leader_epoch`: latest leader epoch when the refusal was
     recorded. After an unclean election, other records may have the same offsets with a higher leader epoch;
@@ -63,7 +63,7 @@ class Refusal(NamedTuple):
 
 
 def refused(refusals: Mapping[int, Refusal], offset: int, leader_epoch: int) -> OffsetClass | None:
-    """Return the class of a source offset that is skipped because of a refusal, or None. `leader_epoch`:
+    """Return the class of a source offset whose record is skipped by a `Refusal`, or None. `leader_epoch`:
     leader epoch of its batch, -1 for messages of formats 0 and 1."""
     refusal = refusals.get(offset)
     return None if refusal is None or not refusal.concerns(leader_epoch) else refusal.offset_class
@@ -104,12 +104,12 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return these rules without the refusals of other topics."""
+        """Return these rules without the records and batches to skip in other topics."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
     def without_refusals(self) -> RoutingRules:
-        """Return these rules without any refusals."""
+        """Return these rules without the records and batches to skip."""
         if not self.omitted and not self.unopened and self.opened_below < 0:
             return self
         return replace(

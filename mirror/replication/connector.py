@@ -92,7 +92,7 @@ class RecordSource(Protocol):
 
 
 class RecordSink(Protocol):
-    """A writer of partitions to a system other than Kafka, or to Kafka.
+    """A writer of partitions to another system, such as files.
 
     `commit` makes the records since the last commit and the new position durable and visible together, or
     neither of them if the process dies. For a partition without a committed position, the start position is

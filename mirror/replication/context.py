@@ -128,7 +128,8 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return when the oldest overdue response of each cluster was due, if before `before`."""
+        """Return since when each unresponsive cluster owes a response, if before `before` (monotonic
+        seconds)."""
         found = {name: cluster.watch.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 

@@ -101,8 +101,8 @@ class StoredProgress:
         self._counts.clear()
 
     def begin_read(self, count: int) -> tuple[set[bytes], set[int]]:
-        """Return the lanes requested since the last read, and the partitions to read again. `count`: number
-        of partitions of the topic."""
+        """Return the lanes requested since the last read, and the partitions of the topic to read again.
+        `count`: number of partitions of the topic."""
         self._counts.add(count)
         unseen, self._unseen = self._unseen, set()
         self._wanted |= unseen

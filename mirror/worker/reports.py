@@ -42,8 +42,7 @@ _DROPS_SECONDS: Final = 1.0
 
 
 class WorkerReports(Protocol):
-    """Source of a worker's reports, which the main loop requests in every iteration and when it closes the
-    engine."""
+    """Reports of a worker, which its main loop sends in every iteration and when it closes the engine."""
 
     def due(self, now: float) -> Sequence[Message]:
         """Return the reports that are due, as messages.
@@ -79,7 +78,7 @@ class MetricReports:
         """Number of dropped records, as last reported to the control process."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return measurements once per interval, and the number of dropped records after a change."""
+        """Return the measurements once per interval, and the number of dropped records when it changes."""
         dropped = self._dropped(now)
         if now < self._next:
             return dropped

@@ -152,7 +152,7 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record an exit because of an expired lease, although the control process had a lease."""
+        """Record that the worker exited because its lease expired, although the instance had a lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:

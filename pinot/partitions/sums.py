@@ -27,7 +27,7 @@ _DAY_MS: Final = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class TaskRoom:
-    """Usable capacity of a task per second.
+    """Usable capacity of a task in bytes and messages per second.
 
     `messages`: None if unlimited. `half`: load above which two partitions do not fit into a task.
     """

@@ -159,7 +159,8 @@ def _text(name: bytes) -> str | None:
 
 
 def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
-    """Write the numbers of `rows` at the positions `chosen`; return True for impossible metrics."""
+    """Write the metrics of the samples `rows` to the positions `chosen`; return True for impossible
+    metrics."""
     out.broker[chosen] = rows["broker"]
     out.time_ms[chosen] = rows["time_ms"]
     out.partition[chosen] = rows["partition"]

@@ -106,8 +106,8 @@ def find_difference(
 
 
 def _step_of(client: RestClient, wanted: Manifest) -> DatastreamChange | None:
-    """Return the change that a definition requires, or None. Raises HeadraceError if the service
-    rejects it."""
+    """Return the change that makes a datastream match its definition, or None. Raises HeadraceError if the
+    service rejects it."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
         tries -= 1

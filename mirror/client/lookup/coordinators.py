@@ -45,7 +45,7 @@ class Brokers(Protocol):
         ...
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Call `attempt` until success, a permanent error or a timeout."""
+        """Retry the coroutine `attempt` until it succeeds, fails permanently or times out."""
         ...
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:

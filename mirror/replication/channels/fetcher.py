@@ -67,7 +67,8 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Fetch from the leader after a follower has failed. Return False if the lane already does."""
+        """Fetch from the leader after a follower has failed. Return False if the lane already fetches from
+        it."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)

@@ -93,7 +93,7 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Fetch from the leader for a while. Return False if the lane already does."""
+        """Fetch from the leader for a while. Return False if the lane already fetches from it."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))

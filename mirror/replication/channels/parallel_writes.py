@@ -269,7 +269,7 @@ class ParallelWrites:
         self._check_later()
 
     def _complete_next(self, order: WriteOrder[Write]) -> None:
-        """Send the withheld last bytes of the first request, unless a complete request is outstanding.
+        """Send the withheld end of the first request, unless another complete request has no response yet.
         Abandon the requests of a lane that has stopped sending."""
         first = order.requests[0] if order.requests else None
         if first is None or order.is_broken:

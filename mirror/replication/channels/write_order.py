@@ -93,8 +93,8 @@ class WriteOrder(Generic[R]):
         return self.take_all()
 
     def take_all(self) -> list[tuple[R, bool]]:
-        """Remove and return all requests, as `take_lost`. The caller must close the connections of the
-        returned requests."""
+        """Remove and return all outstanding requests, as `take_lost`. The caller must close the connections
+        of the returned requests."""
         taken = [(request, self.is_whole(request)) for request in self.requests]
         self.requests.clear()
         self.is_broken = self._is_first_whole = self._is_first_lost = False

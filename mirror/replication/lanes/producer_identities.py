@@ -41,8 +41,8 @@ class ProducerIdentities:
         self._delivery.restamp(lane, (identity.producer_id, identity.epoch))
 
     def end(self, lane: Lane) -> ProducerStamp | None:
-        """Stop writing under the current producer id, and return it. A lane with transactions begins and
-        commits none until a check shows that no other owner has the id."""
+        """Stop writing under the current producer id, and return it. No transaction begins or commits until a
+        check shows that no other owner has the id."""
         ownership = lane.ownership
         identity, ownership.identity = ownership.identity, None
         if identity is not None and identity.transactional and ownership.disputed is None:

@@ -295,7 +295,7 @@ class ProducerIdManager:
 
     async def _mark_as_written_to(self, lane: Lane) -> None:
         """Store in the progress topic that the lane has an active writer. A checkpoint during this write must
-        not store a clean end, because the next owner would not compare the destination."""
+        not store a clean shutdown, because the next owner would not compare the logs."""
         lane.progress.clean = False
         try:
             await self._context.loop.see_through(self._store_mark(lane))

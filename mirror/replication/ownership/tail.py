@@ -69,8 +69,8 @@ _Piece = Record | _ClosedBatch
 
 
 class _Slots:
-    """Destination offsets after the last record that was matched. `room`: number of offsets; `unused`: number
-    of offsets without a record."""
+    """Destination offsets between the last record that was matched and the next one. `room`: number of
+    offsets; `unused`: number of offsets without a record."""
 
     __slots__ = ("_ranges", "room", "unused")
 

@@ -160,7 +160,7 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas except the quota of lanes that yield to more urgent ones."""
+    """Return the lane's quotas, without the quota that lanes share while they yield to more urgent lanes."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 
