@@ -30,7 +30,7 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Sizes in bytes below which batches are merged, and the maximum size of the result.
+    """Sizes in bytes below which batches are merged, and the maximum size of a merged batch.
 
     `records`: by codec, the number of records below which a batch is small, because the cost of decompression
     depends on the codec. Sizes are compressed except `payload_bytes`.

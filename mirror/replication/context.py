@@ -128,8 +128,7 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return since when each unresponsive cluster owes a response, if before `before` (monotonic
-        seconds)."""
+        """Return when the oldest overdue response of each cluster was due, if before `before`."""
         found = {name: cluster.watch.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 

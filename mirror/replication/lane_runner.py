@@ -92,7 +92,7 @@ class LaneActions:
         self._abandon = abandon
 
     def performers(self) -> Mapping[LaneAction, Performer]:
-        """Return the function that performs each lifecycle action."""
+        """Return the functions that perform the lifecycle actions, by action."""
         return {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,

@@ -22,7 +22,7 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """Describe samples of the previous result that are missing now; empty if there are none. Pure.
+    """Describe which samples of Pinot's previous result are missing now; empty if there are none. Pure.
 
     `since_ms`: start of the time for which both results must contain all samples.
     """
@@ -40,7 +40,8 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """Functions that return the end offsets of a topic (`ends`) and Pinot's offsets (`read`)."""
+    """Functions that return the end offsets of a topic (`ends`) and the offsets that Pinot has consumed
+    (`read`)."""
 
     ends: Callable[[], Positions]
     read: Callable[[], Positions]

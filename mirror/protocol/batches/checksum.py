@@ -74,7 +74,7 @@ def _zero_byte(bits: int) -> int:
 
 
 def _operator(images: list[int]) -> Operator:
-    """Return the linear map that maps the 32 single bits to the given values, lowest bit first."""
+    """Return the linear map on 32 bits that maps the single bits to the given values, lowest bit first."""
     table: Operator = []
     for nibble in range(0, 32, 4):
         values = [0]

@@ -1,4 +1,4 @@
-"""Keys of channels, sizes of requests, and the receivers of responses."""
+"""Interfaces between channels and lanes, keys of channels, and sizes of requests."""
 
 from __future__ import annotations
 

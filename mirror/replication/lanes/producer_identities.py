@@ -1,4 +1,4 @@
-"""Producer ids of lanes: begin, end, transactions, and disputes between owners.
+"""Changes of the producer ids of lanes: begin, end, transactions, and checks for other owners.
 
 No other module changes the identity of a lane. `ownership.producer_ids` acquires identities at the
 destination, and `ownership.transactions` runs transactions.
@@ -21,8 +21,8 @@ class ProducerIdentities:
         self._delivery = delivery
 
     def take(self, lane: Lane, identity: ProducerStamp) -> None:
-        """Record a new producer id for transactions, after the transactions of the former id have ended. The
-        id is disputed until `begin`, because an operation before it may fail."""
+        """Record a new producer id for transactions, after the transactions of the former id have ended.
+        Until `begin`, another owner may have the id, because an operation before it may fail."""
         lane.ownership.transaction = None
         self.dispute(lane, identity)
 
