@@ -1,4 +1,4 @@
-"""Tables in Markdown, and their places on pages, which are marked by comments."""
+"""Markdown tables, and the marked places on pages where they belong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table."""
+    """Return rows as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

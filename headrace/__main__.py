@@ -58,7 +58,7 @@ _COMMANDS: Final = {
 
 
 def app_of(*names: str) -> typer.Typer:
-    """Return an application with only the given commands.
+    """Return a typer application with only the given commands.
 
     Importing the modules of all commands would take one second of CPU time.
     """
@@ -109,12 +109,12 @@ def options_of_all(
         ),
     ] = False,
 ) -> None:
-    """Accept the options that precede the command."""
+    """Accept the global options that precede the command."""
 
 
 @cache
 def whole_app() -> typer.Typer:
-    """Return the command line with every command."""
+    """Return the typer application with every command."""
     return app_of(*_GROUPS, *_COMMANDS)
 
 

@@ -55,7 +55,7 @@ EXTRAS: Final = {
 
 
 def _missing_extra(module: str) -> str | None:
-    """Return the message for a missing module, or None if no extra installs it.
+    """Return the message for a missing Python module, or None if no extra installs it.
 
     The message lists the packages of the extra, because `headrace` itself is not on a package index.
     """

@@ -76,5 +76,5 @@ def _client(settings: HeadraceSettings) -> PinotClient:
 
 
 def _no_table(error: NotFound) -> HistoryUnavailable:
-    """Convert the error for a missing table. A KeyError would look like an unknown name in the request."""
+    """Return the error for a missing table. A KeyError would look like an unknown name in the request."""
     return HistoryUnavailable(f"no history recorded: {error.message}", advice=error.advice)

@@ -58,7 +58,7 @@ class StoreKind(StrEnum):
     """Kind of coordination store."""
 
     EMBEDDED = "embedded"
-    """A file; for a single instance."""
+    """A file on this machine, for a service with a single instance."""
     KAFKA = "kafka"
     """Topics of the cluster `coordination.cluster`."""
     ZOOKEEPER = "zookeeper"
@@ -74,7 +74,7 @@ class LogSettings(Settings):
 
 
 class _Variables(EnvSettingsSource):
-    """Settings from environment variables.
+    """Settings source that reads environment variables.
 
     Cluster names in variables are mapped to aliases: `US_EAST_1` refers to `us-east-1`.
     """
@@ -84,7 +84,7 @@ class _Variables(EnvSettingsSource):
         self._document = document
 
     def __call__(self) -> dict[str, Any]:
-        """Return the values from the environment. Raises ConfigError if several aliases match a name."""
+        """Return the settings in the environment. Raises ConfigError if several aliases match a name."""
         found = super().__call__()
         for path in _BY_ALIAS:
             *parents, last = path
@@ -101,7 +101,7 @@ class _Variables(EnvSettingsSource):
 
 
 def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
-    """Return the alias to which a name in a variable refers.
+    """Return the cluster alias that a name in an environment variable refers to.
 
     If no alias matches, returns the name itself, because the cluster is defined only in the environment.
     """
@@ -176,7 +176,8 @@ class HeadraceSettings(BaseSettings):
         return self
 
     def _check_store(self) -> None:
-        """Raise ConfigError if several stores are configured, or if the configured store is incomplete."""
+        """Raise ConfigError if several coordination stores are configured, or if the configured store is
+        incomplete."""
         coordination = self.coordination
         if not coordination.cluster:
             defaults = CoordinationSettings()
@@ -244,7 +245,7 @@ class HeadraceSettings(BaseSettings):
 
 
 def load_settings(path: Path | None = None) -> HeadraceSettings:
-    """Read the file and the environment. Raises ConfigError with every invalid key."""
+    """Read the settings from the file and the environment. Raises ConfigError with every invalid key."""
     document = _with_ports_shifted(read_document(path))
     wrong = _unknown_variables()
     try:
@@ -261,7 +262,7 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Add defaults to a document. Raises ConfigError.
+    """Add default clusters and the port offset to a settings document. Raises ConfigError.
 
     If the document defines no clusters, the default clusters are added. If a port offset is set, it is added
     to all default local addresses.
@@ -315,7 +316,7 @@ def _noted(wrong: list[HeadraceError]) -> Iterator[None]:
 
 
 def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
-    """Combine errors into one, with a line for each."""
+    """Combine several errors into one, with a line for each."""
     lines = [str(error) for error in wrong]
     if len(lines) == 1:
         return ConfigError(lines[0], advice=advice)
@@ -335,7 +336,7 @@ def _sentence(problem: Mapping[str, Any]) -> str:
 
 
 def _keys_of(location: Iterable[str | int]) -> Iterable[str]:
-    """Return the valid keys of a table."""
+    """Return the valid keys of a settings table."""
     model: type[BaseModel] = HeadraceSettings
     for part in location:
         if (field := model.model_fields.get(str(part))) is not None:  # None: an alias or another name
@@ -344,13 +345,14 @@ def _keys_of(location: Iterable[str | int]) -> Iterable[str]:
 
 
 def _suggestion(given: str, known: Iterable[str]) -> str:
-    """Return a question with the most similar known name, or an empty string if none is similar."""
+    """Return the question "did you mean …?" with the most similar known key, or an empty string if none is
+    similar."""
     similar = get_close_matches(given, known, n=1)
     return f" (did you mean {similar[0]}?)" if similar else ""
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the model of a table or of the values of a mapping, or None for a plain value."""
+    """Return the settings class of a table or of the values of a mapping, or None for a plain value."""
     for candidate in (field.annotation, *get_args(field.annotation)):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate

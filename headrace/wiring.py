@@ -133,7 +133,7 @@ def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
 def build_instance(
     settings: HeadraceSettings, config: Path | None, name: InstanceName, rest_address: str
 ) -> BuiltInstance:
-    """Build the control process. Raises ConfigError."""
+    """Build the control process of an instance from the settings. Raises ConfigError."""
     for key in ("destination_cluster", "metrics_cluster"):
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
@@ -208,7 +208,7 @@ def _shared_state(
 
 
 def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionFile:
-    """Return the file in which an instance keeps definitions across restarts."""
+    """Return the file in which an instance keeps definitions of datastreams across restarts."""
     folder = settings.mirror.state_directory
     return DefinitionFile(Path(folder) if folder else None, name)
 
@@ -219,7 +219,7 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
 
 
 def _complete(services: Services, access: AccessMethods, settings: HeadraceSettings) -> Services:
-    """Add access control, rate limits, task capacity, histories and incidents."""
+    """Add access control, rate limits, task capacity, histories and incidents to the services of REST."""
     load_history, latency_history = histories_of(settings)
     return replace(
         services,
@@ -239,16 +239,16 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
 def _session(
     settings: HeadraceSettings, name: InstanceName, health: Health, follower: Callable[[], Follower]
 ) -> CoordinationClient:
-    """Return a session that reports its state changes to the follower."""
+    """Return a coordination session that reports its state changes to the follower."""
     return coordination_client(
         settings, name, health, lambda state: follower().session_changed(state), lambda: follower().attend()
     )
 
 
 def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
-    """Prepare the root node when the session is established."""
+    """Create and check the root node of the service when the session is established."""
     ensure_root(session)
-    _log.info("coordinating", store=store_sentence(settings))
+    _log.info("coordination store ready", store=store_sentence(settings))
     if settings.store is StoreKind.ZOOKEEPER:
         from mirror.adapters.zookeeper import ZooKeeper
 
@@ -354,13 +354,13 @@ def _topics_of(questions: ClusterRequests, cluster: ClusterRef) -> Mapping[str, 
 
 
 def _admission(settings: HeadraceSettings) -> Admission:
-    """Return the rules that definitions must meet."""
+    """Return the rules that definitions of datastreams must meet."""
     directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 
 
 def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
-    """Return the HTTP transport to other instances."""
+    """Return the HTTP transport for requests to other instances."""
     verify = of_instances(tls) if tls.certificate_file else True
     return httpx.AsyncHTTPTransport(verify=verify, limits=_TO_OTHERS, trust_env=False)
 

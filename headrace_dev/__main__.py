@@ -15,7 +15,7 @@ _STACK: Final = "Run ZooKeeper, two Kafka clusters and Pinot locally."
 
 @cache
 def app() -> typer.Typer:
-    """Return the command line."""
+    """Return the typer application of `headrace-dev`."""
     made = typer.Typer(
         name="headrace-dev",
         help="Try and develop Headrace on this machine.",

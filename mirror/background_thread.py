@@ -1,4 +1,4 @@
-"""Threads of an instance that run until they are stopped."""
+"""Threads of an instance that run until the instance stops them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class BackgroundThread(ABC):
-    """Base class of threads.
+    """Base class of threads that run until they are stopped.
 
     A subclass overrides `_run`, which must end soon after `_stopping` is set. A subclass overrides `wake` if
     the thread also waits for anything else. `is_daemon`: whether the process can end without waiting for the
@@ -34,8 +34,8 @@ class BackgroundThread(ABC):
         return self._thread.is_alive()
 
     def wake(self) -> None:  # noqa: B027 - most threads wait only for `_stopping`
-        """Interrupt other waits of the thread."""
+        """Interrupt waits of the thread other than for the stop, so that it ends at once."""
 
     @abstractmethod
     def _run(self) -> None:
-        """Work until the thread is stopped."""
+        """Do the work of the thread until it is stopped."""

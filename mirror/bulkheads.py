@@ -1,4 +1,4 @@
-"""Isolates failures, so that a failing datastream, request, lane or message does not affect others."""
+"""Isolates failures, so that an error in one datastream, request, lane or message does not affect others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class Bulkhead:
-    """Context manager that suppresses an exception of its block.
+    """Context manager that isolates the failure of its block: it suppresses the exception.
 
     The exception is stored as `failure` and passed to `on_failure`.
 
@@ -37,7 +37,7 @@ class Bulkhead:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> bool:
-        """Return whether the exception is handled."""
+        """Return whether the exception of the block is suppressed."""
         if not isinstance(error, Exception) or isinstance(error, self._through):
             return False
         self.failure = error
@@ -47,7 +47,7 @@ class Bulkhead:
 
 
 def settle(answer: Future[_T], call: Callable[[], _T]) -> None:
-    """Set the result of a call, or its exception, which the waiting thread then raises."""
+    """Complete a future with the result of a call, or with its exception, for the waiting thread."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001 - raised in the waiting thread

@@ -1,4 +1,4 @@
-"""Hierarchy of all errors that Headrace raises on purpose.
+"""Hierarchy of all exceptions that Headrace raises on purpose.
 
     HeadraceError
     ├── ConfigError                 unknown, invalid or inconsistent setting     fatal
@@ -66,7 +66,7 @@ from typing import ClassVar, Final, NamedTuple
 
 
 class HeadraceError(Exception):
-    """Base class of all errors. Catch it only at the top of a loop, a command or a request."""
+    """Base class of Headrace's exceptions. Catch it only at the top of a loop, a command or a request."""
 
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
@@ -115,7 +115,7 @@ class IllegalTransition(InvalidRequest):
 
 
 class NothingStored(InvalidRequest):
-    """The requested data has not been stored yet, or no longer exists."""
+    """The requested data is not stored yet, or is no longer stored."""
 
 
 class RefusedFields(InvalidRequest):
@@ -230,7 +230,7 @@ class BatchTooLarge(Refused):
 
 
 class CoordinationError(HeadraceError):
-    """The shared state in the coordination store does not allow the step."""
+    """The state in the coordination store does not allow the operation."""
 
 
 class VersionConflict(CoordinationError):
@@ -280,7 +280,7 @@ class DataLossDetected(HeadraceError):
 
 
 class SourceTruncated(DataLossDetected):
-    """The log start of the source is after the lane's position."""
+    """Retention or truncation has removed the source offset at which the lane continues."""
 
 
 class TopicRecreated(DataLossDetected):
@@ -292,7 +292,7 @@ class EpochDiverged(DataLossDetected):
 
 
 class CorruptData(HeadraceError):
-    """Data with a wrong checksum or structure."""
+    """Data has a wrong checksum or structure."""
 
 
 class DamagedState(CorruptData):
@@ -311,7 +311,7 @@ class ResponseTooLarge(CorruptData):
 
 
 class Unexpected(HeadraceError):
-    """A step of one lane failed with an unexpected exception, which the message names."""
+    """An operation of one lane failed with an unexpected exception, which the message names."""
 
 
 class PayloadTooLarge(CorruptData):
@@ -342,7 +342,7 @@ class Busy(HeadraceError):
 
 
 class TooOften(Busy):
-    """One caller exceeds its limit of calls per second or of concurrent calls.
+    """A caller exceeds its limit of calls per second or of concurrent calls.
 
     `after_seconds`: delay before a retry.
     """

@@ -57,7 +57,7 @@ class DerivedSettings(Settings):
 
 
 def read_by(read: Callable[[str], object]) -> AfterValidator:
-    """Return a validator for `Annotated` that rejects a text if `read` raises InvalidRequest."""
+    """Return a validator for `Annotated` that rejects a text if the parser `read` raises InvalidRequest."""
 
     def check(text: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Interfaces between decisions and the outside world, as Protocols.
+"""Interfaces (Protocols) of everything that decisions need from the outside: clock, topics, stores, metrics.
 
 Adapters implement the Protocols without inheriting from them.
 
@@ -34,14 +34,14 @@ class Clock(Protocol):
 
 
 class CopyEngine(Protocol):
-    """Copy engine for partitions inside one worker process. Used by one thread; blocks only in `step`."""
+    """Copies partitions inside one worker process. Used by one thread; blocks only in `step`."""
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Prepare lanes that another instance still owns: connect and fetch metadata, but copy nothing."""
         ...
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Start lanes from their checkpoints. Running lanes are not affected."""
+        """Start to copy lanes from their checkpoints. Running lanes are not affected."""
         ...
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
@@ -58,11 +58,11 @@ class CopyEngine(Protocol):
         ...
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return the measurements since the last call, one for each lane with changes."""
+        """Return the measurements since the previous call, one for each lane with changes."""
         ...
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return measurements with only the ages that count against objectives.
+        """Return the latest measurements of lanes, with backlog ages as latency objectives count them.
 
         `metrics`: result of the last call of `metrics`.
         """
@@ -88,7 +88,7 @@ class CopyEngine(Protocol):
         ...
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """Return the lanes of the last measurements with an overdue response."""
+        """Return the lanes of the last measurements that wait for an overdue response."""
         ...
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
@@ -96,7 +96,7 @@ class CopyEngine(Protocol):
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds of throttling by brokers since the last call (KIP-219), by cluster.
+        """Return the seconds for which brokers throttled since the previous call, by cluster (KIP-219).
 
         Clusters without throttling are omitted.
         """
@@ -107,19 +107,19 @@ class CopyEngine(Protocol):
         ...
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """Drain and checkpoint all lanes until the deadline, and close connections. Idempotent."""
+        """Drain and checkpoint all lanes until the deadline, and close all connections. Idempotent."""
         ...
 
 
 class MetricSink(Protocol):
-    """Sink for measurements. Lost measurements must not stop the mirror."""
+    """Receiver of measurements. Lost measurements must not stop the mirror."""
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
-        """Accept measurements. Never blocks."""
+        """Queue measurements to be published. Never blocks."""
         ...
 
     def drops(self) -> Drops:
-        """Return the number of dropped measurements. Never blocks.
+        """Return the number of measurements dropped so far. Never blocks.
 
         Call this about once per second.
         """
@@ -127,7 +127,7 @@ class MetricSink(Protocol):
 
 
 class TopicAdmin(Protocol):
-    """Topics of one cluster.
+    """Interface to the topics of one cluster.
 
     `illegal_topics`: number of topics in the last list whose names Kafka does not allow. They are ignored.
     """
@@ -191,7 +191,7 @@ class TopicAdmin(Protocol):
 
 
 class NodeStore(Protocol):
-    """Operations of ZooKeeper. Thread-safe.
+    """Interface to the coordination store, with the operations of ZooKeeper. Thread-safe.
 
     Paths are absolute below the root of the service. A watch fires once, on any thread, after its data has
     changed. The callback of the watch must return at once. All methods raise Unreachable while the session is
@@ -267,7 +267,7 @@ Watch = Callable[[], None]
 
 
 class LoadProvider(Protocol):
-    """Provider of partition loads."""
+    """Provider of the loads of partitions."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Return the loads of the given partitions. Raises LoadUnavailable."""
@@ -275,8 +275,8 @@ class LoadProvider(Protocol):
 
 
 class Planner(Protocol):
-    """Planner of the number of tasks and their partitions. Pure."""
+    """Computes the number of tasks of a datastream group, and their partitions. Pure."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Plan the group. Raises PlanRejected if the request is infeasible."""
+        """Return the plan of the group. Raises PlanRejected if the request is infeasible."""
         ...

@@ -1,4 +1,4 @@
-"""Reports repeated errors once at the start and once at the end of an episode.
+"""Logs a repeated error once when it begins and once when it ends.
 
 No I/O and no clock: callers record errors with their times, and log the returned reports.
 """
@@ -22,7 +22,7 @@ Reasons that contain an offset, a port or a duration are never the same.
 
 @dataclass(frozen=True, slots=True)
 class EpisodeEnd:
-    """A finished episode.
+    """A finished episode of repeated errors.
 
     Contains its first error, the number of errors, and the seconds from the first error to the success, or to
     the last error if sources report no success.
@@ -43,7 +43,7 @@ class _Episode:
 
 
 class RepeatedErrors(Generic[Key]):
-    """Episodes of errors, by the key of the retried operation.
+    """Episodes of repeated errors, by the key of the retried operation.
 
     Times are monotonic seconds. Not thread-safe. Memory grows with the number of failing keys.
     """
@@ -55,7 +55,7 @@ class RepeatedErrors(Generic[Key]):
         return len(self._episodes)
 
     def failed(self, key: Key, reason: str, now: float) -> bool:
-        """Record an error. Return whether to report it.
+        """Record an error of an operation. Return whether to report it.
 
         At most three errors of an episode are reported: the first, and errors with new reasons.
         """
@@ -70,7 +70,7 @@ class RepeatedErrors(Generic[Key]):
         return True
 
     def succeeded(self, key: Key, now: float) -> EpisodeEnd | None:
-        """Record a success. Return the episode that it ended, or None."""
+        """Record a success of an operation. Return the episode of errors that it ended, or None."""
         episode = self._episodes.pop(key, None)
         return None if episode is None else EpisodeEnd(episode.reason, episode.count, now - episode.began)
 
@@ -86,7 +86,7 @@ class RepeatedErrors(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class CauseReport:
-    """Report of a cause: number of affected subjects, and the reason for the first subject.
+    """Report of a cause of errors: number of affected subjects, and the reason for the first subject.
 
     `is_over`: the cause has ended, after `seconds`. `count` is then the largest number of subjects that it
     affected at once.
@@ -109,7 +109,7 @@ class _Cause(Generic[Key]):
 
 
 class CauseReports(Generic[Key]):
-    """Reports of causes that affect many subjects.
+    """Reports of causes that affect many subjects, such as lanes.
 
     A cause is reported shortly after its start, whenever the number of subjects has doubled, and at its end.
 
@@ -145,7 +145,7 @@ class CauseReports(Generic[Key]):
             known.due = min(known.due, now + self._gather_seconds)
 
     def due(self, now: float) -> list[CauseReport]:
-        """Return the reports that are due."""
+        """Return the reports of causes that are due."""
         found: list[CauseReport] = []
         for cause, known in list(self._causes.items()):
             if known.most >= max(2 * known.reported, 1) and now >= known.due:

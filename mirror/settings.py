@@ -1,4 +1,4 @@
-"""All settings of mirroring, composed of the classes of its packages."""
+"""All settings of the mirroring service, composed of the classes of its packages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class MirrorSettings(Settings):
-    """Settings of mirroring."""
+    """Settings of the mirroring service."""
 
     instance_name: str = ""
     """Name of this instance. Empty means `<host>:<REST port>`. An instance that restarts with the same name
@@ -69,7 +69,7 @@ class MirrorSettings(Settings):
 
     @model_validator(mode="after")
     def _names_are_possible(self) -> MirrorSettings:
-        """Reject names that ZooKeeper or Kafka would reject on first use."""
+        """Reject names that ZooKeeper or Kafka would reject later."""
         try:
             if self.instance_name:
                 bounds.line("instance_name", self.instance_name)

@@ -17,7 +17,7 @@ _log = get_logger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
-    """TLS context for new connections.
+    """TLS context that reloads changed certificate files for new connections.
 
     `make`: builds the context again when one of `files` has changed.
 
@@ -34,7 +34,7 @@ class ReloadingContext(ssl.SSLContext):
     def __init__(
         self, make: Callable[[], ssl.SSLContext], files: Sequence[str], certificate_file: str = ""
     ) -> None:
-        """Build the first context. Raises ConfigError like `make`.
+        """Build the first TLS context. Raises ConfigError if `make` does.
 
         Empty names in `files` are ignored.
         """
@@ -47,11 +47,11 @@ class ReloadingContext(ssl.SSLContext):
         self._newest = make()
 
     def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """Start a connection with the latest context."""
+        """Start a TLS connection with the latest context."""
         return self.newest().wrap_bio(*arguments, **more)
 
     def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
-        """Start a connection with the latest context."""
+        """Start a TLS connection with the latest context."""
         return self.newest().wrap_socket(*arguments, **more)
 
     def newest(self) -> ssl.SSLContext:
@@ -69,7 +69,7 @@ class ReloadingContext(ssl.SSLContext):
 
 
 def certificate_file_of(context: ssl.SSLContext | None) -> str:
-    """Return the file of the certificate of this process, empty if there is none."""
+    """Return the certificate file that this process uses in a TLS context, empty if there is none."""
     return context.certificate_file if isinstance(context, ReloadingContext) else ""
 
 
@@ -89,7 +89,7 @@ def client_context(
 
 
 def trusting(ca_file: str, name: str) -> ReloadingContext:
-    """Return a context that trusts the authorities in `ca_file`, or the system's if empty.
+    """Return a TLS context that trusts the authorities in `ca_file`, or the system's if empty.
 
     Raises ConfigError that names the setting `name`.
     """
@@ -110,7 +110,7 @@ DAY_SECONDS: Final = 86_400.0
 
 
 class CertificateValidity(NamedTuple):
-    """Validity of a certificate file.
+    """Expiry of the certificates in a file.
 
     `setting`: setting that names the file. `until_ms`: end of the validity (epoch ms), None if the file
     cannot be read. `problem`: reason.
@@ -150,8 +150,8 @@ def validity_text(file: str) -> str:
 
 
 def stamps_of(files: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return for each file its identity, times and size, which change when the file is replaced or written;
-    () for a missing file."""
+    """Return the identity, times and size of each file, which change when it is replaced or written; () for a
+    missing file."""
     found: list[tuple[int, ...]] = []
     for file in files:
         try:

@@ -66,7 +66,7 @@ def _digits(value: float) -> str:
 
 
 def _rounded(value: float) -> int:
-    """Round to the nearest integer, halves up, as browsers do."""
+    """Round to the nearest integer, halves up, as JavaScript's `Math.round` does."""
     return math.floor(value + 0.5)
 
 

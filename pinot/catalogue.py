@@ -89,7 +89,7 @@ def ask(
 
 
 def _value(name: str, text: str, hint: Any) -> Any:
-    """Convert a text to the type of a parameter; commas separate the items of a sequence."""
+    """Convert the text of a query parameter to its type; commas separate the items of a sequence."""
     if get_origin(hint) is UnionType:
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if get_origin(hint) is Sequence:

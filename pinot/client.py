@@ -46,7 +46,7 @@ class QueryResult:
 
 
 class PinotClient:
-    """Client of one broker. Thread-safe; `close` closes the connections."""
+    """Client of one Pinot broker. Thread-safe; `close` closes the connections."""
 
     def __init__(self, settings: PinotSettings) -> None:
         self.settings = settings
@@ -65,7 +65,7 @@ class PinotClient:
         )
 
     def close(self) -> None:
-        """Release connections. Safe to call twice."""
+        """Close the connections. Idempotent."""
         self._http.close()
 
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> QueryResult:
@@ -103,7 +103,7 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def _check(sql: str, parameters: Mapping[str, Value]) -> None:
-    """Validate a query and its parameters.
+    """Validate an SQL query and its parameters.
 
     pinotdb does not quote a star. pinotdb would write an empty list as `in ()`, and None as the name of a
     column.

@@ -121,7 +121,7 @@ def _known(value: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LagRow(LaneInterval):
-    """Latest lag of one partition and the records copied in the range of the query.
+    """Latest lag of one partition, and the records copied in the range of the query.
 
     Also contains the interval at whose end the lag was measured. `lag_ms` is None if unknown.
     """
@@ -178,7 +178,7 @@ def placement_events(
     kind: ChangeKind | None = None,
     limit: int = 1000,
 ) -> list[PlacementEvent]:
-    """Return changes and their reasons, newest first; at most `limit` events."""
+    """Return placement changes and their reasons, newest first; at most `limit` events."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     conditions = ""
     for name, value in (("datastream", datastream), ("kind", kind)):
@@ -224,7 +224,7 @@ def incidents(
 
 
 def _incident(row: IncidentRow) -> IncidentRow:
-    """Return the row with None for unknown values (-1)."""
+    """Return the incident row with None for unknown values (-1)."""
 
     def known(value: float | None) -> float | None:
         return None if value == UNKNOWN else value
@@ -260,7 +260,7 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Return the rates of partitions whose lag was always known and below `most_lag_ms`.
+    """Return the copy rates of partitions that kept up: lag always known and below `most_lag_ms`.
 
     The mirror copied such partitions as fast as records arrived.
     """

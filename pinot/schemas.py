@@ -25,7 +25,7 @@ _PINOT_TYPES: Final = {ColumnType.LONG: "LONG", ColumnType.DOUBLE: "DOUBLE", Col
 
 @dataclass(frozen=True)
 class Placement:
-    """Source and storage of a table's rows.
+    """Where a table's rows come from and how they are stored.
 
     `kafka_properties` are passed to the consumer unchanged (security), `upsert_options` to `upsertConfig`.
     `segment_rows` and `segment_hours`: limits at which a consuming segment ends.
@@ -43,7 +43,7 @@ class Placement:
 
     @property
     def has_references(self) -> bool:
-        """True if a property is an environment variable of Pinot's processes (`${NAME}`)."""
+        """True if a property refers to an environment variable of Pinot's processes (`${NAME}`)."""
         return any(value.startswith("${") for value in self.kafka_properties.values())
 
 

@@ -94,7 +94,7 @@ class PartitionMetricHourly:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """State of an incident at `changed_ms`.
+    """State of an incident at `changed_ms` (epoch ms).
 
     Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
     alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that the
@@ -132,7 +132,7 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True)
 class Table:
-    """A realtime table.
+    """Definition of a realtime table of Pinot.
 
     `key` must be a function of the Kafka message key, so that equal keys are in one partition. `inverted`:
     columns that queries filter on. `long`: texts of more than 512 characters.

@@ -9,7 +9,8 @@ from mirror.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Epoch milliseconds, `since_ms` included and `until_ms` excluded. Raises InvalidRequest if empty."""
+    """Time range in epoch milliseconds, `since_ms` included and `until_ms` excluded. Raises InvalidRequest if
+    empty."""
 
     since_ms: int
     until_ms: int
@@ -28,5 +29,5 @@ class TimeRange:
 
     @property
     def length_ms(self) -> int:
-        """Length in milliseconds."""
+        """Length of the range in milliseconds."""
         return self.until_ms - self.since_ms

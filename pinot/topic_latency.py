@@ -37,7 +37,7 @@ _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 @checked_rows
 def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> list[Row]:
-    """Return one row for each topic with rows in the range.
+    """Return the latency counts of each topic with rows in the range.
 
     Columns: datastream (the group), source cluster, topic, records copied, and the `LATENCY_BUCKETS` counts
     of its histogram, all summed by Pinot. Each element of `together` has one row, with `EVERY_TOPIC` as the
@@ -66,7 +66,8 @@ def _sums(client: PinotClient, columns: str, when: TimeRange, together: Together
 def _grouped(
     client: PinotClient, names: str, columns: str, when: TimeRange, groups: Sequence[str] = ()
 ) -> list[Row]:
-    """Return sums by `names`. `groups`: restriction to some groups; empty for all."""
+    """Return measurements summed by the columns `names`. `groups`: restriction to some groups; empty for
+    all."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if groups:
@@ -161,7 +162,8 @@ def _stale(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list
 
 
 def _parts(ages_ms: Iterable[int]) -> Iterator[range]:
-    """Yield ranges of buckets: one for the bucket of each age, and one for the buckets between two ages."""
+    """Yield ranges of latency buckets: one for the bucket of each age, and one for the buckets between two
+    ages."""
     begin = 0
     for own in sorted({latency_bucket(age) for age in ages_ms}):
         if own > begin:
@@ -201,14 +203,14 @@ class LateSecond:
 
 
 class NewestReport(NamedTuple):
-    """Time of the last report of a partition, and the longest interval of its reports."""
+    """Time of a partition's last report, and the longest interval between its reports."""
 
     time_ms: int
     interval_ms: int
 
 
 class LateReports(NamedTuple):
-    """Seconds with late records, and the last report of each partition."""
+    """Seconds with late records, and the time of each partition's last report."""
 
     late: list[LateSecond]
     newest: dict[PartitionPlace, NewestReport]

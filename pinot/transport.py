@@ -26,7 +26,7 @@ _RAW_HEADERS: Final = frozenset({"content-encoding", "content-length", "transfer
 
 
 class BoundedTransport(httpx.BaseTransport):
-    """Transport that opens a new connection for each request.
+    """HTTP transport that opens a new connection for each request.
 
     Raises AnswerTooLarge beyond `PinotSettings.largest_answer_bytes`, and httpx.ReadTimeout after `seconds`.
     """
@@ -37,7 +37,7 @@ class BoundedTransport(httpx.BaseTransport):
         self._tls = httpx.create_ssl_context()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request and return the response with its whole body."""
+        """Send the HTTP request and return the response with its whole body."""
         try:
             return anyio.run(partial(self._exchange, request))
         except TimeoutError as error:
@@ -55,7 +55,7 @@ class BoundedTransport(httpx.BaseTransport):
         return httpx.Response(response.status_code, headers=kept, content=body, request=request)
 
     def _client(self) -> httpx.AsyncClient:
-        """Return a client.
+        """Return a new HTTP client.
 
         Without TLS, the client ignores proxies, because a proxy would see the password of a plain request.
         """
@@ -63,7 +63,7 @@ class BoundedTransport(httpx.BaseTransport):
 
 
 async def _body(response: httpx.Response, most: int) -> bytes:
-    """Read the body.
+    """Read the whole body of the response.
 
     Raises AnswerTooLarge, and httpx.DecodingError for a compression that was not offered.
     """

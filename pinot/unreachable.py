@@ -1,4 +1,4 @@
-"""Translation of httpx errors for unreachable Pinot servers."""
+"""Converts httpx errors for unreachable Pinot servers to exceptions of Headrace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.errors import TimedOut, Unreachable
 
 @contextmanager
 def translated(server: str) -> Iterator[None]:
-    """Raise TimedOut and Unreachable instead of httpx errors.
+    """Convert httpx errors in the `with` block to TimedOut and Unreachable.
 
     `server`: for example `broker localhost:8099`.
     """

@@ -1,4 +1,4 @@
-"""Ports of the sampler and the rollup."""
+"""Interfaces (Protocols) of the sampler and the rollup."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from pmp.samples.sample import Sample
 
 
 class ClusterProbe(Protocol):
-    """Measures one cluster."""
+    """Measures the partitions of one cluster."""
 
     def look(self) -> LogSnapshot:
         """Return leaders, end offsets and log sizes of all partitions. Raises Unreachable, NotAuthorized."""
         ...
 
     def close(self) -> None:
-        """Release connections. Safe to call twice."""
+        """Close the connections. Idempotent."""
         ...
 
 
 class SampleSink(Protocol):
-    """Destination of samples."""
+    """Writer of samples."""
 
     def write(self, samples: Sequence[Sample]) -> None:
         """Write samples and return when all are stored. Raises Unreachable, Refused."""
         ...
 
     def close(self) -> None:
-        """Release connections. Safe to call twice."""
+        """Close the connections. Idempotent."""
         ...
 
 
 class HourSink(Protocol):
-    """Destination of hourly rollups."""
+    """Writer of hourly rollups."""
 
     def write(self, rows: Iterable[PartitionMetricHourly]) -> None:
         """Write rollups and return when all are stored. Raises Unreachable, Refused."""
         ...
 
     def close(self) -> None:
-        """Release connections. Safe to call twice."""
+        """Close the connections. Idempotent."""
         ...

@@ -33,7 +33,7 @@ def hours_to_roll_up(sampled: Mapping[Hour, int], rolled_up: Mapping[Hour, int])
 
 
 class Rollup(RoundService):
-    """Service that rolls up hours; `round` does the work of one interval."""
+    """Service that rolls up the samples of each hour; `round` does the work of one interval."""
 
     def __init__(
         self, client: PinotClient, sink: HourSink, clock: Clock, interval_seconds: float, horizon_hours: int
@@ -46,12 +46,13 @@ class Rollup(RoundService):
         self.rows_written = 0
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop after the current page, but wait at most until the deadline. Safe to call twice."""
+        """Stop after the current page, but wait at most until the deadline. Idempotent."""
         super().stop(deadline_seconds)
         self._sink.close()
 
     def round(self) -> list[Hour]:
-        """Roll up all hours that lack samples and return them. Raises the errors of Pinot and Kafka."""
+        """Roll up all hours whose rollup lacks samples, and return them. Raises the errors of Pinot and
+        Kafka."""
         now_ms = self._clock.now_ms()
         since = (now_ms - self._horizon_ms) // HOUR_MS * HOUR_MS
         when = TimeRange(since, now_ms + _AHEAD_MS)
@@ -70,4 +71,4 @@ class Rollup(RoundService):
 
     def _work(self) -> None:
         behind = self.round()
-        _log.debug("rolled up", hours=len(behind), rows=self.rows_written)
+        _log.debug("samples rolled up", hours=len(behind), rows=self.rows_written)

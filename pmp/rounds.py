@@ -1,4 +1,4 @@
-"""Services with a thread, and services that work in rounds, at an interval."""
+"""Base classes of services that run in a thread or do their work at an interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ThreadService(BackgroundThread):
 
 
 class RoundService(ThreadService):
-    """Calls `_work` at once and then at every interval.
+    """Service that calls `_work` at once and then at every interval.
 
     An error that `_ends` accepts ends the thread. After other errors of Headrace, the next call tries again.
     `last_problem`: error of the last call; empty if it succeeded.
@@ -63,7 +63,7 @@ class RoundService(ThreadService):
             if self._ends(error):
                 raise
             if str(error) != self.last_problem:
-                _log.warning("round failed", thread=self._name, problem=str(error))
+                _log.warning("periodic run failed", thread=self._name, problem=str(error))
             self.last_problem = str(error)
         else:
             self.last_problem = ""

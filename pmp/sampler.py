@@ -37,17 +37,18 @@ class Sampler(RoundService):
 
     @property
     def remembers(self) -> bool:
-        """True if there is a previous measurement to compare with."""
+        """True if there is a previous measurement to compute rates from."""
         return self._before is not None
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop after the current measurement, but wait at most until the deadline. Safe to call twice."""
+        """Stop after the current measurement, but wait at most until the deadline. Idempotent."""
         super().stop(deadline_seconds)
         self._probe.close()
         self._sink.close()
 
     def round(self) -> int:
-        """Measure once, write the samples and return their number. The first measurement gives no samples."""
+        """Measure the cluster once, write the samples and return their number. The first measurement gives no
+        samples."""
         now = self._probe.look()
         before, self._before = self._before, now
         if before is None:

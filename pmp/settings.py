@@ -15,7 +15,7 @@ from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 
 
 class SampledCluster(Settings):
-    """A cluster whose samples are read; the key is its alias in `clusters`."""
+    """Settings of a cluster whose samples are read; the key is its alias in `clusters`."""
 
     datacenter: str = ""
     """Name of the datacenter, stored with every sample."""
@@ -51,7 +51,7 @@ class SampledCluster(Settings):
 
 
 class JobSettings(Settings):
-    """The Spark job `headrace pmp run`."""
+    """Settings of the Spark job `headrace pmp run`."""
 
     master: str = "local[4]"
     """Spark master. If empty, spark-submit chooses the master."""
@@ -97,7 +97,7 @@ class JobSettings(Settings):
 
     @property
     def written_log(self) -> str:
-        """File of Spark's own log; empty if Spark logs elsewhere.
+        """File that contains Spark's own log; empty if Spark logs elsewhere.
 
         Under spark-submit, Spark logs elsewhere.
         """
@@ -113,7 +113,7 @@ class JobSettings(Settings):
 
 
 class RollupSettings(Settings):
-    """The hourly rollups, which `headrace pmp run` maintains."""
+    """Settings of the hourly rollups, which `headrace pmp run` maintains."""
 
     enabled: bool = True
     """Maintain the rollups; if false, the table `partitionMetricsHourly` is not updated."""
@@ -125,7 +125,7 @@ class RollupSettings(Settings):
 
 
 class SamplerSettings(Settings):
-    """The sampler for clusters without Cruise Control."""
+    """Settings of the sampler for clusters without Cruise Control."""
 
     interval_seconds: Seconds = 30.0
     """Time between two samples of a partition."""
@@ -134,7 +134,7 @@ class SamplerSettings(Settings):
 
 
 class ProviderSettings(Settings):
-    """The load provider of the assigner."""
+    """Settings of the load provider of the assigner."""
 
     window_seconds: Seconds = 3600.0
     """Window over which loads are computed."""
@@ -162,7 +162,7 @@ class ProviderSettings(Settings):
 
 
 class PmpSettings(Settings):
-    """Everything about partition metrics."""
+    """Settings of partition metrics."""
 
     output_cluster: str = "destination"
     """Kafka cluster of the merged topic, from which Pinot ingests."""

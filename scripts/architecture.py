@@ -1,7 +1,7 @@
-"""Figures of the architecture, computed from the syntax trees.
+"""Measures the architecture: sizes, folders and imports, from the syntax trees.
 
     python -m scripts.architecture floors    # files, rooms and floors of each package
-    python -m scripts.architecture twins     # pairs of classes that declare seven or more fields of the same name
+    python -m scripts.architecture twins     # pairs of classes with seven or more fields of the same name
 
 A room is a folder or a module directly in a package. The floors of a package are the rooms in the longest chain
 of imports between its rooms. Fields are the names that the body of a class declares with a type, without
@@ -35,7 +35,7 @@ SHARED_FIELDS: Final = 7
 
 
 class Size(NamedTuple):
-    """Number of files, rooms and floors of a package."""
+    """Number of files, subpackages (rooms) and import levels (floors) of a package."""
 
     files: int
     rooms: int
@@ -43,7 +43,7 @@ class Size(NamedTuple):
 
 
 class Twins(NamedTuple):
-    """Two classes, each as `file:name`, and their common fields."""
+    """Two classes with many common fields, each as `file:name`."""
 
     first: str
     second: str
@@ -58,12 +58,12 @@ def tree_of(file: Path) -> ast.Module:
 
 @cache
 def nodes_of(file: Path) -> list[ast.AST]:
-    """Return the nodes of a file; walking the trees of all files takes a second."""
+    """Return the syntax tree nodes of a file; walking the trees of all files takes a second."""
     return list(ast.walk(tree_of(file)))
 
 
 def size_of(package: str) -> Size:
-    """Measure a package."""
+    """Return the size of a package."""
     files = sorted((ROOT / package).rglob("*.py"))
     rooms = {room_of(file) for file in files} - {None}
     below: dict[str | None, set[str | None]] = {}
@@ -78,13 +78,13 @@ def size_of(package: str) -> Size:
 
 
 def room_of(file: Path) -> str | None:
-    """Return the room of a file; None for the `__init__.py` of the package."""
+    """Return the subpackage (room) of a file; None for the `__init__.py` of the package."""
     first = file.relative_to(ROOT).parts[1]
     return None if first == "__init__.py" else first.removesuffix(".py")
 
 
 def _rooms_used(file: Path, package: str, rooms: set[str | None]) -> Iterator[str]:
-    """Yield the rooms of the package that a file imports, also within functions."""
+    """Yield the subpackages (rooms) that a file imports, also within functions."""
     for node in nodes_of(file):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -114,7 +114,8 @@ def tail_of(log):
 
 
 def requirements(name, wanted):
-    """Write the packages of the lock whose names `wanted` accepts, with their sums; return the file."""
+    """Write a requirements file with those locked packages that `wanted` accepts, with their hashes; return
+    the file."""
     if not os.path.isdir(WORK):
         os.makedirs(WORK)
     path = os.path.join(WORK, name + ".txt")
@@ -255,7 +256,7 @@ def set_up(children, most_are_installed):
 
 
 def set_up_once(children, most_are_installed):
-    """Run one set-up at a time; others wait. Children of the first one hold the lock with it."""
+    """Run one set-up at a time; others wait. Child processes of the first one also hold the lock."""
     if is_done():
         return
     if not os.path.isdir(CACHE):
@@ -295,7 +296,7 @@ class Extras(object):
         self.browser = None
 
     def compile(self):
-        """Compile the data plane; without it, the interpreter runs it."""
+        """Compile the data plane, which the interpreter runs otherwise."""
         if self.compiling is not None:
             return
         command = [VENV_PYTHON, "-m", "headrace_dev.compilation"]
@@ -309,7 +310,8 @@ class Extras(object):
             )
 
     def fetch_jars(self):
-        """Download the jars of Kafka, Pinot and Spark's connectors; otherwise a starting server does."""
+        """Download the jars of Kafka, Pinot and Spark's connectors, which a starting server downloads
+        otherwise."""
         self.jars = self._begin_unless_present(
             "stack.jars", "fetch", "fetching the servers' jars", "jars.log"
         )
@@ -321,13 +323,14 @@ class Extras(object):
         )
 
     def fetch_browser(self):
-        """Download Chromium and axe for the tests of the web pages; otherwise these tests do."""
+        """Download Chromium and axe for the tests of the web pages, which download them otherwise."""
         self.browser = self._begin_unless_present(
             "tests.browser.packages", "fetch", "fetching the tests' browser", "browser.log"
         )
 
     def _begin_unless_present(self, module, verb, what, log_name):
-        """Return the child that runs this command of the module; None if its `check` finds nothing to do."""
+        """Start a command of a module, and return its process; None if the module's `check` finds nothing to
+        do."""
         command = [VENV_PYTHON, "-m", module]
         if subprocess.call(command + ["check"], cwd=ROOT) == 0:
             return None
@@ -363,7 +366,8 @@ class Extras(object):
         )
 
     def _end(self, child, name, done, failed):
-        """Wait for a child, if it was started. `failed`: format of the message, with the end of its log."""
+        """Wait for a child process, if it was started. `failed`: format of the message, with the end of its
+        log."""
         if child is None:
             return
         if self.children.wait(child, name) == 0:

@@ -1,4 +1,4 @@
-"""Commands of a set-up: each in a new session, and all killed with the process that started them."""
+"""Runs the commands of a set-up, each in a new session; all are killed with the process that started them."""
 
 from __future__ import print_function
 
@@ -13,7 +13,7 @@ _SAY_SECONDS = 15
 
 
 class Child(object):
-    """A running command. Its output is appended to its log."""
+    """A running command, whose output is appended to its log."""
 
     def __init__(self, process, log):
         self.process = process
@@ -28,12 +28,12 @@ class Child(object):
         return status
 
     def seconds(self):
-        """Return the seconds since its start, or its run time."""
+        """Return the run time of the command in seconds, until now or its end."""
         return (self.ended or time.monotonic()) - self.began
 
 
 class Children(object):
-    """Child processes, killed on a signal and when the parent of this process dies."""
+    """Child processes of a set-up, killed on a signal and when the parent of this process dies."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -70,7 +70,8 @@ class Children(object):
         return self.wait(self._start(arguments, None), None)
 
     def wait(self, child, waits_for):
-        """Return the exit status. Prints the seconds every 15 s unless `waits_for` is None."""
+        """Wait for a child process and return its exit status. Prints the seconds every 15 s unless
+        `waits_for` is None."""
         shown = time.monotonic()
         while child.poll() is None:
             try:

@@ -46,12 +46,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return a page whose links to notebooks lead to their pages. In the repository they lead to the files."""
+    """Return a page in which links to notebooks lead to their pages. In the repository they lead to the
+    files."""
     return _LINK.sub(rf"](\1{FOLDER}/\2.md\3)", markdown)
 
 
 def page_of(notebook: Mapping[str, Any], name: str) -> NotebookPage:
-    """Return a stored notebook as a page. `name`: of the file, without `.ipynb`."""
+    """Return a notebook and its stored outputs as a page. `name`: name of the file, without `.ipynb`."""
     parts: list[str] = []
     figures: dict[str, str] = {}
     for cell in notebook["cells"]:

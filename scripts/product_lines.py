@@ -19,7 +19,7 @@ COLUMNS = ("files", "lines", "lines that are not blank")
 
 
 def counted(wheel: Path) -> dict[str, Counter[str]]:
-    """Return the counts of each package in a wheel."""
+    """Return the line counts of each package in a wheel."""
     found: dict[str, Counter[str]] = {}
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
@@ -32,7 +32,7 @@ def counted(wheel: Path) -> dict[str, Counter[str]]:
 
 
 def built(folder: Path) -> Path:
-    """Build and return the pure wheel of Headrace."""
+    """Build the pure-Python wheel of Headrace, and return its path."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(
         command, cwd=ROOT, env=os.environ | {"HEADRACE_WHEEL": "pure"}, check=True, capture_output=True
@@ -42,7 +42,7 @@ def built(folder: Path) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the counts of each package and their sum."""
+    """Print the line counts of each package and their sum."""
     with tempfile.TemporaryDirectory() as folder:
         packages = counted(built(Path(folder)))
     packages["all"] = sum(packages.values(), Counter())

@@ -1,4 +1,4 @@
-"""Draw sentences for a cold reading: `python -m scripts.sentences --seed N [--each 25]`.
+"""Draw random sentences for a reading without context: `python -m scripts.sentences --seed N [--each 25]`.
 
 Prints error messages, descriptions of settings and command options, sentences of docs, and docstrings, each kind
 under a heading, and each sentence with its place. Give the list without the places to a reader who knows Kafka
@@ -32,14 +32,14 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that have a few words."""
+    """Yield the sentences of a text that have at least a few words."""
     for sentence in _END.split(" ".join(text.split())):
         if len(sentence.split()) >= LEAST_WORDS:
             yield sentence
 
 
 def docs() -> Iterator[Sentence]:
-    """Yield sentences of the pages that people write, and of their tables."""
+    """Yield the sentences of handwritten documentation pages, and of their tables."""
     pages = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name not in GENERATED]
     for path in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests/README.md"]:
         if "status" in path.parts:

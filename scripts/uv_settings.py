@@ -29,7 +29,7 @@ def read(listing):
 
 
 def arguments_of(options):
-    """Return the options that uv has only on its command line."""
+    """Return the options that uv accepts only on its command line."""
     return ["--no-index"] if _is_on(options.get("no-index", "")) else []
 
 
@@ -82,7 +82,8 @@ def _of_the_connection(options):
 
 
 def _of_certificates(present):
-    """pip trusts these files too, and the machine's certificates; uv, left alone, only its own."""
+    """Return the variables that make uv trust the same certificates as pip; by default uv trusts only its
+    own."""
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if present.get(name):
             return {"SSL_CERT_FILE": present[name]}

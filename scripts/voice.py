@@ -142,8 +142,8 @@ class Text(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """Figures of a path. `per_10000_words`: index. `worst`: texts with phrases by density,
-    descending."""
+    """Figures of a file or folder. `per_10000_words`: index. `worst`: texts by density of the counted
+    phrases, descending."""
 
     words: int
     per_10000_words: float
@@ -157,7 +157,7 @@ def words_of(text: str) -> list[str]:
 
 
 def count_phrases(words: list[str]) -> int:
-    """Return the number of occurrences of all phrases."""
+    """Return how often any of the counted phrases occurs in the words."""
     joined = f" {' '.join(words)} "
     return sum(joined.count(f" {phrase} ") for phrase in PHRASES)
 

@@ -47,7 +47,7 @@ class Jvm:
     quick_start: bool = False
     """Use only the JVM's first compiler: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
-    """Additional options for the JVM."""
+    """Additional options for the server's JVM."""
     jar_set: str = ""
     """Set of jars of another release of the server; empty: the default release."""
 

@@ -59,7 +59,7 @@ class ServerStatus:
     lacks: str = ""
     """Reason why the server is not ready; empty otherwise."""
     memory_mib: int | None = None
-    """Resident memory."""
+    """Resident memory of the process in MiB."""
     log_file: str = ""
 
 

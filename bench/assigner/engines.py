@@ -1,4 +1,4 @@
-"""Ablation of the search engines of the assigner: their contributions to moved load, tasks and balance.
+"""Ablation of the planner's search engines: what each contributes to moved load, task count and balance.
 
 Each question is planned with all engines and, from the same placement, without each engine that this plan
 used; an engine that a plan does not use cannot change it. The next question of a sequence starts from the
@@ -96,7 +96,7 @@ def replaced(substitutes: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 class Ablation:
-    """Plans that also run without each engine; use `plan` in place of `assigner.planner.plan`."""
+    """Planner that also plans without each search engine; use `plan` in place of `assigner.planner.plan`."""
 
     def __init__(self) -> None:
         self.figures: dict[str, Figures] = defaultdict(lambda: defaultdict(float))
@@ -148,7 +148,7 @@ class Ablation:
 
 
 def _figures(answer: PlacementAnswer, capacity: TaskCapacity, seconds: float) -> Figures:
-    """Return the figures of a plan: load moved and load of the fullest task in tasks, and counts."""
+    """Return the figures of a plan: moved load and load of the fullest task, in tasks, and counts."""
     usable = capacity.usable_bytes_per_second
     return {
         "plans": 1,
@@ -163,7 +163,7 @@ def _figures(answer: PlacementAnswer, capacity: TaskCapacity, seconds: float) ->
 
 
 def cases(steps: int, days: int, ablation: Ablation) -> Iterator[Case]:
-    """Yield all cases, the groups in turns."""
+    """Yield all cases, alternating between the groups."""
     groups = (
         _landau(steps, ablation),
         _landau(steps, ablation, _FEW),
@@ -259,7 +259,7 @@ def _vectors(ablation: Ablation) -> Iterator[Case]:
 
 
 def main() -> None:
-    """Print the figures of each group without each engine.
+    """Print the figures of each group of cases without each search engine.
 
     Environment: STEPS (of each of the 18 sequences, 30), DAYS (of each of the 12 months, 28), and to run in
     parts: RESULTS (file of finished cases) and SECONDS (after which no case starts; 0 only prints).
@@ -285,7 +285,7 @@ def main() -> None:
 
 
 def print_tables(done: list[dict[str, Any]]) -> None:
-    """Print a table of each group from the figures of its cases."""
+    """Print a table for each group from the figures of its cases."""
     for group in dict.fromkeys(one["group"] for one in done):
         of_group = [one["figures"] for one in done if one["group"] == group]
         sums: dict[str, Figures] = {

@@ -1,5 +1,4 @@
-"""Comparison of the moves in incremental plans with their bound: fewest bytes, fewer moves by heuristic, and
-by the solver.
+"""Moves of incremental plans compared with their lower bounds: fewest bytes, fewest moves.
 
 Tasks are level at first. Then every load is multiplied by a lognormal factor, so that some tasks are above
 their usable capacity.
@@ -41,7 +40,8 @@ METHODS: Final = (
 
 
 class Score(NamedTuple):
-    """`moves`, `bound`: partitions. `bytes_ratio`: moved bytes over their bound. `seconds`: CPU time."""
+    """Result of a plan. `moves`, `bound`: partitions. `bytes_ratio`: moved bytes over their bound. `seconds`:
+    CPU time."""
 
     moves: int
     bound: int
@@ -67,7 +67,7 @@ def drifted(
 
 
 def measure(loads: PartitionLoads, home: npt.NDArray[np.int32], slack: float, cells: int) -> Score:
-    """Plan once."""
+    """Plan once and return the result."""
     policy = replace(_LEAST, move_slack=slack)
     with patch.object(fewer_moves, "SOLVER_CELLS", cells):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""Tasks added while the load doubles over several observations, with and without projecting its growth.
+"""Tasks that are added while the load doubles over several observations, with and without projected growth.
 
 The load needs 5 tasks, then doubles in equal steps, then stays. Projection adds the tasks for the load that
 the growth would reach some observations later.
@@ -33,8 +33,8 @@ _RATE: Final = 12
 
 
 class Outcome(NamedTuple):
-    """`additions`: plans that added tasks. `most`: tasks at the end. `missing`: tasks below the need, summed
-    over the observations."""
+    """Result of a growing load. `additions`: plans that added tasks. `most`: tasks at the end. `missing`:
+    tasks below the need, summed over the observations."""
 
     additions: int
     most: int
@@ -69,7 +69,7 @@ def _needed(level: float) -> int:
 
 
 def _projected(levels: Sequence[float], ahead: int) -> int:
-    """Return the tasks for the load after more of the growth of the last observations."""
+    """Return the tasks for the load after further growth, as in the last observations."""
     newest = levels[-_POLICY.settling :]
     return _needed(newest[-1] + ahead * max(0.0, newest[-1] - newest[0]) / (len(newest) - 1))
 

@@ -1,4 +1,4 @@
-"""Faults of two clusters of three brokers with three replicas: the silence of the copies, and every record.
+"""Faults of two clusters of three brokers with three replicas: longest gap, comparison of every record.
 
 Each fault hits the source, then the destination; `own` is the longest silence of another client of that
 cluster on one partition, `copies` that of the copies. Lost, repeated and disordered records of the mirror are
@@ -39,7 +39,7 @@ _COLUMNS: Final = ("own", "copies", "behind", "records", "lost", "repeated", "di
 
 
 def main() -> None:
-    """Print a row for each fault. Raise SystemExit(1) if one was violated."""
+    """Print a row for each fault. Raise SystemExit(1) if an expectation was violated."""
     kinds = [Kind(name) for name in _chosen("BENCH_CASES", Kind)]
     sides = _chosen("BENCH_SIDES", SIDES)
     guarantee = Guarantee(os.environ.get("BENCH_GUARANTEE") or Guarantee.EFFECTIVELY_ONCE)
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _chosen(name: str, known: Iterable[str]) -> list[str]:
-    """Return the values of a variable, or all known ones."""
+    """Return the values of an environment variable, or all known values."""
     wanted = os.environ.get(name)
     return wanted.split(",") if wanted else list(known)
 
@@ -95,7 +95,7 @@ def _small_disks(clusters: Iterable[KafkaCluster]) -> Iterator[None]:
 
 
 def _lines(row: Row) -> list[str]:
-    """Return the row, and its reasons, losses and violations below it."""
+    """Return the row of a fault, with its reasons, losses and violations below it."""
     found = row.findings
     times = (row.own_silence, row.silence, row.caught_up)
     counts = (found.written, found.lost, found.doubled, found.out_of_order, found.foreign, row.own_loss)

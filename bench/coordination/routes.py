@@ -101,7 +101,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
 
 
 def _timed(step: Callable[[], object]) -> tuple[float, float]:
-    """Return CPU and wall clock seconds."""
+    """Return the CPU and wall-clock seconds of a creation."""
     cpu, wall = time.process_time(), time.perf_counter()
     step()
     return time.process_time() - cpu, time.perf_counter() - wall

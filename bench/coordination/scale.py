@@ -85,7 +85,7 @@ def _datastream(number: int) -> Datastream:
 
 
 class _TimedWorldView(WorldView):
-    """World view that times its last decision."""
+    """View of the clusters that times its last decision."""
 
     wall_seconds = 0.0
 
@@ -152,7 +152,8 @@ class _Fleet:
                 changed.wait(_PATIENCE_SECONDS)
 
     def serve(self, orders: Connection) -> None:
-        """Follow the orders: an epoch to read, None to lose an instance, until the connection is closed."""
+        """Follow the commands from the pipe: an epoch to read, None to lose an instance, until the connection
+        is closed."""
         orders.send(self.members)
         with suppress(EOFError):
             while True:
@@ -171,7 +172,7 @@ def _serve_fleet(new_session: NewSession, orders: Connection) -> None:
 
 
 class _World:
-    """Leader with its session, and the process of the other instances."""
+    """Leader with its session, and the process that simulates the other instances."""
 
     def __init__(self, store: StoreServers, exit_stack: ExitStack) -> None:
         self.seconds: dict[str, float] = {}
@@ -327,7 +328,7 @@ def _kafka(folder: Path) -> StoreServers:
 
 
 def _print_sizes(store: KafkaStore) -> None:
-    """Print the memory of another replica, and the growth of the log while nothing happens."""
+    """Print the memory of another replica of the store, and the growth of the log while nothing happens."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         grown_by = pool.apply(_replica_bytes, (store.cluster.address,))
     print(f"  {'memory of a replica, MiB':44} {'':7} {grown_by / 2**20:7.1f}")
@@ -339,7 +340,7 @@ def _print_sizes(store: KafkaStore) -> None:
 
 
 def main() -> None:
-    """Run the cases, alternating, and print the medians side by side."""
+    """Run the cases alternately, and print the medians side by side."""
     collect_seldom()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     print(f"{DATASTREAMS} datastreams, {DATASTREAMS * TOPICS_EACH} topics, {INSTANCES} instances")

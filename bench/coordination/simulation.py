@@ -1,4 +1,4 @@
-"""Seeded faults against a service in memory: no partition has two writers, and all are copied in the end.
+"""Seeded faults against a service in memory: no partition has two writers, and all are copied.
 
 Environment: `SEEDS` (10,000) and `SEED` (first seed; random by default). Failed seeds are printed; repeat one
 with `run(seed, 60)` of tests/models/service.py.

@@ -1,1 +1,1 @@
-"""Copying over a distance. Read `__main__`, then `link`, `far` and `rates`."""
+"""Benchmarks of copying between distant clusters. Read `__main__`, then `link`, `far` and `rates`."""

@@ -1,4 +1,4 @@
-"""Copying over a distance: MB/s and CPU per GB of Headrace, MirrorMaker 2 and a confluent-kafka loop.
+"""Rate and CPU cost of copying between distant clusters: Headrace, MirrorMaker 2 and a confluent-kafka loop.
 
 The clusters are in two network namespaces, joined by a link that delays every packet, so that real TCP
 connections cross it. Engines run at the near end: beside the destination (read) or the source (write). Needs
@@ -73,7 +73,7 @@ _LATENCY = "latency"
 
 
 def main() -> None:
-    """Print a line for each engine, case, delay and size of buffers; exit with 1 without root or compiler."""
+    """Print a line for each engine, case, delay and buffer size; exit with 1 without root or a compiler."""
     jar_sets.class_path("kafka")  # fetched now: the namespaces reach no network
     try:
         require_rig()
@@ -109,7 +109,7 @@ def _run_case(ends: Namespaces, name: str, line: Line, buffers: int) -> None:
 
 
 def _run_latency(ends: Namespaces, name: str, line: Line, buffers: int) -> None:
-    """Print the latency of each engine beside the destination, and first that of the source itself."""
+    """Print the latency of each engine at the destination, after that of the source itself."""
     with _pair(ends, reads=True, buffers=buffers) as pair:
         Topics(pair.source).create(PROBE_TOPIC, PARTITIONS)
         with writing(ends, pair.source.address, pair.folder):
@@ -158,7 +158,7 @@ def _run(pair: Pair, name: str, topic: SourceTopic) -> Rate:
 
 
 def _prepare(pair: Pair, name: str, work: Work, partitions: int) -> Engine:
-    """Return an engine whose destination is empty."""
+    """Return a mirror engine whose destination is empty."""
     topics = Topics(pair.target)
     topics.delete("bench-", *MIRROR_MAKER_TOPICS)
     engine = _engine(pair, name, work, os.environ.get("BENCH_OPTIONS", "").split())

@@ -1,4 +1,4 @@
-"""Distant cluster: a separate process at the far end of the link, which fills topics without using the link.
+"""A distant cluster: a process in the other network namespace, which fills topics without using the link.
 
 `python -m bench.distance.far OPTIONS` starts the cluster, prints its address and the process id of its
 broker, then fills a topic for every line of its input, until the input ends. All lines are JSON.
@@ -28,14 +28,14 @@ _REPOSITORY = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class FarNode:
-    """Broker at the far end: process id, and folder of its files."""
+    """Broker at the far end of the link: process id, and folder of its files."""
 
     pid: int
     folder: Path
 
 
 class FarCluster:
-    """The cluster at the far end, seen from the near end."""
+    """The cluster at the far end of the link, as seen from the near end."""
 
     def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class FarCluster:
         self.nodes = (FarNode(started["pid"], Path(started["folder"])),)
 
     def write_topic(self, shape: Shape) -> SourceTopic:
-        """Create the topic `bench-<shape>` there, and fill it at the far end."""
+        """Create the topic `bench-<shape>` on the distant cluster, and fill it there."""
         assert self._process.stdin is not None
         print(json.dumps({**asdict(shape), "codec": shape.codec.name}), file=self._process.stdin, flush=True)
         return SourceTopic(**{**self._answer(), "shape": shape})

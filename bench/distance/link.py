@@ -27,7 +27,7 @@ class RigUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Line:
-    """Properties of a link."""
+    """Properties of a network link: delay, rate and packet loss."""
 
     one_way_ms: float
     mbit_per_s: float = 0
@@ -61,7 +61,7 @@ class Namespaces:
 
     @contextmanager
     def joined(self, line: Line) -> Iterator[None]:
-        """Join both for the duration of the context."""
+        """Join the two network namespaces for the duration of the context."""
         limits = [f"{line.one_way_ms:g}", f"{line.mbit_per_s:g}", f"{line.loss_percent:g}"]
         with subprocess.Popen(
             [str(self.program), self.far, self.near, *limits], stdout=subprocess.PIPE, text=True
@@ -110,8 +110,8 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def namespaces(folder: Path) -> Iterator[Namespaces]:
-    """Create both namespaces and compile the link; delete the namespaces with the context, and at the start
-    those of killed runs."""
+    """Create both network namespaces and compile the link program. Deletes them with the context, and at the
+    start those of killed runs."""
     remove_orphans()
     program = folder / "delay"
     subprocess.run(["cc", "-O2", "-pthread", "-o", str(program), str(_SOURCE)], check=True)

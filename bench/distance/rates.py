@@ -1,4 +1,4 @@
-"""Rate of a mirror while it copies, with its processor time."""
+"""Measures the rate and CPU time of a mirror while it copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Rate:
-    """Rate over a time. `cpu_seconds`: processor time of the mirror in it."""
+    """Copy rate over a period. `cpu_seconds`: CPU time of the mirror in the period."""
 
     records: int
     seconds: float

@@ -1,1 +1,1 @@
-"""Benchmarks of pairs of clusters whose roles are exchanged."""
+"""Benchmarks of switch-overs between the clusters of a pair."""

@@ -1,4 +1,4 @@
-"""A switch-over of 200 partitions under 50 producers: time of each step, records lost and repeated.
+"""A switch-over of 200 partitions under 50 producers: duration of each step, records lost and repeated.
 
 Two clusters of one broker with an authorizer, 4 topics of 50 partitions, and one instance with one worker.
 The producers write 1,000 records a second until they are denied Write, and continue on the other cluster when
@@ -39,8 +39,8 @@ _WAYS: Final = ("east", "west")
 
 
 def main() -> None:
-    """Print the steps of each switch-over. Raise SystemExit(1) if a record is lost or repeated, or the
-    producer behind the fence is not named."""
+    """Print the steps of each switch-over. Raise SystemExit(1) if a record is lost or repeated, or if a
+    producer that still writes is not named."""
     with _site() as site:
         is_exact = [site.exchange("west"), site.exchange("east")]
         is_named = site.meet_rogue()
@@ -85,7 +85,7 @@ def _is_copying(instance: RunningInstance) -> bool:
 
 @dataclass
 class Site:
-    """The clusters by name, and the service between them."""
+    """The two clusters by name, and the service between them."""
 
     clusters: dict[str, KafkaCluster]
     instance: RunningInstance
@@ -186,18 +186,19 @@ class Site:
 
 @dataclass(frozen=True)
 class Run:
-    """A command that has ended. `notes`: its lines with their times; `ended`: its end (monotonic clock)."""
+    """Output of a command that has ended. `notes`: its lines with their times; `ended`: its end (monotonic
+    clock)."""
 
     found: dict[str, Any]
     notes: Sequence[tuple[float, str]]
     ended: float
 
     def noted(self, text: str) -> float:
-        """Return the time of a line."""
+        """Return the time at which the command printed a line."""
         return next(moment for moment, line in self.notes if line == text)
 
     def begun_ms(self, step: str) -> int:
-        """Return the time at which a step was begun."""
+        """Return the time (epoch ms) at which a step began."""
         return next(int(one["at_ms"]) for one in self.found["steps"] if one["step"] == step)
 
     def print_steps(self) -> None:

@@ -1,4 +1,4 @@
-"""One run: writes the load by the clock and records the plans of both fleets."""
+"""One evaluation run: writes the load on schedule and records the plans of both fleets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TURN_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class Course:
-    """Result of a run: start of the measured period (epoch ms), plans in order, looks at the instances, and
-    records written."""
+    """Result of an evaluation run: start of the measured period (epoch ms), plans in order, observations of
+    the instances, and records written."""
 
     began_ms: int
     plans: list[PlanInForce]
@@ -35,8 +35,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class HostLook:
-    """Tasks of an instance at `second`, and the bytes that it received from the source since the last look.
-    `weight`: that of the instance."""
+    """Observation of an instance at `second`: its tasks, and the bytes received from the source since the
+    previous one. `weight`: that of the instance."""
 
     second: float
     fleet: str
@@ -47,7 +47,7 @@ class HostLook:
 
 
 def run(site: Site, load: Load, report: Callable[[str], None]) -> Course:
-    """Write the load and record plans for the warm-up and the measured period.
+    """Write the load and record plans, for the warm-up and the measured period.
 
     Raises RuntimeError when a process exits or a record is rejected.
     """
@@ -78,8 +78,8 @@ def _write(traffic: Traffic, failures: list[BaseException]) -> None:
 def _watched(
     site: Site, load: Load, traffic: Traffic, report: Callable[[str], None]
 ) -> tuple[float, list[PlanInForce], list[HostLook]]:
-    """Return the start of the measured period (epoch seconds), the plans in force from then on, and the looks
-    at the instances."""
+    """Return the start of the measured period (epoch seconds), the plans from then on, and the observations
+    of the instances."""
     watches = [PlanWatch(fleet) for fleet in site.fleets]
     inbound, hosts = InboundWatch(site.fleets, site.source_address), list[HostLook]()
     began, printed = time.time() + WARM_UP_SECONDS, -2
@@ -113,7 +113,7 @@ class PlanWatch:
         return len(set(self._homes.values()))
 
     def look(self, second: float) -> None:
-        """Read the plan in force; record it unless the measured period has not started (below 0)."""
+        """Read the current plan; record it unless the measured period has not started (below 0)."""
         plan = self.fleet.plan()
         homes = {partition: task["task"] for task in plan["tasks"] for partition in task["partitions"]}
         moved = sum(self._homes.get(partition, task) != task for partition, task in homes.items())
@@ -134,7 +134,7 @@ class PlanWatch:
         )
 
     def hosts(self, second: float, received: Mapping[str, int]) -> list[HostLook]:
-        """Return a look at each instance. `received`: bytes by instance since the last look."""
+        """Return an observation of each instance. `received`: bytes by instance since the previous one."""
         return [
             HostLook(second, self.fleet.name, name, weight, self._tasks_of[name], received.get(name, 0))
             for name, weight in self.fleet.weights.items()

@@ -14,7 +14,7 @@ from mirror.model.latency import percentile_ms
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Imbalance of loads. `coefficient`: standard deviation over mean, 0 at best.
+    """Imbalance of task or instance loads. `coefficient`: standard deviation over mean, 0 at best.
 
     `largest`: maximum over mean, 1 at best.
     """
@@ -24,13 +24,13 @@ class Deviation:
 
 
 def deviation(loads: Sequence[float]) -> Deviation | None:
-    """Return the imbalance, or None without load. Uses the population standard deviation."""
+    """Return the imbalance of loads, or None without load. Uses the population standard deviation."""
     mean = fmean(loads) if loads else 0.0
     return Deviation(pstdev(loads) / mean, max(loads) / mean) if mean > 0 else None
 
 
 def mean_deviation(windows: Iterable[Sequence[float]]) -> Deviation | None:
-    """Return the mean over the windows that had load, or None if none had."""
+    """Return the mean imbalance over the windows that had load, or None if none had."""
     found = [one for one in map(deviation, windows) if one is not None]
     if not found:
         return None
@@ -54,7 +54,7 @@ def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) 
 
 
 def by_host(recording: Recording, fleet: str, value: Callable[[HostLoad], float]) -> dict[int, list[float]]:
-    """Return the loads of all instances by window, each divided by its weight: equal at best."""
+    """Return the loads of all instances by window, each divided by the weight of the instance."""
     found: dict[int, list[float]] = defaultdict(list)
     for host in recording.hosts:
         if host.fleet == fleet:
@@ -72,7 +72,7 @@ class Line:
 
 
 def line_through(points: Sequence[tuple[float, float]]) -> Line | None:
-    """Return the line, or None if the points do not determine one: all have the same x."""
+    """Return the least-squares line, or None if all points have the same x."""
     if len({x for x, _ in points}) < 2:
         return None
     xs, ys = zip(*points, strict=True)
@@ -96,7 +96,7 @@ def mean_rate_by_tasks(recording: Recording, fleet: str) -> list[tuple[float, fl
 
 
 def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[str]:
-    """Return the tasks that are in every plan in force during the window."""
+    """Return the tasks that are in every plan during the window."""
     own = [plan for plan in plans if plan.fleet == fleet]
     at_first = [one for one in own if one.second <= second][-1:]
     later = [one for one in own if second < one.second < second + WINDOW_SECONDS]
@@ -105,14 +105,14 @@ def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[s
 
 
 def task_seconds(recording: Recording, fleet: str) -> float:
-    """Return the task seconds: the number of tasks of each plan times the seconds it was in force."""
+    """Return the task seconds: the number of tasks of each plan times the seconds for which it applied."""
     own = [plan for plan in recording.plans if plan.fleet == fleet]
     ends = [*(one.second for one in own[1:]), float(recording.seconds)]
     return sum(len(one.tasks) * (end - one.second) for one, end in zip(own, ends, strict=True))
 
 
 def tasks_at(plans: Sequence[PlanInForce], fleet: str, second: float) -> int:
-    """Return the number of tasks in the plan in force, or 0 before the first plan."""
+    """Return the number of tasks in the plan at a time, or 0 before the first plan."""
     counts = [len(plan.tasks) for plan in plans if plan.fleet == fleet and plan.second <= second]
     return counts[-1] if counts else 0
 

@@ -23,7 +23,7 @@ MOST_TASKS: Final = 2 * FIXED_TASKS
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Fleet type, `control` or `candidate`: load provider and task limits."""
+    """Type of fleet, `control` or `candidate`: load provider and task limits."""
 
     name: str
     provider: str
@@ -37,7 +37,7 @@ KINDS: Final = (CONTROL, CANDIDATE)
 
 @dataclass
 class Fleet:
-    """Running service with one datastream of the same name."""
+    """Running service of one of the two fleets, with one datastream of the same name."""
 
     kind: Kind
     instances: list[RunningInstance] = field(default_factory=list)
@@ -49,11 +49,11 @@ class Fleet:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment for commands run against this fleet."""
+        """Environment variables for commands that call this fleet."""
         return self.instances[0].environment
 
     def start(self, config: Path, folder: Path) -> None:
-        """Start the instances. They share only the servers with the other fleet."""
+        """Start the instances of the fleet. They share only the servers with the other fleet."""
         environment = {
             "HEADRACE_CONFIG": str(config),
             "HEADRACE_ZOOKEEPER__ROOT": f"/{self.name}",
@@ -69,7 +69,7 @@ class Fleet:
             instance.start()
 
     def create(self) -> None:
-        """Create the datastream."""
+        """Create the fleet's datastream."""
         self.instances[0].rest.post(
             "/v1/datastreams",
             {
@@ -83,20 +83,20 @@ class Fleet:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight of each instance by name."""
+        """Placement weight of each instance by name."""
         return {one.name: float(weight) for one, weight in zip(self.instances, WEIGHTS, strict=True)}
 
     def plan(self) -> dict[str, Any]:
-        """Return the plan in force."""
+        """Return the current plan of the fleet."""
         found: dict[str, Any] = self.instances[0].rest.get("/v1/plan")
         return found
 
     def copied(self) -> int:
-        """Return the number of source records accounted for."""
+        """Return the number of source records that the fleet has accounted for."""
         rows = self.instances[0].rest.get(f"/v1/datastreams/{self.name}/progress")
         return sum(row["next_offset"] or 0 for row in rows)
 
     def stop(self) -> None:
-        """Stop the instances in any state."""
+        """Stop all instances of the fleet, whatever their state."""
         for instance in self.instances:
             instance.stop()

@@ -21,7 +21,7 @@ Received = Mapping[tuple[int, str], int]
 
 
 def received_from(text: str, port: int) -> Received:
-    """Parse `ss -tinpH`: sockets of known processes whose peer has that port, with a line of details each."""
+    """Parse `ss -tinpH`: sockets of known processes whose peer has that port, each with a line of details."""
     found: dict[tuple[int, str], int] = {}
     sockets: list[tuple[int, str]] = []
     for line in text.splitlines():
@@ -36,7 +36,7 @@ def received_from(text: str, port: int) -> Received:
 
 
 class InboundWatch:
-    """Adds up the bytes that instances receive from the source, from one look to the next.
+    """Adds up the bytes that instances receive from the source between two readings.
 
     A socket that opens and closes between two looks is missed; those of lanes stay open.
     """
@@ -47,7 +47,7 @@ class InboundWatch:
         self._before: Received = {}
 
     def look(self) -> dict[str, int]:
-        """Return the bytes by instance since the last look."""
+        """Return the bytes received by instance since the previous reading."""
         now = received_from(_sockets(), self._port)
         owners = {pid: name for name, pids in self._processes().items() for pid in pids}
         found: dict[str, int] = defaultdict(int)

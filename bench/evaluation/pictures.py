@@ -79,7 +79,7 @@ def deviation_figure(recording: Recording) -> Figure:
 
 
 def latency_figure(recording: Recording) -> Figure:
-    """Plot p50 and p99 by window."""
+    """Plot p50 and p99 latency by window."""
     figure, axis = _one("latency, ms")
     for fleet in recording.fleets:
         for percent, style in ((50, ":"), (99, "-")):
@@ -93,7 +93,7 @@ def latency_figure(recording: Recording) -> Figure:
 
 
 def tasks_figure(recording: Recording) -> Figure:
-    """Plot the number of tasks in the plan in force."""
+    """Plot the number of tasks in the plan over time."""
     figure, axis = _one("tasks")
     seconds = list(range(recording.seconds))
     for fleet in recording.fleets:

@@ -1,4 +1,4 @@
-"""Write rate over time: two waves, and a Zipf skew in which partitions change ranks."""
+"""Write rate over time: two daily waves, and a Zipf skew in which partitions change ranks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOPICS: Final = {"orders": Topic(48, 1_000), "clicks": Topic(48, 200), "archive"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load of a run of `seconds`. Equal seeds give equal loads; times outside the run use its ends."""
+    """Write load of a run of `seconds`. Equal seeds give equal loads; times outside the run use its ends."""
 
     seconds: float
     seed: int = 1

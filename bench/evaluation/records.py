@@ -36,7 +36,7 @@ class WindowLatency:
 
 @dataclass(frozen=True, slots=True)
 class PlanInForce:
-    """Plan of a fleet in force from `second`, and the number of partitions it moved to another task."""
+    """Plan of a fleet that applies from `second`, and the number of partitions it moved to another task."""
 
     second: float
     fleet: str
@@ -73,7 +73,7 @@ class Recording:
 
     @property
     def seconds(self) -> int:
-        """End of the last window."""
+        """End of the last window, in seconds of the measured period."""
         return max(load.second for load in self.loads) + WINDOW_SECONDS
 
     @property
@@ -83,8 +83,8 @@ class Recording:
 
 
 def write(recording: Recording, folder: Path) -> None:
-    """Write `tasks.csv`, `latency.csv`, `plans.csv` and `hosts.csv` to the folder, which is created if
-    missing."""
+    """Write the results to `tasks.csv`, `latency.csv`, `plans.csv` and `hosts.csv` in the folder, which is
+    created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     loads = [(o.second, o.fleet, o.instance, o.task, o.bytes, o.records) for o in recording.loads]
     _write(folder / "tasks.csv", ("second", "fleet", "instance", "task", "bytes", "records"), loads)
@@ -124,7 +124,8 @@ def _write(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def _rows(file: Path) -> list[list[str]]:
-    """Return the lines without the header; empty if the run was recorded before there was such a file."""
+    """Return the lines of a result file without the header; empty for runs recorded before the file
+    existed."""
     if not file.exists():
         return []
     with file.open(newline="") as stream:

@@ -1,4 +1,4 @@
-"""Figures of a run, side by side."""
+"""Prints the figures of an evaluation run, side by side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_HOSTS: Final = {
 
 
 def lines(recording: Recording) -> list[str]:
-    """Return a table with a column for each fleet."""
+    """Return a table of figures with a column for each fleet."""
     fleets = recording.fleets
     rows: list[tuple[str, Sequence[str]]] = [("", fleets)]
     for value in _VALUES:
@@ -70,7 +70,7 @@ def _deviations(
 
 
 def _of_lines(recording: Recording) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield how well the tasks of an instance explain its records per second."""
+    """Yield how well the number of tasks of an instance explains its records per second."""
     for label, way in (("", mean_rate_by_tasks), (", windows", rate_by_tasks)):
         found = [line_through(way(recording, fleet)) for fleet in recording.fleets]
         yield (

@@ -65,7 +65,7 @@ format = "json"
 
 @dataclass(frozen=True)
 class Site:
-    """Running servers, fleets and commands."""
+    """Running servers, fleets and commands of an evaluation."""
 
     source_address: str
     pinot: PinotServer
@@ -81,7 +81,8 @@ class Site:
 
 @contextmanager
 def site() -> Iterator[Site]:
-    """Run everything; stop it and delete its data with the context. Datastreams are not created yet."""
+    """Run servers and fleets; stop them and delete their data with the context. Datastreams are not created
+    yet."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pair = stack.enter_context(clusters(quick_start=True))

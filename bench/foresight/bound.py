@@ -1,4 +1,4 @@
-"""Distance of the quick task counts of the advice from the planner's search, on the simulated month.
+"""Compares the quick task counts of the sizing advice with the planner's search, on a simulated month.
 
 The bound by sums is that of past hours; the simple packing is that of forecast hours. Both are compared with
 a plan from scratch by the service's default policy, for every `EVERY`th (7) hour of 28 days.
@@ -35,7 +35,7 @@ SHAPES: Final = {
 
 
 class Hour(NamedTuple):
-    """Tasks of one hour, and the seconds to compute them: bound, packing, search."""
+    """Task counts of one hour, and the seconds to compute them: bound, packing, search."""
 
     tasks: tuple[int, int, int]
     seconds: tuple[float, float, float]
@@ -60,9 +60,9 @@ def hour_of(rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Hour:
 
 
 def main() -> None:
-    """Columns: task-hours of the search; task-hours of the bound and of the packing, as a difference to the
-    search, with the share of hours that are equal; the largest difference of an hour; milliseconds per hour.
-    """
+    """Columns: task-hours of the search; task-hours of the bound and of the packing, as a difference to
+    the search, with the share of hours that are equal; the largest difference of an hour; milliseconds per
+    hour."""
     print((main.__doc__ or "") + "\n")
     every = int(os.environ.get("EVERY", "7"))
     print(

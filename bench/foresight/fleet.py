@@ -1,4 +1,4 @@
-"""Time and memory of the leader's advice for 500 datastreams of 400 partitions with 28 days of hourly loads.
+"""Time and memory of the sizing advice for 500 datastreams of 400 partitions with 28 days of hourly loads.
 
 The advice is computed by the service's own code in three steps, each of which is stored: the current need,
 the forecast, and the need of past hours. A second turn follows an hour later. The history comes from memory,
@@ -71,7 +71,7 @@ class Fleet:
             self._loads[datastream.name] = total * noise, (shares / shares.sum()).tolist()
 
     def services(self) -> Services:
-        """Return the part of a leader's state that the advice reads."""
+        """Return the part of a leader's state that the sizing advice reads."""
         now_ms = self.clock.now_ms()
         assessment = Assessment(
             *(now_ms, now_ms, _TASKS, 0, 0, 0, 0, 0, 0, 0, (), ()),
@@ -105,7 +105,7 @@ class Fleet:
         ]
 
     def sums(self, _: ClusterRef, query: SumQuery, since_ms: int, until_ms: int) -> Mapping[int, LoadSums]:
-        """Return the sums of a datastream by hour."""
+        """Return the hourly load sums of a datastream."""
         totals, shares = self._loads[min(query.topics).partition("-")[0]]
         room = query.capacity.usable_bytes_per_second
         heaviest = sorted(shares, reverse=True)
@@ -120,7 +120,7 @@ class Fleet:
         return found
 
     def loads(self, _: ClusterRef, since_ms: int, until_ms: int) -> Mapping[TopicPartition, PartitionLoad]:
-        """Return the mean loads of all partitions."""
+        """Return the mean loads of all partitions in bytes per second."""
         first, last = ((at - self.first_ms) // HOUR_MS for at in (since_ms, until_ms))
         found = {}
         for group, names in self.names.items():
@@ -145,7 +145,7 @@ def _peak_mib() -> float:
 
 
 def _turn(turn: ForesightTurn) -> Advice:
-    """Compute the advice once and print when each step was stored."""
+    """Compute the sizing advice once, and print when each step was stored."""
     began, processor = time.perf_counter(), time.process_time()
 
     def line(label: str) -> None:

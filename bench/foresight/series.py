@@ -22,7 +22,8 @@ from bench.placement.forecast import WEEKDAYS, WEEKS, Outcome, Week, outcomes, s
 
 
 class Package(NamedTuple):
-    """A package and its file. `read`: returns the series of the file, from the first hour of a Monday."""
+    """A Python package that ships a series, and its file. `read`: returns the series of the file, from the
+    first hour of a Monday."""
 
     name: str
     licence: str
@@ -40,19 +41,19 @@ def _number(text: str) -> float:
 
 
 def electricity(file: Path) -> Mapping[str, Values]:
-    """Return the hourly means of half-hourly demand, from Monday, 5 June 2000."""
+    """Return the hourly means of half-hourly electricity demand, from Monday, 5 June 2000."""
     values = np.array([_number(row["value"]) for row in _rows(file)])
     return {"electricity demand, England and Wales 2000": values.reshape(-1, 2).mean(axis=1)}
 
 
 def water(file: Path) -> Mapping[str, Values]:
-    """Return the flow by hour, from Monday, 21 March 2022. The file starts on Sunday at 11:00."""
+    """Return the water flow by hour, from Monday, 21 March 2022. The file starts on Sunday at 11:00."""
     values = np.array([_number(row["Water flow [l/s]"]) for row in _rows(file)])
     return {"water flow of a pipeline 2022": values[13:]}
 
 
 def pedestrians(file: Path) -> Mapping[str, Values]:
-    """Return the sums of the sensors that measured all of a year, from its first Monday.
+    """Return the hourly counts of the sensors that measured all of a year, from its first Monday.
 
     The file starts at 06:00 of Tuesday, 1 January 2019; hours are in local time.
     """
@@ -88,7 +89,7 @@ PACKAGES: Final = (
 
 
 def weeks_of(name: str, series: Values, most: int) -> list[Week]:
-    """Return every window of five known weeks and a week to forecast."""
+    """Return every window of five known weeks followed by a week to forecast."""
     count = min(len(series) // WEEK - WEEKS, most)
     windows = (series[number * WEEK : (number + WEEKS + 1) * WEEK] for number in range(count))
     return [Week(name, window, window) for window in windows if _is_known(window)]

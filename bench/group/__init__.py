@@ -1,1 +1,1 @@
-"""Benchmarks of consumer groups that follow."""
+"""Benchmarks of consumer groups whose positions are synchronised."""

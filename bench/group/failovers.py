@@ -75,7 +75,7 @@ _SETTINGS: Final = {
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of all failovers."""
     chance = Random(1)
     cases = _cases()
     with clusters(jar_set=NEWER_KAFKA) as pair:
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def _cases() -> list[Case]:
-    """Return the groups of both mirrors in alternation."""
+    """Return the consumer groups of both mirrors in alternation."""
     kinds = {mirror: list(product(_KINDS[mirror], _BEHIND)) for mirror in _COPIES}
     return [
         Case(mirror, f"{_PREFIXES[mirror]}-{number}", copy, *kinds[mirror][number % len(kinds[mirror])])
@@ -111,7 +111,7 @@ def _cases() -> list[Case]:
 
 @contextmanager
 def _mirrors(pair: Pair) -> Iterator[None]:
-    """Run both mirrors."""
+    """Run Headrace and MirrorMaker 2."""
     environment = {
         "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
         "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
@@ -136,7 +136,7 @@ def _mirrors(pair: Pair) -> Iterator[None]:
 
 
 def _wait_for_copies(pair: Pair, traffic: Traffic) -> None:
-    """Wait until both copies have the backlog."""
+    """Wait until both copies contain the backlog."""
     target = Topics(pair.target)
     for copy in _COPIES.values():
         wait_until(partial(_has_backlog, target, copy), _PATIENCE_SECONDS, f"the backlog in {copy}")

@@ -1,4 +1,4 @@
-"""Cost of the interval at which consumer groups follow, and the age of their positions at the destination.
+"""Cost of the interval at which consumer groups are synchronised, and the age of the copied positions.
 
 A datastream copies a topic at a steady rate. Some groups at the end of the topic commit every quarter of a
 second, the others are idle. For each interval, the script prints the processor time of the instance, the
@@ -48,8 +48,8 @@ _REQUEST_SECONDS: Final = 30.0
 
 
 class Committer:
-    """Commits of groups at the end of the topic, on a separate thread. `commits`: monotonic time and total of
-    the positions of each commit of the first group."""
+    """Commits positions of groups at the end of the topic, on a separate thread. `commits`: monotonic time
+    and total of the positions of each commit of the first group."""
 
     def __init__(self, address: str, traffic: Traffic) -> None:
         self.commits: list[tuple[float, int]] = []
@@ -58,7 +58,7 @@ class Committer:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Commit within the context."""
+        """Commit positions within the context."""
         stopping = threading.Event()
         thread = threading.Thread(target=self._run, args=(stopping,), name="committer")
         thread.start()
@@ -85,7 +85,7 @@ def consumer_of(address: str, group: str) -> Consumer:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of intervals."""
     with clusters() as pair:
         Topics(pair.source).create(_TOPIC, _PARTITIONS)
         for number in range(_GROUPS):

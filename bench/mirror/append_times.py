@@ -1,4 +1,4 @@
-"""Processor time per batch of the bounds of append times, which keep wrong clocks out of the latency.
+"""CPU time per batch of computing bounds for append times, which keep wrong clocks out of the latency.
 
 An engine copies between two fake clusters, and the calls of its lanes are recorded. Each round replays them
 in a pair: on the bounds, and on an object without any. `live`: each response has one batch. `backlog`: all
@@ -27,7 +27,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 
 class Recorder(AppendTimes):
-    """Bounds that record the calls of a lane."""
+    """Bounds for append times that record the calls of a lane."""
 
     def __init__(self, calls: list[Call]) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Recorder(AppendTimes):
 
 
 class Unbounded:
-    """No bounds: every timestamp counts as right."""
+    """Append times without bounds: every timestamp counts as right."""
 
     def quiet(self, requested_at: float) -> None:
         """Ignore the call."""
@@ -81,7 +81,7 @@ class Unbounded:
 
 
 def recorded(*, is_live: bool, behind_ms: int = 0) -> list[list[Call]]:
-    """Copy the batches; return the calls of each lane."""
+    """Copy the batches; return the recorded calls of each lane."""
     fakes = MirroredFakes()
     fakes.make_topic(_TOPIC, _PARTITIONS)
     fakes.start(_TOPIC, _PARTITIONS)
@@ -101,7 +101,7 @@ def recorded(*, is_live: bool, behind_ms: int = 0) -> list[list[Call]]:
 
 
 def seconds_of(make: Callable[[], object], calls: list[list[Call]]) -> float:
-    """Return the processor time of the calls on a new object for each lane."""
+    """Return the CPU time of the recorded calls on a new object for each lane."""
     bound = []
     for one in calls:
         times = make()
@@ -114,7 +114,7 @@ def seconds_of(make: Callable[[], object], calls: list[list[Call]]) -> float:
 
 
 def main() -> None:
-    """Print microseconds of processor time per batch: on the bounds, and the difference of a pair."""
+    """Print microseconds of CPU time per batch: of the bounds, and the difference between both runs."""
     rounds, count = int(os.environ.get("ROUNDS", "200")), _BATCHES * _PARTITIONS
     print(f"{rounds} pairs of {count} batches; microseconds of processor time per batch\n")
     print("| batches | calls per batch | bounds | more than without: median | quartiles |")

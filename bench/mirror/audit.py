@@ -1,4 +1,4 @@
-"""Audits of 1 and of 100 million records: peak memory and processor time, for equal and differing copies.
+"""Audits of 1 million and of 100 million records: peak memory and CPU time, for equal and differing copies.
 
 Both clusters are fake brokers in a separate process, so the figures include only the audit.
 """
@@ -37,8 +37,8 @@ _LZ4: Final = 3
 
 
 class _Case(NamedTuple):
-    """`altered_every`: one in this number of batches has all its records altered at the destination; 0 for
-    none."""
+    """A copy to audit. `altered_every`: one in this number of batches has all its records altered at the
+    destination; 0 for none."""
 
     name: str
     records: int

@@ -1,4 +1,4 @@
-"""Processor time of continuous audits as a share of that of the copying, on real brokers.
+"""CPU time of continuous audits as a share of the CPU time of copying, on real brokers.
 
 A process with the data plane of a worker copies 50 partitions, alternately without and with an audit at the
 end of the turn, which has its own connections, as in an instance. The budget of audits of counts

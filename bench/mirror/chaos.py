@@ -1,4 +1,4 @@
-"""A hundred SIGKILLs of the copy and of either broker at random times, then a comparison of every record.
+"""A hundred SIGKILLs of the copy and of brokers at random times, then a comparison of every record.
 
 The cases are rounds of 25 kills. Their seeds and guarantees are printed; run one again with
 `BENCH_CASES=effectively-once-2`. `tests/chaos/test_copy_killed.py` runs the same loop for a shorter time.
@@ -22,7 +22,7 @@ _ROUNDS = {
 
 
 def main() -> None:
-    """Print a line for each round."""
+    """Print a line for each series of kills."""
     print("round                 seed  seconds  findings")
     for name in chosen(*_ROUNDS):
         guarantee, seed = _ROUNDS[name]

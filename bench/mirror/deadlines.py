@@ -1,4 +1,4 @@
-"""Partitions that lose records when the byte budget is too small: fair shares against deadline first.
+"""Partitions that lose records when the quota is too small: fair shares compared with deadline first.
 
 Runs an engine between fake brokers in virtual time. Records are produced to every partition continuously, and
 retention deletes each record after two minutes, copied or not; a partition that has lost records halts. Also
@@ -29,7 +29,7 @@ _SECONDS: Final = 900
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Streams of one datastream. `backlog`: seconds of records waiting at the start."""
+    """Streams of one datastream. `backlog`: seconds of records that wait at the start."""
 
     name: str
     what: str
@@ -39,7 +39,7 @@ class Case:
 
 
 class Outcome(NamedTuple):
-    """Seconds from the start until loss and until the alarm, by topic."""
+    """Seconds from the start until records are lost and until the alarm, by topic."""
 
     lost: dict[str, float]
     alarmed: dict[str, float]
@@ -104,7 +104,7 @@ def _run(case: Case, *, deadline_first: bool) -> Outcome:
 
 
 def _losing(fakes: MirroredFakes, histories: dict[str, LaneHistory]) -> Iterable[str]:
-    """Yield the topics predicted to lose records, judged from the worker's reports as an instance does."""
+    """Yield the topics that are predicted to lose records, from the worker's reports."""
     now = fakes.clock.monotonic()
     metrics = fakes.engine.metrics()
     for metric, place in zip(metrics, fakes.engine.positions(metrics), strict=True):

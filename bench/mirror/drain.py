@@ -47,7 +47,7 @@ _TURNS_OF_FORMERS = (*formers(), _OURS) * 4
 
 @dataclass(frozen=True)
 class Case:
-    """Topic, and the engines that copy it in order."""
+    """Topic, and the mirrors that copy it, in order."""
 
     shape: Shape
     tls: bool = False
@@ -80,7 +80,7 @@ _CASES = {
 
 
 def main() -> None:
-    """Print a table for each case, and the ratio of Headrace to each other engine."""
+    """Print a table for each case, and the ratio of Headrace to each other mirror."""
     for name in chosen(*_CASES):
         case = _CASES[name]
         listeners = (TLS_LISTENER,) if case.tls else ()
@@ -137,7 +137,7 @@ def _line(name: str, drain: Drain, topic: SourceTopic) -> str:
 
 
 def _print_ratios(runs: dict[str, list[Drain]], topic: SourceTopic) -> None:
-    """Print the medians of Headrace against each other engine."""
+    """Print the medians of Headrace relative to each other mirror."""
 
     def median(name: str, value: Callable[[Drain], float]) -> float:
         return statistics.median(map(value, runs[name]))

@@ -1,4 +1,4 @@
-"""One mirror with 20,000 mostly idle partitions: memory and CPU.
+"""Memory and CPU of one mirror with 20,000 mostly idle partitions.
 
 20 topics of 1,000 partitions on two clusters of two brokers; `headrace copy` with one worker has a lane for
 each partition. It is measured without traffic, and with one record per second to some of the partitions.
@@ -30,7 +30,7 @@ _SETTLING_SECONDS = 10
 
 
 def main() -> None:
-    """Print a line for each rate."""
+    """Print a line for each write rate."""
     for make in (headrace, *formers().values()):
         _measure(make)
 
@@ -78,7 +78,7 @@ def _wait_until_reading(pair: Pair, topics: int) -> None:
 
 
 def _watch(pair: Pair, mirror: psutil.Process) -> str:
-    """Return the memory at the end, and the CPU over the interval in percent of a core."""
+    """Return the memory of the mirror at the end, and its CPU over the interval in percent of a core."""
     parent, *workers = family(mirror)
     brokers = [psutil.Process(cluster.nodes[0].pid) for cluster in (pair.source, pair.target)]
     watched = [*workers, parent, *brokers]

@@ -1,4 +1,4 @@
-"""Copy and service against a broker that requires Kerberos: first without a ticket, then with one.
+"""`headrace copy` and a service with a broker that requires Kerberos: without a ticket, then with one.
 
 Prints the exit status and message of `headrace copy`. An instance of the service then shows its problem
 without a ticket, and the topics it has written once it has one.
@@ -85,7 +85,7 @@ class Realm:
             self.run("kadmin.local", "-q", f"ktadd -norandkey -k {folder}/{keytab}.keytab {principal}")
 
     def run(self, *command: str) -> None:
-        """Run one of Kerberos' own commands."""
+        """Run one of the Kerberos commands."""
         subprocess.run(command, env=self.environment, check=True, capture_output=True)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Delivery latency at 1,000 records per second, and the start-up time of a mirror.
+"""Delivery latency at 1,000 records per second, and the start-up time of each mirror.
 
 Latency is from the produce call to the record in a consumer at the destination, for no mirror (the consumer
 reads the source), Headrace, a confluent-kafka loop and MirrorMaker 2, in turn between the same brokers; 1 KB
@@ -70,7 +70,7 @@ _CASES = {
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables of latency and of start-up time."""
     with clusters() as pair:
         cases, busy = [_CASES[name] for name in chosen(*_CASES)], chosen("busy")
         if formers():
@@ -135,7 +135,8 @@ def _print_latency(pair: Pair, case: _Case) -> None:
 def _measure(
     pair: Pair, engine: Engine | None, address: str, topic: str
 ) -> tuple[dict[str, float], list[float]]:
-    """Return the figures of the reader, and the CPU of mirror, source and target in percent of a core."""
+    """Return the latency that the reader measured, and the CPU of mirror, source and target in percent of a
+    core."""
 
     def cpu() -> list[float]:
         mirror = family(psutil.Process(engine.process.pid)) if engine else []
@@ -153,7 +154,7 @@ def _measure(
 
 @contextmanager
 def _gathering(milliseconds: int) -> Iterator[None]:
-    """Set the gather time of Headrace in the environment of processes started in the context."""
+    """Set Headrace's `gather_ms` in the environment of processes started in the context."""
     name = "HEADRACE_MIRROR__COPYING__GATHER_MS"
     if milliseconds:
         os.environ[name] = str(milliseconds)

@@ -1,4 +1,4 @@
-"""CPU to receive responses and forward their batches: our event loop, asyncio, kafka-python's kafka.net.
+"""CPU to receive responses and forward their batches: Headrace's event loop, asyncio, kafka-python.
 
 No Kafka is involved: a peer process answers Kafka-shaped frames from memory, so only the loop, the transport
 and the framing are measured. Each run is a separate process, and the three engines take turns. Our loop is
@@ -24,7 +24,7 @@ _ENGINES: Final = ("own", "asyncio", "kafka.net")
 
 
 def main() -> None:
-    """Print a line for each size and loop, and the ratios."""
+    """Print a line for each response size and event loop, and the ratios."""
     for name, (response_bytes, count) in _CASES.items():
         figures: dict[str, list[tuple[float, float, float]]] = {engine: [] for engine in _ENGINES}
         for _ in range(_RUNS):

@@ -24,7 +24,7 @@ _SHAPES = {
 
 
 def main() -> None:
-    """Print a line for each shape."""
+    """Print a line for each topic shape."""
     print(f"{'engine':10}{'topic':10}{'partitions':>12}{'worker MiB':>12}{'with its parent':>17}")
     with clusters() as pair:
         for name in chosen(*_SHAPES):

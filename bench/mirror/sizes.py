@@ -1,4 +1,4 @@
-"""Sizes that are rare: a topic of 5,000 partitions, 2,000 topics in one expression, records of 20 MB.
+"""Unusually large cases: a topic of 5,000 partitions, 2,000 topics in one expression, records of 20 MB.
 
 The first two run in a service of one instance between two clusters of two brokers: time until every partition
 has its record, the lag over REST, and the page of the datastream in a browser. Records of 20 MB are copied
@@ -143,7 +143,7 @@ def _definition(expression: str) -> dict[str, Any]:
 
 
 def _print_lag(instance: RunningInstance, total: int) -> None:
-    """Print the time and size of the list of lags, whole and one page."""
+    """Print the time and size of the REST response with all lags, whole and one page."""
 
     def lag(**query: Any) -> dict[str, Any]:
         found: dict[str, Any] = instance.rest.get("/v1/datastreams/sizes/lag", **query)

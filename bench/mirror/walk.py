@@ -1,4 +1,4 @@
-"""Files of the product that a batch, the creation of a datastream, a sample and a breach pass through."""
+"""Source files that a batch, the creation of a datastream, a sample and a breach pass through."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from tests.walk import WALKS
 
 
 def main() -> None:
-    """Print each walk and its length."""
+    """Print the files of each path, and their number."""
     for name, walk in WALKS.items():
         print(f"{name}\n\n{described(walk())}\n")

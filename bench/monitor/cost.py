@@ -61,7 +61,7 @@ _WITHIN_MS: Final = 2_000
 
 
 class _Servers:
-    """Fake REST and Pinot, whose responses are prepared between turns.
+    """Fake REST and Pinot servers, whose responses are prepared between evaluations.
 
     `late`: number of datastreams with a record that waits too long. `lags`: response about partitions.
     """
@@ -198,7 +198,8 @@ class _Budgets(Budgets):
 
 
 def _turns(late: int, *, are_new: bool = False) -> float:
-    """Return percent of a core. `are_new`: the monitor has just started and queries topics separately."""
+    """Return the CPU of evaluations in percent of a core. `are_new`: the monitor has just started and queries
+    topics separately."""
     clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
@@ -236,7 +237,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
         turn()
     each = {label: seconds / _TURNS for label, seconds in spent.items()}
     share = each.pop("all") / settings.interval_seconds * 100
-    label = "first cycle of a monitor" if are_new else f"a turn, {late} datastreams late"
+    label = "first evaluation of a monitor" if are_new else f"an evaluation, {late} datastreams late"
     print(f"  {label:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
     for part, seconds in each.items():
         print(f"    {part:42}{seconds * 1000:10.0f} ms", flush=True)
@@ -265,8 +266,8 @@ def _rows_of_topic() -> None:
     looks = look + forgotten
     print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
     for label, took in (
-        ("  rows of a cycle, all partitions busy", of_a_turn),
-        ("  rows of a cycle, a tenth busy", of_a_turn / 10),
+        ("  rows of an evaluation, all partitions busy", of_a_turn),
+        ("  rows of an evaluation, a tenth busy", of_a_turn / 10),
         ("  evaluation of all rows", looks),
     ):
         print(f"  {label:44}{took * 1000:10.0f} ms {took / interval * 100:7.2f} %", flush=True)
@@ -297,7 +298,8 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
 
 
 def main() -> None:
-    """Print both sides in percent of a core, from a process with the data plane of the workers."""
+    """Print the CPU of monitor and workers in percent of a core, from a process with the workers' data
+    plane."""
     subprocess.run(worker_command("bench.monitor.cost"), check=True)
 
 
@@ -314,11 +316,11 @@ def _measure() -> None:
     tenth = states_of_fleet("a tenth of lanes busy, none late", 0.1, 0.0, segments=False)
     states_of_fleet("all lanes busy, sources delete", 1.0, 0.0, segments=True)
     states_of_fleet("all lanes busy, 1 % late", 1.0, 0.01, segments=False)
-    print(f"  {'the monitor':44}{'a cycle':>13}{'of a core':>10}")
+    print(f"  {'the monitor':44}{'an evaluation':>13}{'of a core':>10}")
     turns = _turns(0)
     _turns(10)
     _turns(0, are_new=True)
-    print("  cycles and states together, no late records")
+    print("  evaluations and states together, no late records")
     print(f"    {'a tenth of lanes busy':55}{turns + tenth:7.2f} %")
     print(f"    {'all lanes busy':55}{turns + busy:7.2f} %", flush=True)
     _rows_of_topic()

@@ -1,4 +1,4 @@
-"""Times from breach to rebalance, from burning budget to alert and its end, and from alarm to data loss.
+"""Times from breach to rebalance, from burning error budget to alert, and from alarm to data loss.
 
 Runs an instance with its own monitor, two brokers, ZooKeeper, Pinot and an alert receiver on one machine. Hot
 partition: two partitions that each carry 70 % of a task's quota are in one task; placement uses the loads

@@ -28,7 +28,8 @@ _MINUTES: Final = 10
 
 
 def main() -> None:
-    """Write the notebooks. Raise SystemExit if a notebook fails or has unfit outputs."""
+    """Execute and write the notebooks. Raise SystemExit if a notebook fails or has outputs that must not be
+    stored."""
     wanted = os.environ.get("NOTEBOOKS", "").split()
     for file in sorted(NOTEBOOKS.glob("*.ipynb")):
         number = file.stem[:2]
@@ -48,7 +49,7 @@ def main() -> None:
 
 @contextmanager
 def _environment(number: str) -> Iterator[Mapping[str, str]]:
-    """Yield the variables of a notebook; its servers run for the context."""
+    """Yield the environment variables of a notebook; its servers run for the context."""
     if number != _WITH_PINOT:
         yield {}
         return

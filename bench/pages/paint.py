@@ -1,4 +1,4 @@
-"""Loading the first page with many datastreams: time to first paint and to its rows, and bytes transferred.
+"""Load time of the first page with many datastreams: first paint, first rows, bytes transferred.
 
 One instance in memory, with real use cases, leader and REST over a socket, copies all partitions; the metrics
 of its workers are injected. A Chromium on the same machine opens the page each time with empty caches.
@@ -39,7 +39,7 @@ _WATCHED: Final = f"""new MutationObserver((_, seen) => {{
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print the load times."""
     datastreams, partitions, times = (
         int(os.environ.get(name, usual))
         for name, usual in (("DATASTREAMS", 500), ("PARTITIONS", 200_000), ("TIMES", 7))
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _look(browser: Browser, address: str) -> Mapping[str, Any]:
-    """Return the figures of one visit with empty caches."""
+    """Return the load times of one visit with empty caches."""
     context = browser.new_context(viewport=WIDE)
     try:
         context.add_init_script(_WATCHED)

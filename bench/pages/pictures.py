@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _shots(address: str, names: Collection[str]) -> dict[str, int]:
-    """Follow the path and write these pictures. Returns their sizes."""
+    """Follow the path through the pages and write these screenshots. Return their sizes."""
     began, sizes = time.perf_counter(), dict[str, int]()
     folder = Path(os.environ.get("INTO", "docs/pictures"))
     has_incident = INCIDENT.name in names
@@ -76,7 +76,7 @@ def _shots(address: str, names: Collection[str]) -> dict[str, int]:
 
 @contextmanager
 def _scene() -> Iterator[tuple[Scene, str]]:
-    """Yield a scene that is not started, and the address of its service."""
+    """Yield the service to photograph, not started, and its address."""
     offset = int(os.environ.get("PORT_OFFSET", str(_PORT_OFFSET)))
     with tempfile.TemporaryDirectory(prefix="headrace-pictures-") as home:
         processes = DemoProcesses(Path(home), offset, print)

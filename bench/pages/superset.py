@@ -93,7 +93,7 @@ def _measurements(times: range, noise: random.Random) -> Iterator[MirrorMetric]:
 
 
 def _open(page: Page, url: str) -> None:
-    """Open the dashboard and wait until everything is shown."""
+    """Open the dashboard and wait until all charts are shown."""
     page.goto(f"{url}/login/")
     page.fill("#username", ADMIN)
     page.fill("#password", ADMIN)

@@ -82,7 +82,7 @@ class _Renamed(PinotClient):
 
 
 def measure(made: Servers) -> None:
-    """Print a row per index and a column per query."""
+    """Print a row per index and a column per query, in ms."""
     columns = ("cluster", "two rounds", "ten topics", "offending", "freshness")
     print(f"  {'indexes':32}" + "".join(f"{name:>12}" for name in columns), flush=True)
     topics = [f"topic-{number:06}" for number in range(100, 110)]

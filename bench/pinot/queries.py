@@ -33,7 +33,7 @@ DAY = TimeRange(START_MS - 23 * HOUR_MS, START_MS + HOUR_MS)
 
 
 def main() -> None:
-    """Write the rows, wait for them, and run the queries."""
+    """Write the rows, wait until Pinot has them, and run the queries."""
     with servers(pinot_heap_mib=8000) as made:
         fill(made, PARTITIONS)
         measure(made, PARTITIONS)
@@ -93,7 +93,7 @@ def _provided(client: PinotClient, seconds: int) -> Sized:
 
 
 def _slopes_in_query(client: PinotClient, partitions: int) -> Sized:
-    """Compute slopes from sizes in the query, without a guard against shrinking logs."""
+    """Compute log growth from sizes in the query, without a guard against shrinking logs."""
     last, first = (f"{which}withtime(size_bytes, time_ms, 'double')" for which in ("last", "first"))
     return _grouped(client, partitions, f"{last} - {first}, max(time_ms) - min(time_ms)")
 
@@ -103,7 +103,7 @@ def _slopes_stored(client: PinotClient, partitions: int) -> Sized:
 
 
 def _grouped(client: PinotClient, partitions: int, columns: str) -> Sized:
-    """Run the query in two pages, each below Pinot's limit of groups."""
+    """Run the grouped query in two pages, each below Pinot's limit of groups."""
     rows: list[object] = []
     half = f"topic-{partitions // 20:06}"
     for condition in ("topic < %(half)s", "topic >= %(half)s"):

@@ -1,4 +1,4 @@
-"""Public bin-packing classes, regenerated from their published descriptions: tasks above the best bound."""
+"""Public bin-packing instances, regenerated from their published descriptions: tasks above the best bound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def falkenauer_uniform(random: np.random.Generator) -> Instance:
 
 
 def falkenauer_triplets(random: np.random.Generator) -> Instance:
-    """Return an instance of the same paper with bins of 1000 filled by three items.
+    """Return an instance of E. Falkenauer (1996) with bins of 1000 filled by three items.
 
     The first item is 380..490, the second 250 to half the rest.
     """
@@ -49,7 +49,8 @@ def scholl_1(random: np.random.Generator) -> Instance:
 
 
 def scholl_2(random: np.random.Generator) -> Instance:
-    """Return an instance of set 2: bins of 1000, on average 3, 5, 7 or 9 items, spread 20, 50 or 90 %."""
+    """Return an instance of Scholl, Klein, Juergens (1997), set 2: bins of 1000, on average 3, 5, 7 or 9
+    items, spread 20, 50 or 90 %."""
     mean = 1000 / int(random.choice([3, 5, 7, 9]))
     spread = float(random.choice([0.2, 0.5, 0.9]))
     count = int(random.choice([50, 100, 200, 500]))
@@ -57,7 +58,8 @@ def scholl_2(random: np.random.Generator) -> Instance:
 
 
 def scholl_3(random: np.random.Generator) -> Instance:
-    """Return an instance of set 3: 200 items of 20,000..35,000, bins of 100,000."""
+    """Return an instance of Scholl, Klein, Juergens (1997), set 3: 200 items of 20,000..35,000, bins of
+    100,000."""
     return random.integers(20_000, 35_001, 200).tolist(), 100_000
 
 
@@ -111,7 +113,7 @@ def _fit(sizes: Ints, room: int) -> int:
 
 
 def _greedy(sizes: Ints, room: int) -> int:
-    """Place the heaviest first on the lightest bin, adding a bin until everything fits."""
+    """Place the heaviest items first on the lightest bin, adding a bin until everything fits."""
     tasks = task_bound(sizes[:, None], np.array([room]))
     while True:
         loads = np.zeros((tasks, 1), np.int64)

@@ -1,4 +1,5 @@
-"""Learned capacity of a task against the throughput a worker sustains, for four kinds of batches."""
+"""Learned capacity of a task compared with the sustained throughput of a worker, for four kinds of
+batches."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ WORKLOADS: Final = {
 
 
 def main() -> None:
-    """Learn from a partial load, then copy a backlog as fast as one worker can."""
+    """Learn the capacity from a partial load, then copy a backlog as fast as one worker can."""
     for name in chosen(*WORKLOADS):
         with ExitStack() as stack:
             _measure(name, WORKLOADS[name], stack)
@@ -104,7 +105,7 @@ def _learned(
 
 
 def _capacity(instance: RunningInstance, name: str) -> dict[str, Any] | None:
-    """Return the capacity from a new plan."""
+    """Return the task capacity in a new plan."""
     instance.rest.post("/v1/rebalance", {"datastream": name})
     groups = instance.rest.get("/v1/plan", tasks="false")["groups"]
     return next((group["capacity"] for group in groups if group["datastream"] == name), None)

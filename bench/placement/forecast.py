@@ -1,4 +1,4 @@
-"""Errors of load forecasts for 60 seeded weekly series, against the larger of yesterday and a week ago.
+"""Errors of load forecasts for 60 seeded weekly series, compared with the larger of yesterday and a week ago.
 
 Five weeks are known; each day of the next week is then forecast at its midnight. A series is plain, or has a
 step up or down, a trend, a public holiday, gaps in the measurements, or hours shifted by daylight saving
@@ -29,7 +29,8 @@ _TASKS: Final = 7
 
 
 class Week(NamedTuple):
-    """One series. `seen`: NaN without a measurement. `came`: complete, including the week to forecast."""
+    """One load series. `seen`: NaN without a measurement. `came`: complete, including the week to
+    forecast."""
 
     kind: str
     seen: Values
@@ -48,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 def weekly_series(seed: int) -> Week:
-    """Return the series of a seed; hour 0 is the midnight before a Monday."""
+    """Return the load series of a seed; hour 0 is the midnight before a Monday."""
     random = np.random.default_rng(seed)
     hours = np.arange((WEEKS + 1) * WEEK)
     kind = KINDS[seed % len(KINDS)]

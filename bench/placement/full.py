@@ -1,4 +1,4 @@
-"""Planning from scratch: tasks, level, time and memory, against heaviest-first on integer kilobytes."""
+"""Planning from scratch: task count, fullest task, time and memory, compared with heaviest-first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def resident_mib() -> float:
 
 
 def measure(kind: str, partitions: int, tasks: int, fill: float = 0.97) -> dict[str, float | int | str]:
-    """Return the figures of the first plan and the best of three more, in this process.
+    """Return the figures of the first plan and the best of three more, computed in this process.
 
     `mib`: peak memory above that after the imports. `cpu`: CPU seconds of the fastest plan, which other
     processes on the machine disturb least.
@@ -73,7 +73,7 @@ def measure(kind: str, partitions: int, tasks: int, fill: float = 0.97) -> dict[
 
 
 def fresh(module: str, call: str) -> dict[str, float | int | str]:
-    """Return the result of the call in a new process, with the seconds spent on imports."""
+    """Return the result of a call in a new process, with the seconds spent on imports."""
     code = (
         "import json, time; started = time.perf_counter();"
         f"import {module} as m, assigner.planner; imported = time.perf_counter() - started;"

@@ -1,4 +1,4 @@
-"""Sticky plans after drift: bytes moved against the bound and against a full plan, and time."""
+"""Incremental plans after loads have drifted: bytes moved compared with the bound and a full plan."""
 
 from __future__ import annotations
 

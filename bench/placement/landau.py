@@ -56,7 +56,8 @@ group's assignor.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One sequence, the headroom required before a task is removed, and the bytes allowed for fewer moves."""
+    """One sequence of loads, the headroom required before a task is removed, and the bytes allowed for fewer
+    moves."""
 
     start: str
     delta: int
@@ -101,7 +102,7 @@ def fewest_by_best_fit(loads: npt.NDArray[np.int64]) -> int:
 
 
 def measure(case: Case) -> Score:
-    """Plan step by step, each from the previous placement."""
+    """Plan each step of the sequence from the previous placement."""
     names = [TopicPartition(f"topic-{number % 2}", number // 2) for number in range(PARTITIONS)]
     policy = Policy(
         mode=PlanMode.INCREMENTAL, scale_in_headroom=case.headroom, settling=1, move_slack=case.slack
@@ -155,7 +156,7 @@ def _closed_up(task_of: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def row(case: Case, scores: Sequence[Score]) -> str:
-    """Return the row of one start, δ and headroom: means over the seeds."""
+    """Return the table row of one start, δ and headroom: means over the seeds."""
     moved, bound, moves, moves_bound, surplus, cpu = (
         float(np.mean([getattr(score, name) for score in scores]))
         for name in ("moved", "bound", "moves", "moves_bound", "surplus", "cpu")

@@ -1,4 +1,4 @@
-"""A simulated month: tasks by the service's own decisions, against a static peak and the last day's maximum.
+"""A simulated month: task counts of the service compared with a static peak and the last day's maximum.
 
 Decides hour by hour like the leader: the observations of a day, the forecast of the next hours, consent
 before a task is removed, quiet hours. The shapes are those published for clouds and caches: days and weeks
@@ -43,7 +43,8 @@ _TOPIC: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Load shape. `learned`: days before the planned ones. `swing`: of a day, either way.
+    """Load shape of a month. `learned`: days before the planned ones. `swing`: daily variation in either
+    direction.
 
     `weekend`: load of a Saturday relative to a weekday. `bursts`: per topic and day, one to three hours long.
     """
@@ -254,7 +255,7 @@ def simulate(shape: Shape, way: Way = HOLDING) -> MonthScore:
 
 
 def row(name: str, score: MonthScore) -> str:
-    """Return one row of the table."""
+    """Return one table row."""
     share = 100 * score.announced / score.needs if score.needs else 100.0
     return (
         f"{name:34} {score.tasks[0]:4}-{score.tasks[1]:<4} {100 * score.slack:6.1f}% "
@@ -266,9 +267,9 @@ def row(name: str, score: MonthScore) -> str:
 
 
 def main() -> None:
-    """Columns: tasks, slack of task-hours, task-hours above full capacity, turns of the task count within a
-    day, hours that needed more than the day before and the share predicted a day ahead, the share of the
-    other hours predicted as such (false), task-hours saved against the month's peak and against the last
+    """Columns: tasks, slack of task-hours, task-hours above full capacity, reversals of the task count
+    within a day, hours that needed more than the day before and the share predicted a day ahead, the share of
+    the other hours predicted as such (false), task-hours saved against the month's peak and against the last
     day's maximum, bytes moved per hour.
 
     Environment: DAYS (28) and SEEDS (1,2,3).

@@ -1,4 +1,4 @@
-"""Two dimensions: bytes and messages both nearly full."""
+"""Placement by bytes and messages that are both nearly at capacity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("kafka", "lognormal", "zipf1.0", "uniform", "nearzero")
 
 
 def both(kind: str, partitions: int, tasks: int, fill: float, seed: int) -> tuple[Floats, Floats]:
-    """Return bytes and messages per second, each `fill` of the total capacity.
+    """Return bytes and messages per second of partitions, each `fill` of the total capacity.
 
     Record sizes differ by topic (sigma 0.7). No partition exceeds 60 % of a task in either dimension.
     """

@@ -123,7 +123,7 @@ def _deal(placed: Tasks, new: Tasks, tasks: int) -> Tasks:
 
 
 def ureplicator(week: Week, hour: int, placed: Tasks) -> Tasks:
-    """Place like uReplicator: mean rate of the topic over two hours; workers above 1.2x the mean shed.
+    """Place like uReplicator: topic rates over two hours; workers above 1.2x the mean give up partitions.
 
     Workers: round(bytes / usable capacity) + 1, scaled out at once and in one at a time.
     """
@@ -217,9 +217,9 @@ def print_table(title: str, week: Week, chosen: dict[str, Strategy]) -> None:
 
 
 def main() -> None:
-    """Columns: tasks, max/mean over the week and at worst, task-hours above usable and above full capacity,
-    bytes moved per hour, partitions that returned within a day, turns of the task count, time to plan.
-    """
+    """Columns: tasks, max/mean over the week and at worst, task-hours above usable and above full
+    capacity, bytes moved per hour, partitions that returned within a day, reversals of the task count, time
+    to plan."""
     print((main.__doc__ or "") + "\n")
     print_table(
         "A week with days and nights, +-10 % noise, spikes, growth", synthetic_week(2000, 40, 1), strategies()

@@ -1,4 +1,4 @@
-"""Clusters that one driver of the Spark job can serve: start-up, a round of samples of all, and memory."""
+"""Clusters that one driver of the Spark job can serve: start-up, samples of one interval, memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 3600
 def main(counts: Sequence[int] = _COUNTS) -> None:
     """Run one driver after the other with more clusters each; every cluster has 200 partitions."""
     print(f"{_PARTITIONS} partitions a cluster, trigger interval 10 s, driver heap of 2 GB")
-    print("  clusters   all started   a round of all   a cluster   memory")
+    print("  clusters   all started     one interval   a cluster   memory")
     for count in counts:
         with servers() as made:
             _measure(made, count)
@@ -81,7 +81,7 @@ def _until(condition: Callable[[], bool], service: PmpService) -> None:
 
 
 def _shown(metrics: JobMetrics, name: str) -> float:
-    """Return the sum over the clusters."""
+    """Return a figure summed over the clusters."""
     lines = generate_latest(metrics.registry).decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"headrace_pmp_{name}{{"))
 

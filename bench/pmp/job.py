@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Volume:
-    """Size of a cluster: its partitions, sampling rounds, and samples per batch."""
+    """Size of a cluster: its partitions, sampling intervals, and samples per batch."""
 
     topic: str
     partitions: int

@@ -1,4 +1,4 @@
-"""Cost of a round of the sampler: time, and CPU of broker and sampler, by number of partitions."""
+"""Cost of one measurement by the sampler: time, and CPU of broker and sampler, by number of partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main() -> None:
     """Measure with an increasing number of partitions, all on one broker."""
     with servers() as made:
         print(
-            "a round of the sampler, one broker       partitions   seconds   broker CPU ms   sampler CPU ms"
+            "a measurement of one broker              partitions   seconds   broker CPU ms   sampler CPU ms"
         )
         there = 0
         for topics in (5, 10, 35):
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def measure(made: Servers) -> None:
-    """Run rounds one after the other; their samples are written and acknowledged."""
+    """Measure several times; the samples are written and acknowledged."""
     broker, ourselves = psutil.Process(made.broker.nodes[0].pid), psutil.Process()
     probe, sink = KafkaClusterProbe(made.cluster, SystemClock()), SampleTopic(made.cluster, "__samples", 4)
     with closing(probe), closing(sink):

@@ -1,4 +1,4 @@
-"""Rates from a recorded Cruise Control against the bytes actually written, also with a broker failure."""
+"""Rates from recorded samples of Cruise Control compared with the bytes actually written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _averages(rates: Sequence[PartitionRates]) -> Loads:
 
 
 def _slopes(rates: Sequence[PartitionRates]) -> Loads:
-    """Return the loads of the provider."""
+    """Return the loads that the load provider computes."""
     loads = partition_loads(rates, RateOptions(Statistic.MEAN, settled=False))
     return {partition: load.bytes_per_second for partition, load in loads.items()}
 
@@ -114,7 +114,7 @@ def _errors(found: Loads, truth: Truth, until_ms: int, window_ms: int) -> tuple[
 
 
 def _print_death(name: str, death: Death) -> None:
-    """Print one-minute loads by source, then the worst load of every round around the failure."""
+    """Print one-minute loads by source, then the worst load in every sampling interval around the failure."""
     recorded = replay(death)
     samples = sampled(recorded)
     for statistic in (Statistic.P95, Statistic.MEAN):

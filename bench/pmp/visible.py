@@ -27,7 +27,8 @@ _COUNTS = (
 
 
 def main() -> None:
-    """Measure many small rounds, then a few large ones as from Cruise Control in a large cluster."""
+    """Measure many small sampling intervals, then a few large ones as from Cruise Control in a large
+    cluster."""
     with servers(pinot_heap_mib=2000) as made:
         session = spark()
         try:
@@ -41,7 +42,7 @@ def main() -> None:
 def measure(
     made: Servers, session: SparkSession, name: str, samples: int, pause_seconds: float, count: int
 ) -> None:
-    """Produce rounds while polling Pinot; the first third is warm-up."""
+    """Produce samples while polling Pinot; the first third is warm-up."""
     topic = f"samples-{samples}"
     make_topics(made, (topic, 8))
     pouring = _Pouring(made.broker.address, topic, samples, pause_seconds, count)
@@ -67,7 +68,7 @@ def _job(made: Servers, session: SparkSession, topic: str) -> Iterator[None]:
 
 
 class _Pouring:
-    """Producer of rounds of samples, stamped with the time just before the first of the round is produced."""
+    """Producer of samples, stamped with the time just before the first of an interval is produced."""
 
     def __init__(self, address: str, topic: str, samples: int, pause_seconds: float, count: int) -> None:
         self._producer = Producer(
@@ -103,7 +104,7 @@ class _Pouring:
 
 
 def _watch(client: PinotClient, pouring: _Pouring) -> dict[int, np.ndarray]:
-    """Return the delay in ms until each sample was visible, by the time of its round."""
+    """Return the delay in ms until each sample was visible in Pinot."""
     seen: dict[int, list[np.ndarray]] = {}
     counts: dict[int, int] = {}
     while sum(counts.values()) < pouring.total:

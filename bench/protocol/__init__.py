@@ -1,1 +1,1 @@
-"""Costs of the bytes of the protocol."""
+"""Benchmarks of compression and TLS."""

@@ -1,4 +1,4 @@
-"""Processor time of lz4 and zstd through their own bindings and through cramjam, by size of the batch."""
+"""CPU time of lz4 and zstd through their own bindings and through cramjam, by batch size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _unzstd: Final = zstandard.ZstdDecompressor()
 
 
 def main() -> None:
-    """Print microseconds of processor time for each call."""
+    """Print microseconds of CPU time for each call."""
     rows = []
     for records in RECORDS:
         data = payload(records)
@@ -77,7 +77,7 @@ def _cramjam_lz4(data: bytes) -> bytes:
 
 
 def measured(call: Callable[[], bytes], times: int) -> float:
-    """Return the median of the rounds in microseconds a call."""
+    """Return the median of the runs in microseconds per call."""
     found = []
     for _ in range(_ROUNDS):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""Processor time of one connection for a GB, with TLS and in plaintext, and of its parts.
+"""CPU time of one connection for a GB, with TLS and in plaintext, and of its parts.
 
 The connection reads responses of 5 MB and writes requests of 1 MB. The peer is another process, whose time is
 not counted. With `BENCH_FORMER`, the other checkout runs alternately with this one. Interpreted.
@@ -40,7 +40,7 @@ _HANDSHAKES: Final = 300
 
 
 def main() -> None:
-    """Print CPU seconds for a GB: the median of the rounds."""
+    """Print CPU seconds for a GB: the median of the runs."""
     former = os.environ.get("BENCH_FORMER")
     checkouts = {"headrace": str(_REPOSITORY), **({"former": former} if former else {})}
     print(f"CPU-s/GB, median of {_ROUNDS}\n{'':16}{'read':>8}{'write':>8}{'both':>8}")
@@ -213,7 +213,7 @@ class Exchange:
         self._loop = loops.Loop(clock.SystemClock())
 
     def seconds_per_gb(self) -> float:
-        """Return the processor seconds for a GB, after a while of warming."""
+        """Return the CPU seconds for a GB, after a warm-up."""
         self._loop.spawn(self._connect())
         while self.done < _WARMING:
             self._loop.run_once(1.0)

@@ -25,7 +25,7 @@ _WARM: Final = 200
 
 
 def main() -> None:
-    """Print the cost, and percentiles of each path under each attack."""
+    """Print the cost of authentication, and response time percentiles of each path under each attack."""
     calls, seconds, attackers = (
         int(os.environ.get(name, usual))
         for name, usual in (("CALLS", 3000), ("SECONDS", 5), ("ATTACKERS", 8))
@@ -59,7 +59,8 @@ def _print_cost(site: Guarded, calls: int) -> None:
 def _in_turn(
     one: tuple[str, str, Mapping[str, str]], other: tuple[str, str, Mapping[str, str]], calls: int
 ) -> tuple[tuple[float, float, float], ...]:
-    """Return percentiles in ms of two requests sent in turn, each given by address, path and headers."""
+    """Return response time percentiles in ms of two requests sent alternately, each given by address, path
+    and headers."""
     with ExitStack() as stack:
         clients = [
             (stack.enter_context(closing(HTTPConnection(address, timeout=60))), path, headers)

@@ -73,7 +73,7 @@ def _print_row(label: str, seconds: Sequence[float]) -> None:
 
 
 def _created(names: Sequence[str], addresses: Sequence[str], clients: int) -> list[float]:
-    """Return the seconds of each creation."""
+    """Return the seconds that each creation took."""
     waiting, seconds, failures = iter(names), list[float](), list[str]()
     lock = threading.Lock()
 

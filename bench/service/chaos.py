@@ -1,4 +1,4 @@
-"""Minutes of faults against a real service with datastreams of every kind, then a check of every record.
+"""Minutes of faults against a real service with datastreams of every kind, then a comparison of every record.
 
 Environment: `MINUTES` (20), `SEED` (random by default), `STORE` (`zookeeper`, or `kafka`: three brokers),
 `INSTANCES` (3), `PINOT` (1; 0 runs without it). The same seed and store give the same schedule; the
@@ -36,7 +36,7 @@ _COLUMNS = ("seed", "faults", "written", "lost", "watermarks", "s behind", "viol
 
 
 def main() -> None:
-    """Print each fault, then the verdicts. Raise SystemExit(1) if a promise was broken."""
+    """Print each fault, then the verdicts. Raise SystemExit(1) if a guarantee was broken."""
     runs = int(os.environ.get("RUNS") or "1")
     minutes = float(os.environ.get("MINUTES") or ("20" if runs == 1 else _SHORT_MINUTES))
     is_short = minutes < 1
@@ -96,7 +96,7 @@ def _carry_out(
 
 
 def _table(verdicts: list[Verdict], runs: int) -> str:
-    """Return a row for each run."""
+    """Return a table row for each run."""
     lines = ["".join(f"{name:>11}" for name in _COLUMNS)]
     for verdict in verdicts:
         total, faults = verdict.total, sum(verdict.faults.values())

@@ -1,4 +1,4 @@
-"""Faults on real servers as people on call see them: pages, causes, recovery, bad seconds.
+"""Faults on real servers as seen by engineers on call: alerts, causes, recovery, seconds with late records.
 
 Two clusters, ZooKeeper, three instances with the monitor, and a webhook receiver; steady traffic for two
 datastreams and an idle third. One fault after the other; each must have at most one page, the right cause, no
@@ -86,7 +86,7 @@ def observe(site: Site, fault: Fault) -> tuple[Seen, dict[str, Any]]:
 
 
 def row_of(fault: Fault, seen: Seen) -> tuple[str, ...]:
-    """Return the row of the table."""
+    """Return the table row of a fault."""
     expected = Expected(fault.name, fault.pages, frozenset(map(str, fault.causes)), fault.is_excused)
     return row(expected, seen)
 

@@ -103,7 +103,7 @@ def _print_whole(java: JavaRuntime) -> None:
 
 
 def main() -> None:
-    """Print every table."""
+    """Print all tables of start-up times."""
     _print_jars()
     java = find_java()
     _print_servers(java, quick=False)

@@ -26,7 +26,7 @@ _SUMMARY: Final = re.compile(r"^=*\s*(\d+ (?:passed|failed|error).* in [\d.]+s.*
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a target in a clone."""
+    """One run of a make target in a clone."""
 
     target: str
     is_beside_busy_core: bool
@@ -59,7 +59,8 @@ def spin() -> None:
 
 @contextmanager
 def busy_core(wanted: bool) -> Iterator[Callable[[], float]]:
-    """Keep one core busy for the context; yield a function that returns the CPU seconds this has taken."""
+    """Keep one core busy for the context; yield a function that returns the CPU seconds that this has
+    used."""
     if not wanted:
         yield lambda: 0.0
         return
@@ -73,7 +74,7 @@ def busy_core(wanted: bool) -> Iterator[Callable[[], float]]:
 
 
 def run(target: str, folder: Path, is_beside_busy_core: bool) -> Run:
-    """Run a target in a fresh clone; its output is in `make.log` of the folder."""
+    """Run a make target in a fresh clone; its output is in `make.log` of the folder."""
     clone, log = folder / "clone", folder / "make.log"
     subprocess.run(["git", "clone", "--quiet", str(_CHECKOUT), str(clone)], check=True)
     environment = {**os.environ, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": ""}

@@ -35,7 +35,8 @@ _WHO: Final = "headrace import-brooklin"
 
 @dataclass(frozen=True)
 class TakeOver:
-    """Result of an import. `live`: hosts that run Brooklin. `applied`: whether datastreams were created."""
+    """Result of importing from Brooklin. `live`: hosts that run Brooklin. `applied`: whether datastreams were
+    created."""
 
     cluster: str
     live: tuple[str, ...]
@@ -45,7 +46,7 @@ class TakeOver:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of the import; see `headrace import-brooklin --help`."""
+    """Options of `headrace import-brooklin`; see its `--help`."""
 
     hashed_groups: bool = False
     owner: str = ""
@@ -54,7 +55,7 @@ class ImportOptions:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
-    """Decide how to import each datastream. With the option `apply`, also create the datastreams.
+    """Decide how to import each datastream of Brooklin. With the option `apply`, also create the datastreams.
 
     `there`: ZooKeeper and root path of the Brooklin cluster.
 
@@ -127,7 +128,7 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 
 
 def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
-    """Create the datastream. If the creation is rejected, the finding contains the reason."""
+    """Create the datastream in Headrace. If the creation is rejected, the finding contains the reason."""
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:

@@ -54,12 +54,11 @@ _WITHOUT_EFFECT: Final = {
     "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent applies",
     "producersPerTask": "a worker process shares one connection to each broker",
 }
-"""Metadata without effect in Headrace, and what Headrace does instead. The metadata is kept in the
-definition."""
+"""Metadata keys without effect in Headrace, and what Headrace does instead. The definition keeps them."""
 
 
 class ImportVerdict(StrEnum):
-    """Result of the import for one datastream."""
+    """Whether a datastream of Brooklin can be imported."""
 
     CREATE = "create"
     PRESENT = "present"
@@ -73,7 +72,7 @@ class ImportVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class ImportFinding:
-    """Decision on one datastream.
+    """Decision on importing one datastream, with its reason.
 
     Contains the verdict, the definition if it can be imported, and notes for the operator. `status`: initial
     status.
@@ -113,7 +112,7 @@ class ListTopics:
 
 
 def plan_import(cluster: BrooklinCluster, here: ListTopics) -> tuple[ImportFinding, ...]:
-    """Return a finding for each datastream, sorted by name."""
+    """Return the decision on each datastream of Brooklin, sorted by name."""
     found = [
         ImportFinding(name, ImportVerdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()
     ]
@@ -160,8 +159,8 @@ def _judged(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> Import
 
 
 def _carried(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tuple[str, ...]]:
-    """Return the converted definition, and notes for the operator. Raises InvalidRequest if it cannot be
-    converted."""
+    """Return the definition converted to Headrace, and notes for the operator. Raises InvalidRequest if it
+    cannot be converted."""
     metadata = dict(brooklin_datastream.metadata)
     metadata.pop("numTasks", None)
     reset = metadata.pop(_RESET, StartPosition.EARLIEST.value)
@@ -203,7 +202,7 @@ def _source(datastream: BrooklinDatastream) -> str:
 
 
 def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
-    """Return the destination in the definition.
+    """Return the destination for the converted definition.
 
     If the address is missing, returns the brokers that Brooklin's transport provider recorded in the
     metadata.
@@ -217,7 +216,7 @@ def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
 
 
 def _check_expression(expression: str) -> None:
-    """Raise InvalidRequest for a Java regular expression with another meaning in RE2.
+    """Raise InvalidRequest for a Java regular expression that has a different meaning in RE2.
 
     Other meanings apply to nested character classes (a union in Java) and intersections of classes. RE2
     itself rejects all other unsupported syntax.

@@ -18,7 +18,7 @@ from mirror.replication.context import EngineContext, EngineIdentity
 
 @contextmanager
 def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[EngineContext]:
-    """Open an engine context for the `with` block, and close its connections afterwards.
+    """Open an engine context (connections to clusters) for the `with` block, and close it afterwards.
 
     `clusters`: cluster references by option name. Raises ConfigError for a reference that is neither an alias
     nor an address.
@@ -35,7 +35,7 @@ def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[En
 def bench_of(
     settings: HeadraceSettings, client_id: str, directory: ClusterDirectory, request_seconds: float = math.inf
 ) -> Iterator[EngineContext]:
-    """Open an engine context from loaded settings.
+    """Open an engine context (connections to clusters) from loaded settings.
 
     `request_seconds`: upper limit of `request_timeout_seconds`.
     """

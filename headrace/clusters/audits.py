@@ -1,4 +1,4 @@
-"""One-shot audits of datastreams: the comparison job of a definition, and results by topic."""
+"""One-shot audits of datastreams: compares a datastream with its copy, with results by topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST_CHECKPOINT_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """Result for one topic.
+    """Audit result for one topic.
 
     `counts`: result of the comparison of source and destination records, without `left_out` and `uncopied`.
     `left_out`: number of records that were filtered or dead-lettered according to the checkpoints.
@@ -62,7 +62,7 @@ class AuditResult:
         return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
+        """Return the audit result as a JSON object."""
         counts = self.counts
         arrived = counts.equal + counts.altered
         absent = counts.missing + counts.target_compacted + self.left_out + self.uncopied
@@ -157,7 +157,7 @@ class AuditTurn:
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
+        """Return the result of the run as a JSON object."""
         return {
             "complete_through_ms": self.through_ms,
             "topics": [
@@ -171,7 +171,7 @@ class AuditTurn:
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditTurn]:
-    """Compare copied records repeatedly, and yield a result every `seconds`. Never ends.
+    """Compare the copied records of a datastream repeatedly, and yield a result every `seconds`. Never ends.
 
     The first run compares all copied records, each later run those copied since the previous run.
     `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable
@@ -199,7 +199,7 @@ async def _pause(bench: EngineContext, seconds: float) -> None:
 
 
 def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
-    """Add up the results of partitions by topic. `verdicts` must be sorted by topic."""
+    """Add up the audit results of partitions by topic. `verdicts` must be sorted by topic."""
     results = []
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.partition.topic):
         parts, counts = list(group), RecordCounts()

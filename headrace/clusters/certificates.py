@@ -1,4 +1,4 @@
-"""Validity of the certificates in the settings."""
+"""Reads the expiry of the certificates in the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror.tls import CertificateValidity, expiry_times
 
 
 def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]:
-    """Read each certificate file in the settings and yield its validity."""
+    """Read each certificate file in the settings, and yield its validity."""
     for name, file, is_authority in _files(settings):
         if not file:
             continue
@@ -24,7 +24,7 @@ def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]
 
 
 def _files(settings: HeadraceSettings) -> Iterator[tuple[str, str, bool]]:
-    """Yield the key of the setting, the path, and whether the file contains CA certificates, for each
+    """Yield the setting, the path, and whether the file contains CA certificates, for each certificate
     file."""
     for alias, cluster in settings.clusters.items():
         if cluster.security.protocol.endswith("SSL"):

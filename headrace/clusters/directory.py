@@ -1,4 +1,4 @@
-"""Resolves the cluster references of datastreams."""
+"""Resolves the clusters that datastreams refer to by alias or address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Resolves cluster references.
+    """Clusters that datastreams may refer to, by alias or address.
 
     A reference is an alias in the settings or an address. Connections to an address use neither TLS nor
     authentication. `addresses`: patterns of addresses that definitions may use.
@@ -29,7 +29,7 @@ class ClusterDirectory:
 
     @property
     def aliases(self) -> frozenset[ClusterRef]:
-        """All configured aliases."""
+        """Aliases of all clusters in the settings."""
         return frozenset(ClusterRef(alias) for alias in self._clusters)
 
     @property
@@ -73,7 +73,7 @@ class ClusterDirectory:
         ]
 
     def checked(self, label: str, reference: str) -> ClusterRef:
-        """Validate a cluster reference. Raises ConfigError unless it is an alias or an address.
+        """Validate a reference to a cluster. Raises ConfigError unless it is an alias or an address.
 
         `label`: name of the option, for errors.
         """
@@ -104,7 +104,7 @@ class ClusterDirectory:
         return ClusterRef(address)
 
     def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
-        """Return the rules that definitions must meet.
+        """Return the rules that definitions of datastreams must meet.
 
         `knows_callers`: callers are authenticated, so permissions belong to principals.
         """
@@ -136,7 +136,7 @@ class ClusterDirectory:
 
 
 def directory_of(settings: HeadraceSettings) -> ClusterDirectory:
-    """Build the directory that a service uses."""
+    """Build the directory of clusters that a service uses."""
     return ClusterDirectory(settings.clusters, settings.mirror.definitions.addresses)
 
 

@@ -1,4 +1,4 @@
-"""Configured names of internal topics."""
+"""Configured names of Headrace's internal topics."""
 
 from __future__ import annotations
 

@@ -27,11 +27,12 @@ from mirror.replication.context import EngineContext
 
 _T = TypeVar("_T")
 _ALL_SECONDS: Final = 2 * ANSWER_SECONDS
-"""Time limit for all requests to a cluster in one call."""
+"""Time limit in seconds for all requests to a cluster in one REST call."""
 
 
 class ClusterQuestions:
-    """Queries Kafka clusters. Thread-safe. All methods raise Unreachable, NotAuthorized and ClusterInUse."""
+    """Queries Kafka clusters for REST requests. Thread-safe. All methods raise Unreachable, NotAuthorized and
+    ClusterInUse."""
 
     def __init__(self, settings: HeadraceSettings, turns: ClusterTurns) -> None:
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
@@ -43,11 +44,11 @@ class ClusterQuestions:
         )
 
     def admin(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T]) -> _T:
-        """Run a call with the admin client of a cluster, and return its result."""
+        """Call a function with the admin client of a cluster, and return its result."""
         return self._turns.ask(cluster, lambda: question(self._admins(cluster)))
 
     def stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
-        """Return the progress that a group has stored at a destination. Raises NothingStored."""
+        """Return the progress that a datastream group has stored at a destination. Raises NothingStored."""
         return self._answer(destination, lambda bench: stored_and_current(bench, destination, group))
 
     def stored_to_translate(
@@ -68,15 +69,18 @@ class ClusterQuestions:
         return found
 
     def followed_groups(self, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
-        """Return the stored state of a datastream's groups at its destination. Raises NewerFormat."""
+        """Return the stored state of a datastream's consumer groups at its destination. Raises
+        NewerFormat."""
         return self._answer(destination, lambda bench: stored_groups(bench, destination, keys))
 
     def pair_copy(self, cluster: ClusterRef, name: str) -> PairState | None:
-        """Return the copy of a pair's state on a cluster, or None. Raises CorruptData, NewerFormat."""
+        """Return the copy of a cluster pair's state on one cluster, or None. Raises CorruptData,
+        NewerFormat."""
         return self._answer(cluster, lambda bench: StateCopy(bench, cluster, name).read())
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:
-        """Return the committed positions of a group on both sides, or the start offsets of a share group."""
+        """Return the committed positions of a consumer group on both clusters, or the start offsets of a
+        share group."""
         here, there = job.sides
         kind = self._answer(here, lambda bench: with_kind(bench, job)).kind
         return GroupPositions(
@@ -85,7 +89,7 @@ class ClusterQuestions:
         )
 
     def _answer(self, cluster: ClusterRef, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a query over new connections, and return its result."""
+        """Run a query over new connections to a cluster, and return its result."""
 
         def question() -> _T:
             with bench_of(self._settings, "headrace-rest", self._directory, ANSWER_SECONDS) as bench:

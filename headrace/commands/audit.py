@@ -138,7 +138,7 @@ def compare(
 def _watch(
     settings: HeadraceSettings, definition: Mapping[str, Any], interval: str, lateness: str, *, as_json: bool
 ) -> None:
-    """Audit until interrupted. Exit with 1 if a comparison has found a difference."""
+    """Audit a datastream until interrupted. Exit with 1 if a comparison has found a difference."""
     from headrace.clusters.audits import watch_datastream
     from headrace.console.durations import duration_seconds, milliseconds
 
@@ -301,7 +301,7 @@ def check(
 
 
 def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
-    """Return the content of the key file. Raises ConfigError."""
+    """Return the content of the file with the signing key. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)
@@ -311,7 +311,7 @@ def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
 
 
 def content_of(file: Path) -> bytes:
-    """Return the content of a file. Raises ConfigError."""
+    """Return the bytes of a key or certificate file. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     try:

@@ -1,4 +1,4 @@
-"""Client of a service, and options for the service, the output format and the reason."""
+"""Client of a service for commands, and options for the service, the output format and the reason."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ def _checked_access(config: Path | None, at: str) -> ServiceAccess:
 
 @dataclass(frozen=True)
 class ServiceOptions(OptionGroup):
-    """The service to call."""
+    """Options that select the service to call."""
 
     at: AtOption = ""
     config: ConfigOption = None
 
     def connect(self, timeout_seconds: float = 30.0) -> RestClient:
-        """Return a client of the service. Raises the errors of `connect`."""
+        """Return a client of the selected service. Raises the errors of `connect`."""
         return connect(self.at, self.config, timeout_seconds)
 
 
 @dataclass(frozen=True)
 class CallOptions(ServiceOptions):
-    """The service to call, and the output format."""
+    """Options that select the service to call, and the output format."""
 
     as_json: JsonOption = False
 
@@ -110,17 +110,18 @@ class CallOptions(ServiceOptions):
 
 @dataclass(frozen=True)
 class CauseOptions(OptionGroup):
-    """Reason and requester of an action."""
+    """Options for the reason and the requester of an action."""
 
     reason: ReasonOption = ""
     requested_by: WhoOption = ""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of a request."""
+        """Reason and requester as fields of a request."""
         return {"reason": self.reason, "requested_by": self.requested_by}
 
     @property
     def given(self) -> dict[str, Any]:
-        """Fields of a request. The service adds the requester if the caller does not name one."""
+        """Reason and requester as fields of a request. The service adds the requester if the caller does not
+        name one."""
         return {"reason": self.reason, **({"requested_by": self.requested_by} if self.requested_by else {})}

@@ -275,7 +275,7 @@ def _stop_at_signals(stop: Callable[[], None], kill: Callable[[int, FrameType | 
 
 
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
-    """Show progress until the workers have ended.
+    """Show the progress of the copy until the workers have ended.
 
     Stops at the first SIGINT or SIGTERM, and kills the workers at the second. `ends`: also stop if all
     remaining partitions are paused and no record was copied for `_PATIENCE_SECONDS`.

@@ -31,7 +31,7 @@ app.command()(drill)
 _COLUMNS: Final = ("topic", "records", "bytes", "seconds", "unknown")
 _LOSS_COLUMNS: Final = ("topic", "partition", "first", "end", "least", "most", "seconds")
 _AWAY_SECONDS: Final = 10.0
-"""Maximum seconds to wait for a cluster that may be lost."""
+"""Maximum seconds to wait for a cluster that may be down."""
 
 
 @app.command()

@@ -76,7 +76,7 @@ def line_of(event: Mapping[str, Any]) -> str:
 
 
 def _dated(event: Mapping[str, Any]) -> str:
-    """Format an event with its time and datastream."""
+    """Format an event as a line with its time and datastream."""
     from mirror.model.datastreams.pauses import moment_text
 
     about = f"{event['datastream']} " if event.get("datastream") else ""
@@ -128,7 +128,7 @@ def incidents(
 
 
 def _gain_of(gain: Mapping[str, Any]) -> str:
-    """Format the predicted and the actual saving of the first rebalance."""
+    """Format the predicted and the actual seconds of breach that the first rebalance saved."""
     predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
     return (
         f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted another {lasted}"

@@ -100,7 +100,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Report the age of the positions from the last synchronisation."""
+    """Print how old the positions of the last synchronisation are."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 
@@ -109,8 +109,8 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the plan when checkpoints have reached all positions of the group, at the latest after
-    `seconds`."""
+    """Return the translation plan when checkpoints have reached all positions of the group, at the latest
+    after `seconds`."""
     from headrace.console.patience import last_look
 
     return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
@@ -141,7 +141,7 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
 
 
 def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None:
-    """Print the translated positions.
+    """Print the translated positions of a consumer group.
 
     `done`: number of committed positions, None for a dry run.
     """

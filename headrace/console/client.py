@@ -34,7 +34,7 @@ _AS_SENT: Final = {"Accept-Encoding": "identity"}
 _SILENCE_SECONDS: Final = 45.0
 """Read timeout of an event stream: three heartbeat intervals."""
 _CONNECT_SECONDS: Final = 3.0
-"""Connect timeout if there are several instances."""
+"""Connect timeout in seconds if there are several instances."""
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy without a backend, or of an instance with a failed component."""
@@ -154,7 +154,7 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Get more addresses from `find_more`, once. Return whether there is a new address."""
+        """Get more addresses of instances from `find_more`, once. Return whether there is a new address."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:
@@ -277,7 +277,7 @@ class RestClient:
         )
 
     def close(self) -> None:
-        """Release the connection."""
+        """Close the connections."""
         self._client.close()
 
     def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
@@ -291,9 +291,7 @@ class RestClient:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
-            raise InvalidRequest(
-                f"request contains text that is not valid UTF-8: {shown(error.object)}"
-            ) from error
+            raise InvalidRequest(f"request text is not valid UTF-8: {shown(error.object)}") from error
         except httpx.InvalidURL as error:
             raise InvalidRequest(f"cannot send the request to {self._addresses[0]}: {error}") from error
         if not response.is_success:
@@ -345,7 +343,7 @@ def _error_of(response: httpx.Response) -> HeadraceError:
 
 
 def unless_it_may_pass(ask: Callable[[], _T]) -> Callable[[], _T | None]:
-    """Wrap a call so that it returns None on a retriable error."""
+    """Wrap a call so that it returns None on a retriable error, instead of raising it."""
 
     def attempt() -> _T | None:
         try:

@@ -1,4 +1,4 @@
-"""YAML and JSON documents, as commands read and print them.
+"""YAML and JSON documents that commands read and print.
 
 YAML is read with the core schema of YAML 1.2: `no`, `on`, `12:30` and dates are strings. A duplicate key is
 an error, and `<<` is an ordinary key.
@@ -51,7 +51,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
-    """Return YAML without a trailing line feed.
+    """Return a value as YAML, without a trailing line feed.
 
     `several`: start each document with `---`. Invisible characters are written as YAML escapes.
     """
@@ -74,7 +74,7 @@ def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
 
 
 def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]:
-    """Parse the documents in a text. Raises InvalidRequest.
+    """Parse the YAML or JSON documents in a text. Raises InvalidRequest.
 
     Each item of a top-level list is a document. A text that starts with a brace or bracket is parsed as JSON.
     `where`: location of the text, for errors.

@@ -33,5 +33,5 @@ def milliseconds(text: str, longest_ms: int = _CENTURY_MS) -> int:
 
 
 def duration_seconds(text: str, longest_ms: int = _CENTURY_MS) -> float:
-    """Parse a duration, and return it in seconds. Parameters and errors as in `milliseconds`."""
+    """Parse a duration such as 90s, 10m, 6h or 2d, and return it in seconds. Errors as in `milliseconds`."""
     return milliseconds(text, longest_ms) / 1_000

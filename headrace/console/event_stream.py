@@ -1,4 +1,4 @@
-"""Live events of the service (Server-Sent Events), resumed after a lost connection."""
+"""Live events of the service (Server-Sent Events), with reconnection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ID: Final = re.compile(POSITION)
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """A message of the stream.
+    """A message of an event stream.
 
     `identity`: event id after which to resume. `event`: the event, None if the message contains none. `gap`:
     reason why earlier events were missed, or an empty string.
@@ -41,7 +41,7 @@ def follow(
     note: Callable[[str], None],
     sleep: Callable[[float], None],
 ) -> None:
-    """Pass every event after `since` to `show`. Never ends.
+    """Call `show` with every event of the service after `since`. Never ends.
 
     If `since` is empty, the next event is the first. After a lost connection, the stream resumes with the
     next retained event.
@@ -70,7 +70,7 @@ def follow(
 
 
 def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
-    """Yield the messages of a stream. Raises HeadraceError for data that is not an event stream.
+    """Yield the messages of an event stream. Raises HeadraceError for data that is not an event stream.
 
     Comments (heartbeats) are skipped. A message with only an id advances the position.
     """
@@ -87,7 +87,7 @@ def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines, split at line feeds only. Raises HeadraceError if a line is too long.
+    """Yield the lines of a byte stream, split at line feeds only. Raises HeadraceError if a line is too long.
 
     Texts may contain other line separators. An incomplete last line is dropped.
     """

@@ -52,7 +52,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _is_written_as_it_is(path: Path) -> bool:
-    """Return whether a path must be written directly. Returns True for a device, a pipe, or a file in a
+    """Return whether a file must be written in place, not replaced. True for a device, a pipe, or a file in a
     read-only folder."""
     if any(path.absolute().is_relative_to(folder) for folder in _OF_THE_SYSTEM):
         return True

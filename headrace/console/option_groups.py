@@ -1,4 +1,4 @@
-"""Groups of options of commands.
+"""Groups of command-line options that several commands share.
 
 A command takes a group of options as one parameter, whose type is a subclass of `OptionGroup`. `flattened`
 replaces this parameter by the options of the group; `CommandGroup` does so for all of its commands.
@@ -18,14 +18,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OptionGroup:
-    """Base class of groups of options.
+    """Base class of groups of command-line options.
 
     Groups are frozen dataclasses. Each field has the type and the default of an option.
     """
 
 
 def flattened(command: Command) -> Command:
-    """Return a command whose groups of options are separate options."""
+    """Return a command with the options of its option groups as separate options."""
     hints = get_type_hints(command, include_extras=True)
     kinds: dict[str, Any] = {
         name: kind for name, kind in hints.items() if inspect.isclass(kind) and issubclass(kind, OptionGroup)

@@ -1,4 +1,4 @@
-"""Polling until a condition is met."""
+"""Polls until a condition is met or a timeout passes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def last_look(
 def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `look` until it returns an empty string or the timeout passes. Return the latest result of the
-    function.
+    """Call `look` until it returns an empty string or the timeout passes. Return its latest result.
 
     After a retriable error, such as an unreachable instance, polling continues. Other errors are raised.
     """

@@ -1,4 +1,4 @@
-"""REST paths, conditions for which commands wait, and states of instances."""
+"""REST paths of resources, conditions that commands wait for, and states of instances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
 class WaitCondition(StrEnum):
-    """Condition of a datastream for which a command waits."""
+    """Condition of a datastream that a command waits for."""
 
     READY = "ready"
     RUNNING = "running"
@@ -34,33 +34,34 @@ class WaitCondition(StrEnum):
 
 
 def path_of(name: str) -> str:
-    """Return the path of a datastream, which may have any name if it is damaged. Raises InvalidRequest."""
+    """Return the REST path of a datastream. A damaged datastream may have any name. Raises InvalidRequest."""
     return _below(DATASTREAMS, name, "datastream name", "list names with headrace datastream list")
 
 
 def path_of_consumer_group(name: str, group: str) -> str:
-    """Return the path of a synchronised consumer group. Raises InvalidRequest."""
+    """Return the REST path of a synchronised consumer group. Raises InvalidRequest."""
     advice = "list names with headrace groups list DATASTREAM"
     return _below(f"{path_of(name)}/consumer-groups", group, "group name", advice)
 
 
 def path_of_lost(name: str) -> str:
-    """Return the path of a lost datastream. Raises InvalidRequest."""
+    """Return the REST path of a lost datastream. Raises InvalidRequest."""
     return _below(LOST_DATASTREAMS, name, "datastream name", "list names with headrace datastream lost")
 
 
 def path_of_group(prefix: str) -> str:
-    """Return the path of a group of datastreams that share tasks. Raises InvalidRequest."""
+    """Return the REST path of a group of datastreams that share tasks. Raises InvalidRequest."""
     return _below(GROUPS, prefix, "task prefix", "show task prefixes with headrace datastream get")
 
 
 def path_of_plan(identity: str) -> str:
-    """Return the path of a computed plan. Raises InvalidRequest."""
+    """Return the REST path of a computed plan. Raises InvalidRequest."""
     return _below(PLANS, identity, "plan id", "compute a plan with headrace datastream plan")
 
 
 def _below(folder: str, name: str, what: str, advice: str) -> str:
-    """Return the path of a resource. Raises InvalidRequest for a name that resolves to another resource."""
+    """Return the REST path of a resource. Raises InvalidRequest for a name that resolves to another
+    resource."""
     if name in _ELSEWHERE:
         raise InvalidRequest(f"invalid {what} {name!r}", advice=advice)
     return f"{folder}/{quote(name, safe='', errors='surrogatepass')}"

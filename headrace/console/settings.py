@@ -1,4 +1,4 @@
-"""Settings of commands."""
+"""Settings of commands that call a service."""
 
 from __future__ import annotations
 
@@ -50,5 +50,6 @@ class ClientSettings(Settings):
         return self
 
     def token(self) -> str:
-        """Return the token, empty if there is none. Raises ConfigError without the token in its message."""
+        """Return the access token, empty if there is none. Raises ConfigError without the token in its
+        message."""
         return token_of(self.token_file)

@@ -1,4 +1,4 @@
-"""Output of commands for users and programs.
+"""Prints the output of commands, for users and programs.
 
 All output of commands goes through this module. The module never interprets output as markup, and it escapes
 control characters.
@@ -41,7 +41,7 @@ Lines = list[str]
 
 
 class Terminal:
-    """Prints lines verbatim.
+    """Prints text verbatim to stdout or stderr.
 
     Brackets such as `[a-z]+` are not interpreted as markup, and `:warning:` is not replaced with an emoji.
     """
@@ -148,7 +148,7 @@ def _cell(value: object) -> Lines:
 
 
 class StatusLine:
-    """Progress on stderr.
+    """Progress line on stderr that is overwritten.
 
     On a terminal, one line is rewritten in place. In a pipe or a file, a new line is printed every few
     seconds. `since`: start of the work in seconds (any clock). The first line appears one interval later.
@@ -168,7 +168,7 @@ class StatusLine:
         return True
 
     def show(self, parts: Sequence[str]) -> None:
-        """Show the parts as one line.
+        """Show these parts as the progress line.
 
         Pass the most important parts first. Parts that do not fit on the terminal are omitted.
         """
@@ -184,17 +184,17 @@ class StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the line even if the work fails, so that the error starts on a new line."""
+        """End the progress line even if the work fails, so that the error starts on a new line."""
         self.end()
 
     def end(self) -> None:
-        """End the line."""
+        """End the progress line."""
         if self._is_terminal and self._is_shown:
             note("")
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """Join as many of the first parts as fit into `room` cells.
+    """Join as many of the first texts as fit into `room` cells.
 
     If the first part does not fit, it is truncated.
     """
@@ -226,7 +226,7 @@ def complain(message: str) -> None:
 
 
 def note(text: str, **how: Any) -> None:
-    """Print progress on stderr.
+    """Print a progress message on stderr.
 
     Write errors, such as a closed terminal or a full disk, are ignored. `how`: options of `Terminal.print`.
     """

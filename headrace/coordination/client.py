@@ -1,4 +1,4 @@
-"""Clients of the configured coordination store."""
+"""Clients of the coordination store in the settings."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class CoordinationClient(NodeStore, Protocol):
     """Session with the coordination store, with the contact times that a lease requires."""
 
     def start(self) -> None:
-        """Connect."""
+        """Connect to the coordination store."""
         ...
 
     def stop(self) -> None:
-        """End the session. Idempotent."""
+        """End the session with the coordination store. Idempotent."""
         ...
 
     def session_timeout_seconds(self) -> float:
@@ -55,7 +55,7 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def is_answering(self) -> bool:
-        """Return whether the store will probably respond soon."""
+        """Return whether the coordination store will probably respond soon."""
         ...
 
 
@@ -78,7 +78,7 @@ def store_folder(settings: HeadraceSettings) -> Path:
 
 
 def store_name(settings: HeadraceSettings) -> str:
-    """Return the kind and location of the store as text."""
+    """Return the kind and location of the coordination store as text."""
     match settings.store:
         case StoreKind.ZOOKEEPER:
             return f"ZooKeeper at {settings.zookeeper.servers}, below {settings.zookeeper.root}"
@@ -103,7 +103,7 @@ def store_sentence(settings: HeadraceSettings) -> str:
 
 
 def store_cluster(settings: HeadraceSettings) -> KafkaCluster:
-    """Return the settings of the Kafka cluster of the store.
+    """Return the settings of the Kafka cluster that contains the coordination store.
 
     A cluster that is given by address is used without TLS and authentication.
     """
@@ -134,7 +134,7 @@ def coordination_client(
     on_state: Callable[[SessionState], None],
     while_waiting: Callable[[], None],
 ) -> CoordinationClient:
-    """Return the client of an instance, which is not started yet. Raises ConfigError."""
+    """Return an instance's client of the coordination store, not started yet. Raises ConfigError."""
     if settings.store is StoreKind.ZOOKEEPER:
         return zookeeper_client(settings.zookeeper, on_state, while_waiting)
     sentence = store_sentence(settings)
@@ -156,8 +156,8 @@ def _report_trouble(health: Health, sentence: str, trouble: HeadraceError | None
 
 @contextmanager
 def connected(settings: HeadraceSettings, command: str) -> Iterator[CoordinationClient]:
-    """Connect for the duration of a command. Raises StoreInUse if an instance uses the embedded store, and
-    the errors of the client."""
+    """Connect to the coordination store for the duration of a command. Raises StoreInUse if an instance uses
+    the embedded store, and the errors of the client."""
     with _started(settings, command) as client:
         if isinstance(client, KafkaSession):
             client.wait_for_silent_sessions()  # no other process ends those of killed instances
@@ -166,7 +166,8 @@ def connected(settings: HeadraceSettings, command: str) -> Iterator[Coordination
 
 @contextmanager
 def viewed(settings: HeadraceSettings, command: str) -> Iterator[NodeStore]:
-    """Connect for the duration of a command that only reads. Raises the errors of the client.
+    """Connect to the coordination store for the duration of a command that only reads. Raises the errors of
+    the client.
 
     The command reads a copy of an embedded store, because an instance may be using the store.
     """

@@ -19,7 +19,7 @@ _ADVICE: Final = "repeat headrace state export"
 
 @dataclass(frozen=True)
 class ExportedState:
-    """Exported nodes by path, without the nodes of live instances.
+    """Nodes of a coordination store by path, without the nodes of live instances.
 
     `next_numbers`: next sequential number by path of the parent. `store`: description of the exported store.
     """
@@ -31,7 +31,7 @@ class ExportedState:
 
 
 def to_document(state: ExportedState) -> bytes:
-    """Serialize a state."""
+    """Serialize the exported state of a service."""
     content = {
         "store": state.store,
         "exported_at_ms": state.exported_at_ms,
@@ -43,7 +43,8 @@ def to_document(state: ExportedState) -> bytes:
 
 
 def from_document(data: bytes, place: str) -> ExportedState:
-    """Parse a document. Raises CorruptData, NewerFormat. `place`: location of the document, for errors."""
+    """Parse an export of a service's state. Raises CorruptData, NewerFormat. `place`: location of the
+    document, for errors."""
     try:
         document = json.loads(data)
         _check(document, place)
@@ -59,7 +60,8 @@ def from_document(data: bytes, place: str) -> ExportedState:
 
 
 def _check(document: Mapping[str, Any], place: str) -> None:
-    """Check the metadata of a document. Raises CorruptData, NewerFormat, KeyError, TypeError."""
+    """Check format, checksum and version of an export. Raises CorruptData, NewerFormat, KeyError,
+    TypeError."""
     if document["kind"] != _KIND:
         raise CorruptData(f"{place} is not an export of headrace state export", advice=_ADVICE)
     if document["format"] > FORMAT:

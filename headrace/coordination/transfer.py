@@ -1,4 +1,4 @@
-"""Exports the state of a stopped service, and imports it into an empty store."""
+"""Exports the state of a stopped service from its coordination store, and imports it into an empty one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_INSTANCES: Final = frozenset(
         znodes.DRILLS,
     }
 )
-"""Parents of nodes that belong to a running instance or command."""
+"""Parent nodes of the nodes that belong to a running instance or command."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)
 """Parent nodes with sequential children. The new store continues the sequence numbers."""
 _COUNTER: Final = "counter-"
@@ -33,7 +33,8 @@ _SHOWN: Final = 3
 
 
 def exported(nodes: NodeStore, store: str, now_ms: int) -> ExportedState:
-    """Read all nodes. Raises IllegalTransition while instances are live or if there is no state."""
+    """Read all nodes of the coordination store. Raises IllegalTransition while instances are live or if there
+    is no state."""
     _require_stopped(nodes)
     nodes.sync()
     paths = list(_paths(nodes, ""))
@@ -50,7 +51,7 @@ def import_state(
     state: ExportedState,
     write_elsewhere: Callable[[ExportedState], ExportedState] = lambda state: state,
 ) -> None:
-    """Write all nodes to an empty store.
+    """Write all nodes of an export to an empty coordination store.
 
     The nodes of an unfinished import are replaced. Raises NewerFormat; IllegalTransition if the store is not
     empty.
@@ -106,14 +107,14 @@ def _paths(nodes: NodeStore, path: str) -> Iterator[str]:
 
 
 def _next_number(nodes: NodeStore, folder: str) -> int:
-    """Return the next sequential number, by creating and deleting a sequential node."""
+    """Return the number of the next sequential node, by creating and deleting one."""
     made = nodes.create(f"{folder}/{_COUNTER}", sequential=True)
     nodes.delete(made)
     return int(made.rpartition("-")[2]) + 1
 
 
 def _advance(nodes: NodeStore, folder: str, steps: int) -> None:
-    """Increase the next sequential number of a parent node by creating and deleting children."""
+    """Increase the number of a parent's next sequential node by creating and deleting children."""
     while steps > 0:
         paths = [f"{folder}/{_COUNTER}{number}" for number in range(min(steps, _AT_ONCE))]
         nodes.create_all([(path, b"") for path in paths])

@@ -1,4 +1,4 @@
-"""Output of a copy: progress lines, and the report as a table or JSON."""
+"""Output of `headrace copy`: progress lines, and the report as a table or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ROWS: Final = 40
 
 
 class ProgressLine:
-    """Shows the progress as a status line, and prints each reason of a pause once."""
+    """Shows the progress of a copy on one line, and prints each reason of a pause once."""
 
     def __init__(self) -> None:
         self._line = StatusLine()
@@ -26,7 +26,7 @@ class ProgressLine:
         self._reported = 0
 
     def show(self, progress: CopyProgress, now: float) -> None:
-        """Show the progress if a line is due."""
+        """Show the progress of the copy if a progress line is due."""
         if len(progress.reasons) > self._reported:
             causes = Counter(common_text(reason, name) for name, reason in progress.paused.items())
             for cause, (partition, reason) in list(progress.reasons.items())[self._reported :]:
@@ -65,12 +65,12 @@ class ProgressLine:
         ]
 
     def end(self) -> None:
-        """End the line."""
+        """End the progress line."""
         self._line.end()
 
 
 def lag_text(progress: CopyProgress) -> str:
-    """Return the known lag in records as text."""
+    """Return the lag of a copy in records as text, as far as it is known."""
     if not progress.unknown:
         return f"lag {progress.lag:,}"
     if progress.unknown >= progress.remaining:
@@ -108,7 +108,7 @@ def _some(names: list[str]) -> str:
 def document_of(
     job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report.
+    """Return the report of a copy as a JSON document.
 
     `complete`: every partition has reached its end offset, and nothing is in flight. `cpu_seconds` of a
     partition: its estimated share of the CPU time.
@@ -161,7 +161,7 @@ def _is_complete(lane: dict[str, Any]) -> bool:
 
 
 def print_outcome(document: dict[str, Any], *, as_json: bool) -> None:
-    """Print the report as JSON, or a summary as a table."""
+    """Print the report of a copy as JSON, or a summary as a table."""
     if as_json:
         print_json(document)
         return
@@ -205,7 +205,7 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def slowed(document: Mapping[str, Any]) -> str:
-    """Return a suffix for the title with the clusters whose quotas throttled the copy."""
+    """Return a suffix for the table title that names the clusters whose quotas throttled the copy."""
     return "".join(
         f", throttled by the broker quota of {name} for {duration_text(seconds)}"
         for name, seconds in document["throttled_seconds"].items()

@@ -1,4 +1,4 @@
-"""Parent process of a copy: plans it, starts the workers and collects their messages."""
+"""Parent process of `headrace copy`: plans the copy, starts the workers and collects their messages."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Share:
         self.latest = self.before = CopySums(0, 0, 0, 0)
 
     def note_death(self) -> None:
-        """Add the sums of the dead process to `before`."""
+        """Add what a dead process of the worker had copied to `before`."""
         throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
         self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)
@@ -130,7 +130,7 @@ class _Share:
 
 @dataclass(frozen=True)
 class CopySetup:
-    """Configuration of the engines."""
+    """Configuration of the copy engines."""
 
     clusters: Mapping[ClusterRef, KafkaCluster]
     options: CopyingOptions
@@ -140,7 +140,8 @@ class CopySetup:
 
 
 class CopyRun:
-    """A copy. Call `plan`, then `run`. `stop` and `kill` may be called from any thread or signal handler."""
+    """A run of `headrace copy`. Call `plan`, then `run`. `stop` and `kill` may be called from any thread or
+    signal handler."""
 
     def __init__(self, setup: CopySetup, job: CopyJob, workers: int) -> None:
         self._setup = setup
@@ -156,7 +157,7 @@ class CopyRun:
         self.outcome = CopyOutcome()
 
     def plan(self) -> CopyPlan:
-        """Plan the copy, and prepare the destination.
+        """Plan the copy, and prepare the topics of the destination.
 
         Raises the errors of `plan_copy`; ConfigError for a transform that cannot be loaded.
         """
@@ -273,7 +274,7 @@ class CopyRun:
                 self._give_up(worker)
 
     def _replace(self, worker: PooledWorker) -> None:
-        """Schedule the restart of a dead worker unless its work is done."""
+        """Schedule the restart of a dead worker, unless all its lanes are finished."""
         share = self._shares[worker.number]
         self._pool.bury(worker, failed=not worker.slot.is_ending)
         share.note_death()
@@ -321,7 +322,7 @@ class CopyRun:
             progress.paused.pop(partition, None)
 
     def _take_report(self, share: _Share, report: dict[str, Any]) -> None:
-        """Record the report of a lane.
+        """Record the final report of a lane.
 
         If the lane stopped before its end offset, the reason of its last pause is added.
         """
@@ -353,7 +354,7 @@ class CopyRun:
 
 
 def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-    """Start a worker process.
+    """Start a worker process of a copy.
 
     The stdout of the process is discarded, so that output of libraries cannot mix with the report.
     """

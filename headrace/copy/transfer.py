@@ -1,4 +1,4 @@
-"""Copies from or to a connector within this process."""
+"""Copies from or to a connector, such as files, within this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_ROWS: Final = 40
 
 
 class TransferRun:
-    """A copy with a connector.
+    """A copy from or to a connector.
 
     `stop` may be called from a signal handler. `keeps_state`: keep the progress that is stored in a cluster,
     so that a later copy can resume.
@@ -171,7 +171,8 @@ def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> Copy
 def _document(
     job: CopyJob, lanes: list[TransferLane], throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report, which has the same keys as the report of a copy between clusters."""
+    """Return the report of a copy with a connector. It has the same keys as that of a copy between
+    clusters."""
     return {
         "state": job.state,
         "source": job.source,
@@ -202,7 +203,7 @@ def _document(
 
 
 def print_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print the report as JSON, or a summary as a table."""
+    """Print the report of a copy with a connector as JSON, or a summary as a table."""
     if as_json:
         print_json(document)
         return

@@ -27,7 +27,7 @@ _STEP_SECONDS: Final = 0.05
 
 
 def main() -> int:
-    """Run the worker. The command-line argument is the file descriptor of the control socket."""
+    """Run a worker of a copy. The command-line argument is the file descriptor of the control socket."""
     ignore_stop_signals()
     log_first_to_stderr("warning")
     control = socket.socket(fileno=int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Periodic reports of a worker of `headrace copy`: the results of the copy."""
+"""Reports of a worker of `headrace copy` to its parent process: the results of the copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _SUMS_SHARE: Final = 0.005
 
 
 class CopyReports:
-    """Reports for a copy: progress sums, a report for each lane, and the resource usage of the process."""
+    """Reports of a copy worker: progress sums, a report for each lane, and the resource usage of the
+    process."""
 
     def __init__(self, engine: BatchEngine, clock: Clock) -> None:
         self._engine = engine

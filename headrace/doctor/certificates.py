@@ -16,7 +16,7 @@ _RENEW: Final = "replace the file; Headrace reads changed files for the next con
 def examined_certificates(
     certificates: Iterable[CertificateValidity], now_ms: int
 ) -> Iterator[DoctorFinding]:
-    """Check the remaining validity of each file."""
+    """Check the remaining validity of each certificate file."""
     for certificate in certificates:
         subject = Subject(certificate.setting)
         left = certificate.seconds_left(now_ms)

@@ -14,17 +14,17 @@ _NAMED: Final = 5
 
 
 class Grade(StrEnum):
-    """Severity of a finding."""
+    """Severity of a finding of `headrace doctor`."""
 
     OK = "ok"
     NOTE = "note"
-    """Information; no action required."""
+    """Information that requires no action."""
     UNKNOWN = "unknown"
     """The check could not run."""
     WARNING = "warning"
     """The configuration works now, but may fail or be abused later."""
     PROBLEM = "problem"
-    """It does not work."""
+    """The examined part does not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Subject of findings, such as a cluster. Each method returns a finding of its grade."""
+    """Subject of findings, such as a cluster. Each method returns a finding with the grade of its name."""
 
     name: str
 

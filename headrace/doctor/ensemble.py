@@ -1,4 +1,4 @@
-"""Checks ZooKeeper servers: reachability, versions and disk usage."""
+"""Checks the ZooKeeper servers: reachability, versions and disk usage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GIB: Final = 2**30
 
 
 def examined_servers(servers: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
-    """Check the configured servers.
+    """Check the ZooKeeper servers in the settings.
 
     Yields nothing if all servers are unreachable, because another finding already reports the failed session.
     """

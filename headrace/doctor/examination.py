@@ -39,7 +39,7 @@ _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 
 
 class Examination:
-    """Runs all checks of an installation.
+    """Runs all checks of `headrace doctor`.
 
     `seconds`: timeout per cluster or server. `client`: client of the service, which lists its instances and
     datastreams.
@@ -217,7 +217,7 @@ class Examination:
 
 
 def _advice(error: HeadraceError, subject: str) -> str:
-    """Return advice for an error without its own advice."""
+    """Return advice for an error that has none of its own."""
     if isinstance(error, Unreachable):
         return f"check that {subject} is running, its address, firewalls and TLS"
     if isinstance(error, NotAuthorized):

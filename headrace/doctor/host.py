@@ -26,7 +26,7 @@ Each worker has a few connections to every broker, and REST has one per caller.
 
 
 class HostFacts(NamedTuple):
-    """Facts about this machine as seen by a process of Headrace."""
+    """Facts about this machine that a process of Headrace observes."""
 
     is_compiled: bool
     open_files: int
@@ -41,7 +41,7 @@ def this_host() -> HostFacts:
 
 
 def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
-    """Check the machine."""
+    """Check the resources and limits of this machine."""
     if facts.is_compiled:
         yield _MACHINE.ok(f"the data plane is compiled; {counted(facts.cores, 'core')}")
     else:

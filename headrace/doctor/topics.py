@@ -29,7 +29,7 @@ class TopicPair(NamedTuple):
 
 
 def is_there(facts: TopicFacts | None) -> bool:
-    """Return whether the topic exists and is visible to Headrace's user."""
+    """Return whether the topic exists and is visible to Headrace's principal."""
     return facts is not None and facts.error not in MISSING
 
 
@@ -125,7 +125,7 @@ def _lacking(facts: TopicFacts, needs: Iterable[AclOperation]) -> str:
 
 
 def _name(operation: AclOperation) -> str:
-    """Return the name of the operation as in Kafka's tools, for example DescribeConfigs."""
+    """Return the name of an ACL operation as in Kafka's tools, for example DescribeConfigs."""
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 

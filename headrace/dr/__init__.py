@@ -1,4 +1,4 @@
-"""Switch-over of a pair of clusters: requests to the clusters and the service. Read `acts.py` first.
+"""Switch-over between the two clusters of a pair: requests to clusters and the service. Read `acts.py` first.
 
 The import rules of `headrace.copy` apply.
 """

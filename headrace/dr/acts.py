@@ -1,4 +1,4 @@
-"""Performs the steps of operations with requests to clusters and to the service."""
+"""Performs the steps of a switch-over with requests to clusters and the service."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Definitions = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SwitchoverActs:
-    """Performs the steps of operations. Implements `mirror.jobs.dr.driver.Acts`.
+    """Performs the steps of a switch-over, failover or failback. Implements `mirror.jobs.dr.driver.Acts`.
 
     `own_topics`: internal topics of Headrace, which are never mirrored.
     """
@@ -52,7 +52,7 @@ class SwitchoverActs:
     # Intents
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with the parameters that `perform` needs for the current step."""
+        """Return the operation with the parameters that `perform` needs for its current step."""
         match operation.step:
             case Step.LAG_OK:
                 return self._with_definitions(state, operation)
@@ -79,7 +79,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the ACLs that are missing at the origin to those of earlier runs."""
+        """Add the ACLs that deny writes at the origin to those of earlier runs."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -115,7 +115,7 @@ class SwitchoverActs:
         return acts[operation.step](state, operation)
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo a step, even if it was performed only in part."""
+        """Undo a step of the operation, even if it was performed only in part."""
         match step:
             case Step.FENCED:
                 self.bench.run(allow(self._cluster(operation.origin), operation.fence))
@@ -162,11 +162,11 @@ class SwitchoverActs:
         return operation
 
     async def _refuse_writes(self, operation: Switchover, ends: Ends) -> None:
-        """Raise Refused if records were written at the origin since the fence was verified."""
+        """Raise Refused if clients wrote to the origin after the check that they had stopped."""
         stray = await stray_batch(self._cluster(operation.origin), offsets_of(operation.ends), ends)
         if stray is not None:
             raise Refused(
-                f"{stray.sentence} of {operation.origin} after the fence was verified",
+                f"{stray.sentence} of {operation.origin} after the check that producers had stopped",
                 advice="stop the producer, or add its principal to dr.NAME.principals",
             )
 
@@ -269,7 +269,7 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Add the fork.
+        """Add the fork to the operation: the offsets at which the two clusters diverge.
 
         The loss is measured again, because it may have changed before the datastreams stopped.
         """
@@ -296,7 +296,7 @@ class SwitchoverActs:
     # Tail and failback
 
     def tail(self, fork: Fork) -> TailReader:
-        """Return a reader of the tail of a fork."""
+        """Return a reader of the tail: the records that the lost cluster had and the other does not."""
         jobs = [audit_job(definition) for definition in fork.definitions.values()]
         return TailReader(self.bench, fork, all(job.committed for job in jobs))
 
@@ -305,7 +305,7 @@ class SwitchoverActs:
         return self.bench.run(self._ends(definitions, cluster))
 
     def _with_settled_fork(self, operation: Switchover) -> Switchover:
-        """Add the exact fork.
+        """Add the exact fork to the operation, after comparing the clusters.
 
         For a decision about the tail, also adds its offsets and its number of records.
         """
@@ -364,7 +364,7 @@ class SwitchoverActs:
         return await log_ends(self._cluster(cluster), await self._places(definitions, cluster))
 
     async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
-        """Return the stored progress of the datastreams by partition. Raises Unreachable."""
+        """Return the stored progress of the pair's datastreams by partition. Raises Unreachable."""
         found: dict[TopicPartition, LaneProgress] = {}
         for definition in operation.definitions.values():
             job = audit_job(definition)
@@ -375,13 +375,13 @@ class SwitchoverActs:
 
 
 def fork_in(operation: Switchover) -> Fork:
-    """Return the fork of an operation that must have one."""
+    """Return the fork of an operation, which must have one."""
     assert operation.fork is not None, "begin() requires a fork"
     return operation.fork
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the current and the following steps, each with a description."""
+    """Return the current and the following steps of an operation, each with a description."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     is_failover = operation.kind is Kind.FAILOVER
     texts = {

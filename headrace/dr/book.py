@@ -1,4 +1,4 @@
-"""Stores the state of a pair in the coordination store, and copies of the state on both clusters."""
+"""Stores the state of a cluster pair in the coordination store, and copies of it on both clusters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FOLDER: Final = "dr"
 
 @contextmanager
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
-    """Connect to the coordination store for a command.
+    """Connect a command to the coordination store that contains the states of pairs.
 
     An instance keeps an embedded store open. If the service has an embedded store, the states of pairs are in
     a second one, which one command at a time can open.
@@ -60,7 +60,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
 
 
 def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
-    """Return the exported state of a service, including the states of its pairs.
+    """Return the exported state of a service, including the states of its cluster pairs.
 
     The pairs may have a separate store. Raises StoreInUse while another command changes them.
     """
@@ -73,7 +73,7 @@ def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> Exp
 
 
 def import_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
-    """Write the states of pairs if they have a separate store. Return the rest of the exported state.
+    """Write the states of cluster pairs if they have a separate store. Return the rest of the exported state.
 
     Raises StoreInUse; IllegalTransition if that store has another state of a pair.
     """
@@ -94,7 +94,7 @@ def import_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedSt
 
 
 def fresh_state(name: str, settings: PairSettings) -> PairState:
-    """Return the initial state of a pair."""
+    """Return the initial state of a cluster pair."""
     return PairState(
         name=name,
         active=settings.primary,
@@ -103,7 +103,7 @@ def fresh_state(name: str, settings: PairSettings) -> PairState:
 
 
 def with_settings(state: PairState, settings: PairSettings) -> PairState:
-    """Return the state with the datastreams of the current settings.
+    """Return the state of a pair with the datastreams of the current settings.
 
     If an operation is in progress, or if the pair has failed over, the state is returned unchanged.
     """
@@ -119,7 +119,7 @@ def node_of(name: str) -> str:
 
 
 class PairBook:
-    """Reads and writes the state of one pair.
+    """Reads and writes the stored state of one cluster pair.
 
     `fresh`: initial state, used if no state is stored. `note`: callback for messages about copies that cannot
     be read or written.
@@ -152,7 +152,7 @@ class PairBook:
         """
 
     def beside(self, fresh: PairState) -> PairBook:
-        """Return a book for another state in the same store and on the same clusters."""
+        """Return an object that stores another state in the same store and on the same clusters."""
         return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def begin_drill(self) -> None:
@@ -167,8 +167,8 @@ class PairBook:
             ) from error
 
     def read(self) -> PairState:
-        """Return the newest state in the store and on the clusters. Raises Unreachable, CorruptData,
-        NewerFormat."""
+        """Return the newest state of the pair, from the store and the clusters. Raises Unreachable,
+        CorruptData, NewerFormat."""
         found = [self._fresh]
         stored = self._stored()
         if stored is not None:
@@ -186,7 +186,7 @@ class PairBook:
         return max(found, key=lambda state: state.version)
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
-        """Store the state; see `mirror.jobs.dr.driver.StateBook`."""
+        """Store the state of the pair; see `mirror.jobs.dr.driver.StateBook`."""
         new = state.with_(version=state.version + 1, writer=self._writer)
         try:
             self._write(write_state(new))

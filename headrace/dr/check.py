@@ -47,7 +47,7 @@ class CheckItem(NamedTuple):
 
 
 def check_pair(session: PairSession) -> list[CheckItem]:
-    """Run all checks of a pair. Raises Unreachable if the coordination store does not respond."""
+    """Run all checks of a cluster pair. Raises Unreachable if the coordination store does not respond."""
     return PairCheck(session).run()
 
 
@@ -71,7 +71,7 @@ class PairCheck:
         )
 
     def run(self) -> list[CheckItem]:
-        """Return the results of all checks. A check that raises an error has failed."""
+        """Return the results of all checks. A check that raises an error counts as failed."""
         checks: dict[str, Callable[[], Iterator[CheckItem]]] = {
             "operation": self._operation,
             "datastreams": self._datastreams,
@@ -196,7 +196,7 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Warn about clusters whose clocks differ from those of the instances.
+    """Return warnings about clusters whose clocks differ from those of the instances.
 
     Ages of records, and the loss in seconds, are then wrong. `instances`: response of `GET /v1/instances`.
     """
@@ -209,7 +209,7 @@ def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str])
 async def group_items(
     target: Cluster, name: str, here: ListedGroup, there: ListedGroup
 ) -> Sequence[CheckItem]:
-    """Return why a group would not move to the target, and a warning for a share group.
+    """Return why a consumer group would not move to the target, and a warning for a share group.
 
     A share group may receive records again. `here`, `there`: description of the group on both clusters.
     Raises NotAuthorized, Unreachable.
@@ -226,8 +226,8 @@ async def group_items(
 
 
 async def _may_alter(cluster: Cluster) -> bool:
-    """Return whether Headrace may create ACLs. Returns True for brokers before Kafka 2.8, which do not report
-    rights."""
+    """Return whether Headrace may create ACLs on the cluster. True for brokers before Kafka 2.8, which do not
+    report permissions."""
     try:
         rights = await cluster.ask(cluster_rights())
     except NotAuthorized:

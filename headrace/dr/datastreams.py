@@ -1,4 +1,4 @@
-"""Reads and changes the datastreams of a pair over REST."""
+"""Reads and changes the datastreams of a cluster pair over REST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mirror.model.topics import TopicNaming
 
 
 class PairDatastreams:
-    """Client for the datastreams of a pair. All methods raise Unreachable and the errors of the service.
+    """REST client for the datastreams of a cluster pair. All methods raise Unreachable and the errors of the
+    service.
 
     `cause`: reason and requester, recorded with each change.
     """
@@ -28,7 +29,7 @@ class PairDatastreams:
         self._cause = dict(cause)
 
     def definitions(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the definitions by name. Raises NotFound."""
+        """Return the definitions of the pair's datastreams by name. Raises NotFound."""
         return {name: self._client.get(path_of(name)) for name in names}
 
     def lag(self, name: str) -> Mapping[str, Any]:
@@ -62,7 +63,7 @@ class PairDatastreams:
             raise TimedOut(f"datastream {name} is not {condition}: {unmet}")
 
     def require_lag_below(self, name: str, seconds: float) -> None:
-        """Raise TimedOut unless the oldest uncopied record is younger than `seconds`."""
+        """Raise TimedOut unless the oldest uncopied record of a datastream is younger than `seconds`."""
         found = self.lag(name)
         if found["lag_records"] == 0:
             return
@@ -130,7 +131,7 @@ def body_of(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opposite(definition: Mapping[str, Any], name: str, starts: PartitionOffsets) -> dict[str, Any]:
-    """Return the request body for a datastream in the opposite direction.
+    """Return the request body that creates a datastream in the opposite direction.
 
     `starts`: start offsets.
 

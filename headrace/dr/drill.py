@@ -49,14 +49,14 @@ def plain_name(pair: str) -> str:
 
 
 def drill_book(session: PairSession) -> PairBook:
-    """Return the book that stores the state of a pair's drills."""
+    """Return the object that stores the state of a pair's drills."""
     name = f"{session.name}{DRILL_SUFFIX}"
     return session.book.beside(PairState(name=name, active=session.settings.primary, datastreams={}))
 
 
 @dataclass
 class DrillResult:
-    """Result of a drill.
+    """Result of a switch-over drill.
 
     `problems`: reasons for the failure, empty if the drill passed. `legs`: switch-overs to the other cluster
     and back. `deliveries`: results of the records that were written before and after the first switch-over.
@@ -69,11 +69,11 @@ class DrillResult:
 
     @property
     def is_passed(self) -> bool:
-        """True if all steps succeeded."""
+        """True if all steps of the drill succeeded."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
+        """Return the result of the drill as a JSON object."""
         return {
             "pair": self.pair,
             "passed": self.is_passed,
@@ -84,7 +84,7 @@ class DrillResult:
 
 
 class Drill:
-    """A drill of a pair.
+    """A drill of a pair: a switch-over and its reversal.
 
     `seconds`: duration of the writes on each cluster. `deadline_seconds`: timeout of each switch-over and of
     each retried request.
@@ -171,7 +171,7 @@ class Drill:
             self._switch(session, home)
 
     def _switch(self, session: PairSession, target: str) -> bool:
-        """Run a switch-over, record its problems, and return whether it was completed."""
+        """Run a switch-over of the drill, record its problems, and return whether it was completed."""
         past = session.run(session.planned(target), self._deadline_seconds).history[-1]
         self._result.legs.append(past)
         if past.failure:
@@ -184,7 +184,8 @@ class Drill:
         return not past.failure
 
     def _deliver(self, name: str, source: str, destination: str) -> None:
-        """Wait until the datastream copies the topic, then write records and wait for their arrival."""
+        """Wait until the datastream copies the topic of the drill, then write records and wait for their
+        arrival."""
         topic, present = canary_topic(name), self._book.read().datastreams[name]
         self._patiently(lambda: self._require_copied(present))
         path = CanaryPath(ClusterRef(source), topic, ClusterRef(destination), topic)
@@ -200,7 +201,7 @@ class Drill:
             raise TimedOut(f"datastream {datastream} does not copy its topic yet")
 
     def _commit(self, home: str, place: TopicPartition) -> None:
-        """Commit a position in the middle of the written records for the group of the drill."""
+        """Commit an offset in the middle of the written records for the consumer group of the drill."""
         cluster = self._real.bench.cluster(ClusterRef(home))
 
         async def commit() -> None:

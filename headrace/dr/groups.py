@@ -40,7 +40,7 @@ _FOUND = (Precision.EXACT, Precision.NEXT, Precision.END)
 
 @dataclass(frozen=True)
 class GroupMove:
-    """Commits the positions of groups at the target of an operation.
+    """Commits the positions of consumer groups at the target of a switch-over.
 
     `previous`: datastreams of the opposite direction before the last switch-over, by configured name. Older
     records were copied from the target by these datastreams, so positions in older records are translated
@@ -53,7 +53,8 @@ class GroupMove:
     present: Mapping[str, str]
 
     async def move(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
-        """Commit the positions of the selected groups. Return the groups, and notes for the operator.
+        """Commit the positions of the selected consumer groups. Return the groups, and notes for the
+        operator.
 
         Raises Refused if a group has members or another type at the target, or a position that cannot be
         translated; TimedOut if checkpoints have not reached all positions yet; NotAuthorized, Unreachable.
@@ -87,7 +88,7 @@ class GroupMove:
         return moved, remarks
 
     async def _move_group(self, name: str, here: ListedGroup, there: ListedGroup) -> list[PositionMove]:
-        """Translate and commit the positions of a group. Return the translations.
+        """Translate and commit the positions of a consumer group. Return the translations.
 
         `here`, `there`: description of the group at the origin and at the target.
         """
@@ -184,7 +185,7 @@ class GroupMove:
     def _checked(
         self, move: PositionMove, stored: StoredLanes, former: StoredLanes | None, job: TranslateJob
     ) -> PositionMove:
-        """Return the translation of a position. Raises Refused if no copy includes it.
+        """Return the translated position of a group. Raises Refused if no copied records include it.
 
         A position before the first record of the current copy is translated with the previous copy.
         """
@@ -226,5 +227,5 @@ def _redelivery(group: MovedGroup) -> list[str]:
 
 
 def redelivery_note(name: str) -> str:
-    """Return the note for the operator on a share group that moves."""
+    """Return a note for the operator about records that a moved share group gets again."""
     return f"share group {name} may receive records after its start offset again"

@@ -21,7 +21,7 @@ async def measured_loss(
     source_ends: Ends,
     log_ends: Ends,
 ) -> Loss:
-    """Return the loss of a failover to a cluster. Raises Unreachable.
+    """Return how many records and seconds a failover to a cluster would lose. Raises Unreachable.
 
     `source_ends`: end offsets of the source that are newer than the stored ones. `log_ends`: end offsets of
     the target.

@@ -53,7 +53,7 @@ _UNDO_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class PairSession:
-    """A pair with its connections. `note`: callback for messages about the progress."""
+    """A cluster pair with its connections. `note`: callback for messages about the progress."""
 
     name: str
     settings: PairSettings
@@ -63,12 +63,12 @@ class PairSession:
     note: Callable[[str], None]
 
     def state(self) -> PairState:
-        """Return the stored state, with the datastreams of the current settings. Raises Unreachable,
-        CorruptData, NewerFormat."""
+        """Return the stored state of the pair, with the datastreams of the current settings. Raises
+        Unreachable, CorruptData, NewerFormat."""
         return with_settings(self.book.read(), self.settings)
 
     def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
-        """Return the state with a new operation, without storing it.
+        """Return the state of the pair with a new operation, without storing it.
 
         `target`: empty for the active cluster. Raises InvalidRequest if it is not a cluster of the pair;
         IllegalTransition.
@@ -85,15 +85,15 @@ class PairSession:
 
     @property
     def operator(self) -> str:
-        """User who runs this command, and the host."""
+        """User who runs this command, and the host, as text."""
         return f"{getpass.getuser()}@{socket.gethostname()}"
 
     def run(self, planned: PairState, seconds: float) -> PairState:
-        """Run or resume a planned operation. Raises the errors of `Driver.run`."""
+        """Run or resume a planned operation of the pair. Raises the errors of `Driver.run`."""
         return self._driver(seconds).run(planned)
 
     def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
-        """Return the state with a failover and its measured loss, without storing it.
+        """Return the state of the pair with a failover and its measured loss, without storing it.
 
         `max_loss`: limit of the loss, in records or as a duration. `accepted`: `Loss.figure` that the
         operator accepts, or empty. Raises InvalidRequest if it is not the measured loss, and the errors of
@@ -111,7 +111,7 @@ class PairSession:
         return state.with_(operation=operation)
 
     def fail_back(self, seconds: float) -> PairState:
-        """Copy the records written on the active cluster since the fork, then switch over.
+        """Copy the records written on the active cluster since the failover, then switch over.
 
         Raises the errors of `Driver.run`.
         """
@@ -168,7 +168,7 @@ class PairSession:
         return decision
 
     def abort(self, reason: str) -> PairState:
-        """Undo the operation in progress.
+        """Undo the operation of the pair that is in progress.
 
         Raises IllegalTransition without an operation, or after the point of no return.
         """
@@ -205,7 +205,7 @@ def pair_session(
     reads_only: bool,
     request_seconds: float = math.inf,
 ) -> Iterator[PairSession]:
-    """Open the connections of a command.
+    """Open the connections that a command for a pair needs.
 
     `request_seconds`: maximum duration of a request. Raises ConfigError for an unknown pair; StoreInUse if
     another command uses the embedded store of pairs.

@@ -17,7 +17,7 @@ from mirror.ports import NodeStore
 
 
 class PairReader:
-    """Reads the state of the configured pairs.
+    """Reads the state of the configured cluster pairs.
 
     `copy_at`: reads the copy of a pair's state on a cluster.
 
@@ -37,7 +37,8 @@ class PairReader:
         self._copied: dict[str, PairState | None] = {}
 
     def __call__(self) -> list[PairView]:
-        """Return the pairs, sorted by name. Raises Unreachable if the store does not respond."""
+        """Return the states of all pairs, sorted by name. Raises Unreachable if the store does not
+        respond."""
         if not self._settings.dr:
             return []
         embedded = self._settings.store is StoreKind.EMBEDDED
@@ -57,7 +58,7 @@ class PairReader:
         return PairView(name, pair, with_settings(state, pair), problem)
 
     def _copy(self, name: str, pair: PairSettings) -> tuple[PairState | None, str]:
-        """Return the newest copy of the state, and a message about unreadable copies.
+        """Return the newest copy of a pair's state, and a message about unreadable copies.
 
         The result is cached if both copies could be read.
         """

@@ -69,7 +69,7 @@ def _table(rows: Sequence[Any] | None) -> str:
 
 
 def _cell(key: str, value: Any) -> str:
-    """Return a value as HTML. `key`: name of the value in the report."""
+    """Return a value of the report as HTML. `key`: name of the value in the report."""
     match value:
         case None:
             text = "unknown"

@@ -1,4 +1,4 @@
-"""State of a pair, and the records that would be lost if the active cluster failed now."""
+"""State of a cluster pair, and the records that would be lost if the active cluster failed now."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def bytes_behind(cluster: Cluster, rows: Iterable[Mapping[str, Any]]) -> i
 
 
 def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
-    """Return a fork as a document without its offsets."""
+    """Return a fork as a JSON document without its offsets."""
     if fork is None:
         return None
     return {
@@ -99,7 +99,7 @@ class PairView:
 
     @property
     def datastreams(self) -> Collection[str]:
-        """Names of the datastreams to the inactive cluster. The result is empty after a failover."""
+        """Names of the datastreams that copy to the inactive cluster; empty after a failover."""
         if self.state is None or self.state.fork is not None:
             return ()
         return self.state.datastreams.values()
@@ -107,7 +107,7 @@ class PairView:
     def document(
         self, lags: Mapping[str, Lag], sizes: Mapping[str, int | None] | None = None
     ) -> dict[str, Any]:
-        """Return the document of `headrace dr status`.
+        """Return the JSON document of `headrace dr status`.
 
         `lags`: lag by name of datastream. `sizes`: lag in bytes by topic, None if unknown.
 
@@ -178,7 +178,7 @@ async def _sizes(cluster: Cluster, rows: Sequence[Mapping[str, Any]]) -> dict[st
 
 
 def status_of(session: PairSession) -> dict[str, Any]:
-    """Read the state and the lag of a pair; return the document of `headrace dr status`."""
+    """Read the state and the lag of a pair, and return the JSON document of `headrace dr status`."""
     state = session.state()
     view = PairView(session.name, session.settings, state)
     lags: dict[str, Lag] = {}

@@ -34,7 +34,7 @@ _NAMES_SHOWN: Final = 5
 
 
 class TailRange(NamedTuple):
-    """Undecided offsets [start, end) of a partition.
+    """Offsets [start, end) of a partition that are neither replayed nor skipped.
 
     `expired`: number of undecided offsets before `start` that retention has deleted.
     """
@@ -45,7 +45,7 @@ class TailRange(NamedTuple):
 
 
 class PartitionTail(NamedTuple):
-    """Records of a partition in the tail.
+    """Records of one partition that the lost cluster had and the active cluster does not.
 
     `from_ms`, `to_ms`: minimum and maximum timestamp (epoch ms), None if there is no record.
     """
@@ -63,7 +63,7 @@ class PartitionTail(NamedTuple):
 
 @dataclass(frozen=True)
 class TailReader:
-    """Reads the tail of a fork. `committed`: read only committed records."""
+    """Reads the records of a lost cluster that were not copied. `committed`: read only committed records."""
 
     bench: EngineContext
     fork: Fork
@@ -106,7 +106,8 @@ class TailReader:
         return found
 
     async def settle(self) -> Fork:
-        """Return the exact fork, after a comparison of copies without a checkpoint with the lost cluster.
+        """Return the exact fork, after comparing records copied after the last checkpoint with the lost
+        cluster.
 
         If the log of the target is now shorter than recorded, only its remaining records are compared. Raises
         Unreachable, CorruptData.
@@ -127,7 +128,7 @@ class TailReader:
 
     @property
     def _target(self) -> str:
-        """Cluster to which the datastreams of the fork copied."""
+        """Cluster that the datastreams copied to before the failover."""
         return next(str(one["destination"]["cluster"]) for one in self.fork.definitions.values())
 
 
@@ -150,7 +151,7 @@ async def _records(
 async def matched(
     source: AsyncGenerator[Record, None], copies: Sequence[Record], start: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the source offset and the target offset after the last copy of a partition.
+    """Return the source offset and the target offset after the last copied record of a partition.
 
     `copies`: target records after the last checkpoint, in order. Records of other producers match no source
     record, and are ignored. `start`: source and target offset to return if there is no copy.
@@ -205,7 +206,7 @@ def _replay_name(fork: Fork, generation: int) -> GroupName:
 
 
 def replay_sink(reader: TailReader, active: str) -> KafkaSink:
-    """Return the sink of a replay.
+    """Return the sink that replays records of the tail on the active cluster.
 
     Each transaction of the sink also stores the position of the replay. The name of the position is unique to
     this tail, and changes with every decision about the tail.
@@ -265,7 +266,7 @@ async def exported_records(
 async def copy_tail(
     reader: TailReader, ranges: Mapping[TopicPartition, TailRange], sink: RecordSink, rules: RoutingRules
 ) -> int:
-    """Copy the tail to a sink in offset order. Return the number of copied records.
+    """Copy the records of the tail to a sink in offset order. Return the number of copied records.
 
     The sink stores the position together with the records, so an interrupted copy resumes without duplicates.
     Raises Unreachable if a partition cannot be copied to its end.

@@ -23,7 +23,7 @@ The forecast is None if it must not influence plans, and the reason says why.
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Partition loads of several groups in one hour.
+    """Partition loads of several datastream groups in one hour.
 
     `owners`: number of the group whose forecast contains the partition, by partition. `loads`: loads of the
     partitions, by number of the group.
@@ -46,7 +46,7 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the upper bound of the forecasts for every hour that plans may use before the next
+    """Return the upper bound of the load forecasts for every hour that plans may use before the next
     computation."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)

@@ -38,7 +38,7 @@ Start and end are epoch ms at whole hours.
 
 
 class PastHours:
-    """Cache of the loads of several clusters. Not thread-safe."""
+    """Cache of the hourly loads of several clusters. Not thread-safe."""
 
     def __init__(self, ask: AskLoads, most_rates: int = MOST_RATES) -> None:
         self._ask = ask
@@ -52,7 +52,7 @@ class PastHours:
         return partitions * hours <= self._most_rates
 
     def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
-        """Return the known loads of some hours, in the same order. All other hours are dropped from the
+        """Return the known loads of these hours, in the same order. All other hours are dropped from the
         cache.
 
         `wanted`: starts of the hours (epoch ms). Reading stops after several consecutive failures. Raises the
@@ -93,13 +93,13 @@ class PastHours:
         return mean
 
     def forget(self) -> None:
-        """Drop the cache after losing leadership."""
+        """Drop the cached loads after losing leadership."""
         self._known, self._empty, self._means = {}, {}, {}
 
 
 @dataclass(frozen=True)
 class PartitionDetails:
-    """Partition loads of a cluster.
+    """Cache of the partition loads of a cluster.
 
     Contains either `hours` (loads by hour) or `mean` (mean of the last day). `known`: hours in which any
     group has a known load. `why`: reason why the loads cannot be read, or an empty string.

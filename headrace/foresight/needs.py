@@ -1,4 +1,4 @@
-"""Lower bounds of the number of tasks that past hours required.
+"""Lower bounds of the number of tasks that each past hour required.
 
 Results are cached, so each computation adds only a few hours.
 """
@@ -35,21 +35,21 @@ class Sizing:
 
     @property
     def terms(self) -> LeastTerms:
-        """Inputs of the lower bound."""
+        """Inputs of the lower bound of the task count."""
         how = self.how
         return LeastTerms(len(self.planned), how.capacity, how.default, self.limits.max_partitions_per_task)
 
 
 class PastNeeds:
-    """Number of tasks required in each hour of the last week, by group. Not thread-safe."""
+    """Number of tasks that the loads of each hour of the last week required, by group. Not thread-safe."""
 
     def __init__(self, least: Callable[[LoadSums, LeastTerms], int] = least_tasks) -> None:
         self._least = least
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
-        """Return lower bounds of the required number of tasks, by hour (epoch ms). Hours with unknown loads
-        are omitted.
+        """Return the minimum number of tasks that each past hour required, by hour (epoch ms). Hours with
+        unknown loads are omitted.
 
         If partitions, limits or capacity have changed, only the hours of the last day are computed again.
         `past`: load sums of the group.
@@ -67,5 +67,5 @@ class PastNeeds:
         return needs
 
     def keep(self, groups: Collection[GroupName]) -> None:
-        """Drop the results of groups that no longer exist."""
+        """Drop the results of datastream groups that no longer exist."""
         self._kept = {group: known for group, known in self._kept.items() if group in groups}

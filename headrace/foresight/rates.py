@@ -1,4 +1,4 @@
-"""Past loads of the partitions of a group as arrays, from snapshots of a cluster."""
+"""Past loads of the partitions of a datastream group as arrays, from snapshots of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror.model.topics import TopicPartition
 
 
 def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRates:
-    """Return past rates without hours.
+    """Return the mean load of each partition, without hours.
 
     The newest load of each partition is its mean load. Partitions without a mean are omitted.
     """

@@ -68,7 +68,7 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
 
 
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
-    """Return notes on the missing hours between `first` and `last`. All times are epoch ms."""
+    """Return sentences about the missing hours between `first` and `last`. All times are epoch ms."""
     requested = (last - first) // HOUR_MS + 1
     if len(hours) == requested:
         return []
@@ -84,7 +84,7 @@ def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
 
 
 def notes_on_file(hours: Sequence[int]) -> list[str]:
-    """Return notes on the missing hours between the first and the last hour."""
+    """Return sentences about the missing hours between the first and the last hour of a file."""
     return notes_on(hours, min(hours), max(hours)) if hours else []
 
 
@@ -93,7 +93,7 @@ def _minute(at_ms: int) -> str:
 
 
 class PeakHour(NamedTuple):
-    """The hour that requires the most tasks.
+    """The hour of a replay that requires the most tasks.
 
     `instances`: number of required instances; None if the number of tasks per instance is not configured.
     """
@@ -105,7 +105,7 @@ class PeakHour(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Description for the operator."""
+        """Description of the peak hour for the operator."""
         where = "" if self.instances is None else f" on {counted(self.instances, 'instance')}"
         text = f"peak at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')} required"
         how = "" if where else "; set assigner.advice.tasks_per_instance to see the number of instances"
@@ -113,7 +113,7 @@ class PeakHour(NamedTuple):
 
 
 def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
-    """Return the peak hour of a replay.
+    """Return the hour of a replay that requires the most tasks.
 
     Of several hours with the same number of tasks, returns that with the highest load.
     """
@@ -123,7 +123,7 @@ def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> Peak
 
 
 def readable(hours: Sequence[ReplayHour]) -> list[dict[str, Any]]:
-    """Return the rows of a table for the operator."""
+    """Return the hours of a replay as table rows for the operator."""
     return [
         {
             "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
@@ -164,7 +164,7 @@ def draw(hours: Sequence[ReplayHour], usable_bytes_per_second: int, path: Path) 
 
 
 def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
-    """Return the rows of a table for the operator."""
+    """Return the hours of a forecast as table rows for the operator."""
     return [
         {
             "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
@@ -211,7 +211,8 @@ def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
 
 
 def _figure(path: Path) -> Figure:
-    """Return an empty figure. Raises InvalidRequest if the suffix of `path` is not a supported format."""
+    """Return an empty matplotlib figure. Raises InvalidRequest if the suffix of `path` is not a supported
+    format."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

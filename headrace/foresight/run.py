@@ -1,4 +1,4 @@
-"""Thread that periodically computes the forecast and the sizing advice while the instance is leader."""
+"""Thread of the leader that periodically computes the load forecast and the sizing advice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
-"""Component of the health report for advice."""
+"""Component of the health report for sizing advice."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
 """Seconds until the next computation after a failure or an unknown need.
@@ -47,7 +47,7 @@ _COMPARE_SECONDS: Final = 10.0
 
 
 class ForesightThread(BackgroundThread):
-    """Computes the advice periodically, and after a change of tasks, instances or datastreams.
+    """Computes the sizing advice periodically, and after a change of tasks, instances or datastreams.
 
     One call of `look` computes the current need and the forecast, the following calls the need of past hours.
     A failed computation is reported as unhealthy and retried. Other threads are not affected.
@@ -76,11 +76,11 @@ class ForesightThread(BackgroundThread):
 
     @property
     def advice(self) -> Advice | None:
-        """Latest advice, or None if this instance is not the leader. Thread-safe."""
+        """Latest sizing advice, or None if this instance is not the leader. Thread-safe."""
         return self._advice
 
     def look(self) -> None:
-        """Compute the advice if it is due. Drop the state after losing leadership."""
+        """Compute the sizing advice if it is due. Drop the state after losing leadership."""
         if not self._is_leading():
             if self._has_led:
                 self._turn.forget()
@@ -105,28 +105,31 @@ class ForesightThread(BackgroundThread):
     def _failed(self, error: Exception) -> None:
         self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
         self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
-        _log.warning("cannot compute advice", reason=reason_of(error))
+        _log.warning("cannot compute sizing advice", reason=reason_of(error))
 
     def _show(self, advice: Advice) -> None:
         self._advice, self._is_well = advice, True
         self._report()
 
     def _go_on(self) -> None:
-        """Compute the need of some past hours. After a failure, the advice is stored without past hours."""
+        """Compute how many tasks some past hours required. After a failure, the advice is stored without past
+        hours."""
         advice: Advice | None = None
         try:
             with Bulkhead() as computing:
                 advice = self._turn.past()
             if computing.failure is not None:
-                _log.warning("cannot compute the need of past hours", reason=reason_of(computing.failure))
+                _log.warning(
+                    "cannot compute the tasks that past hours required", reason=reason_of(computing.failure)
+                )
                 advice = self._turn.abandon_past()
         except HeadraceError as error:
-            _log.warning("cannot store advice", reason=reason_of(error))
+            _log.warning("cannot store sizing advice", reason=reason_of(error))
         else:
             self._advice = advice or self._advice
 
     def _report(self) -> None:
-        """Show the advice and its age in the health report, unless the last computation has failed."""
+        """Show the age of the sizing advice in the health report, unless the last computation has failed."""
         if self._advice is not None and self._is_well:
             sentence = sentence_with_age(self._advice, self._clock.now_ms())
             self._health.report(PART, True, sentence)
@@ -153,7 +156,8 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """Build the thread. Past loads are read from Pinot for groups that are planned with loads from Pinot."""
+    """Build the thread that computes sizing advice. Past loads are read from Pinot for groups that are
+    planned with loads from Pinot."""
     advice = settings.assigner.advice
     turn = ForesightTurn(
         Means(
@@ -172,7 +176,7 @@ def build_foresight(
 
 
 def _history(settings: HeadraceSettings) -> History:
-    """Return the history in Pinot.
+    """Return the reader of past loads in Pinot.
 
     The client of Pinot is imported on first use. The methods of the history raise HistoryUnavailable if it is
     not installed, and the errors of the query.

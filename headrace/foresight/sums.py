@@ -1,4 +1,4 @@
-"""Hourly load sums over the partitions of each group, for forecasts and for the need of past hours.
+"""Hourly load summed over the partitions of each datastream group.
 
 Pinot computes the sums, so a query returns only one row per hour.
 """
@@ -23,7 +23,7 @@ _FIELDS: Final = len(LoadSums._fields)
 
 @dataclass(frozen=True)
 class SumQuery:
-    """Topics whose partitions are summed.
+    """Topics whose partition loads are summed.
 
     `capacity`: capacity of a task. Partitions with a higher load are counted separately.
     """
@@ -49,14 +49,14 @@ class HourlySums:
         self._totals: dict[int, float] | None = None
 
     def put(self, hour_ms: int, sums: LoadSums) -> None:
-        """Store the sums of an hour. An hour outside of the range is ignored."""
+        """Store the load sums of an hour. An hour outside of the range is ignored."""
         self._totals = None
         place = (hour_ms - self._first_ms) // HOUR_MS
         if 0 <= place < self._hours:
             self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
 
     def put_all(self, others: HourlySums) -> None:
-        """Copy the sums of all hours, including unknown sums. Hours outside the range are ignored."""
+        """Copy the load sums of all hours, including unknown sums. Hours outside the range are ignored."""
         self._totals = None
         later = (others._first_ms - self._first_ms) // HOUR_MS
         first, end = max(later, 0), min(later + others._hours, self._hours)
@@ -65,7 +65,7 @@ class HourlySums:
             self._values[first * _FIELDS : end * _FIELDS] = same
 
     def get(self, hour_ms: int) -> LoadSums | None:
-        """Return the sums of an hour; None if they are unknown."""
+        """Return the load sums of an hour; None if they are unknown."""
         place = (hour_ms - self._first_ms) // HOUR_MS
         if not 0 <= place < self._hours or math.isnan(self._values[place * _FIELDS]):
             return None
@@ -84,7 +84,7 @@ class HourlySums:
 
     @property
     def newest_ms(self) -> int | None:
-        """Start of the last known hour."""
+        """Start of the last hour with known load sums (epoch ms)."""
         return max(self.totals(), default=None)
 
 
@@ -96,7 +96,7 @@ class _Kept:
 
 
 class PastSums:
-    """Cache of the hourly sums of the last `days` days, by group. Not thread-safe."""
+    """Cache of the hourly load sums of the last `days` days, by datastream group. Not thread-safe."""
 
     def __init__(self, ask: AskSums, days: int) -> None:
         self._ask = ask
@@ -105,7 +105,7 @@ class PastSums:
         self._failures: dict[ClusterRef, list[HeadraceError]] = {}
 
     def begin(self, groups: Collection[GroupName]) -> None:
-        """Begin a computation of advice.
+        """Prepare the cache for a new computation of sizing advice.
 
         Drops groups that are not in `groups`. Clusters that failed in the last computation are queried again.
         """
@@ -113,7 +113,7 @@ class PastSums:
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
-        """Return the hourly sums of a group up to the last complete hour.
+        """Return the hourly load sums of a datastream group up to the last complete hour.
 
         Hours of the last day are read again, because samples may be late. Older hours are read again only
         after a change of topics or capacity. If the query fails, the known hours are returned. Raises the
@@ -140,7 +140,7 @@ class PastSums:
         return found
 
     def forget(self) -> None:
-        """Drop the cache after losing leadership."""
+        """Drop the cached load sums after losing leadership."""
         self._kept, self._failures = {}, {}
 
     def _asked(self, cluster: ClusterRef, query: SumQuery, since: int, end: int) -> Mapping[int, LoadSums]:

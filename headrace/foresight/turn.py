@@ -1,4 +1,4 @@
-"""Computes the sizing advice in three steps: current need, forecast, and need of past hours.
+"""Computes the sizing advice in three steps: current need of tasks, forecast, and need of past hours.
 
 The result of each step is stored at once, so that a slow or failed step does not delay the results of earlier
 steps.
@@ -54,7 +54,7 @@ _SLICE_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class History:
-    """Past loads in Pinot: hourly sums of groups, and loads of partitions."""
+    """Past loads in Pinot: hourly sums of datastream groups, and loads of partitions."""
 
     sums: PastSums
     hours: PastHours
@@ -67,7 +67,7 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a computation of advice.
+    """Dependencies of a computation of sizing advice.
 
     `past`: history for groups that are planned with loads from Pinot, or None. `provider`: name of the
     default load provider. `how`: returns the task capacity of a group and the policy of the planner.
@@ -84,7 +84,7 @@ class Means:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups of all datastreams. `needs`: current needs of the groups."""
+    """Datastream groups, with the current needs of tasks in `needs`."""
 
     members: Mapping[GroupName, Sequence[Datastream]]
     plan: Plan
@@ -94,7 +94,7 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Member:
-    """A group in a computation of advice.
+    """A datastream group in a computation of sizing advice.
 
     `sizing`: None if no partition of the group is planned. `sums`: None if unknown; `why` contains the
     reason.
@@ -110,7 +110,7 @@ class _Member:
 
 @dataclass
 class _Round:
-    """Results of the first two steps, and input of the third step.
+    """Results of the first two steps, which are the input of the third.
 
     `left`: groups whose past hours are not computed yet.
     """
@@ -123,7 +123,7 @@ class _Round:
 
 
 class ForesightTurn:
-    """Computes the advice while the instance is leader. Not thread-safe."""
+    """Computes the sizing advice while the instance is leader. Not thread-safe."""
 
     def __init__(self, means: Means, needs: PastNeeds | None = None) -> None:
         self._means = means
@@ -131,7 +131,7 @@ class ForesightTurn:
         self._round: _Round | None = None
 
     def run(self) -> Advice:
-        """Run all steps. Raises HeadraceError if the shared state cannot be read or written.
+        """Run all three steps. Raises HeadraceError if the shared state cannot be read or written.
 
         Problems with the history are reported in the advice.
         """
@@ -142,7 +142,7 @@ class ForesightTurn:
         return advice
 
     def present(self) -> Advice:
-        """Store the current need, without reading the history.
+        """Store how many tasks each group needs now, without reading past loads.
 
         Stored advice may come from a former leader. A forecast is kept for hours that have not passed, and
         the need of past hours if the advice is recent. Raises HeadraceError.
@@ -152,8 +152,8 @@ class ForesightTurn:
         return self._stored(self._present(now_ms), now_ms, None)
 
     def forecast(self) -> Advice:
-        """Compute the forecast, pass the expected loads to planning, and store the advice. Raises the errors
-        of `run`."""
+        """Compute the load forecast, pass the expected loads to planning, and store the advice. Raises the
+        errors of `run`."""
         now_ms = self._clock_ms()
         members = self._members(now_ms)
         details = {source: self._details(source, members, now_ms) for source in _sources(members)}
@@ -187,7 +187,7 @@ class ForesightTurn:
         return self._round is not None
 
     def past(self) -> Advice | None:
-        """Compute the need of past hours for up to a second.
+        """Compute for up to a second how many tasks past hours required.
 
         When all hours are complete, stores and returns the advice. Until then, returns None.
 
@@ -216,7 +216,7 @@ class ForesightTurn:
         return None if found is None else self._stored(found.needs, found.now_ms, [])
 
     def shape(self) -> object:
-        """Return a value that changes when the advice becomes outdated. Raises HeadraceError.
+        """Return a value that changes when the sizing advice becomes outdated. Raises HeadraceError.
 
         The value consists of the number of tasks by group, and the names of the instances that are not
         leaving.
@@ -240,7 +240,7 @@ class ForesightTurn:
     def _stored(
         self, needs: Sequence[GroupNeed], now_ms: int, behind: Sequence[Mapping[int, int]] | None
     ) -> Advice:
-        """Store and return the advice.
+        """Store and return the sizing advice.
 
         `behind`: number of tasks required in past hours, by group; None if not computed yet.
         """
@@ -260,7 +260,7 @@ class ForesightTurn:
         return advice
 
     def _groups(self, now_ms: int) -> _Groups:
-        """Return the groups of all datastreams."""
+        """Return the datastream groups."""
         services = self._means.services
         members, plan, assessments = (
             groups_of(services.status.datastreams),
@@ -272,7 +272,8 @@ class ForesightTurn:
         return _Groups(members, plan, sources, needs)
 
     def _present(self, now_ms: int) -> list[GroupNeed]:
-        """Return the current need of each group, and the stored forecast for hours that have not passed."""
+        """Return the current need of tasks of each group, and the stored forecast for hours that have not
+        passed."""
         groups, stored = self._groups(now_ms), self._means.store.read()
         before = {known.group: known for known in stored.groups} if stored else {}
         found: list[GroupNeed] = []
@@ -284,7 +285,7 @@ class ForesightTurn:
         return found
 
     def _members(self, now_ms: int) -> dict[GroupName, _Member]:
-        """Return all groups with their past load sums."""
+        """Return all datastream groups with their past load sums."""
         groups = self._groups(now_ms)
         sources = groups.sources
         if self._means.past is not None:
@@ -298,7 +299,7 @@ class ForesightTurn:
         return found
 
     def _summed(self, member: _Member, now_ms: int) -> _Member:
-        """Add the past load sums to a group, or the reason why there are none."""
+        """Add the past load sums to a datastream group, or the reason why there are none."""
         history = self._history(member.source)
         if history is None:
             return replace(member, why=NO_PAST)
@@ -344,7 +345,7 @@ class ForesightTurn:
     def _coming(
         self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the forecast of a group, and its need with the forecast.
+        """Return the load forecast of a group, and its need of tasks with the forecast.
 
         Without a forecast, returns None, and the need with the reason.
         """
@@ -376,25 +377,25 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return the sizing of a group. Limits of the number of tasks do not apply, because the result is the
-        required number."""
+        """Return what determines the task count of a group. Its limits on the number of tasks do not apply,
+        because the result is the required number."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
 
     def _quiet(self, totals: Mapping[int, float]) -> QuietWindow | None:
-        """Return the quiet window of a group, from the past loads of its topics."""
+        """Return the quiet hours of the day of a group, from the past loads of its topics."""
         settings = self._means.settings
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
-        """Return the forecast, or None if past forecasts were too inaccurate to influence plans."""
+        """Return the load forecast, or None if past forecasts were too inaccurate to influence plans."""
         if found is None or not found.grade.error <= self._means.settings.largest_error:
             return None
         return found
 
     def _expect(self, ahead: Mapping[LoadSource, Trusted], now_ms: int) -> None:
-        """Pass the upper bounds of the forecasts to planning."""
+        """Set the upper bounds of the load forecasts as the expected loads that plans use."""
         for source, found in ahead.items():
             if self._history(source) is not None:
                 self._means.expected.put(source, expectation_of(found, self._means.settings, now_ms))
@@ -405,7 +406,7 @@ def _sources(members: Mapping[GroupName, _Member]) -> set[LoadSource]:
 
 
 def _newest_need(member: _Member) -> int | None:
-    """Return the number of tasks that the latest known hour required at least, or None."""
+    """Return the minimum number of tasks that the latest known hour required, or None."""
     if member.sums is None or member.sizing is None or member.sums.newest_ms is None:
         return None
     newest = member.sums.get(member.sums.newest_ms)
@@ -413,7 +414,7 @@ def _newest_need(member: _Member) -> int | None:
 
 
 def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> GroupNeed:
-    """Add those hours of an earlier forecast that have not passed."""
+    """Add the hours of an earlier forecast that have not passed."""
     coming = tuple(hour for hour in before.coming if hour.hour_ms + HOUR_MS > now_ms) if before else ()
     if before is None or not coming:
         return replace(need, why=need.why or NOT_YET)
@@ -421,7 +422,7 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """Return the current need of a group.
+    """Return how many tasks a group needs now.
 
     The number is known only if the last plan of the group is recent and used measured loads.
     """
@@ -436,7 +437,7 @@ def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms
 
 
 def _past_need(behind: Sequence[Mapping[int, int]], held: int, now_ms: int, hours: int) -> PastNeed | None:
-    """Return the need in the last `hours` complete hours."""
+    """Return how many tasks the last `hours` complete hours required."""
     return past_need(behind, held, now_ms // HOUR_MS * HOUR_MS - hours * HOUR_MS)
 
 

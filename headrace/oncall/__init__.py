@@ -1,1 +1,1 @@
-"""Construction of monitors, alerts and stored incidents from the settings."""
+"""Builds monitors, alerts and stored incidents from the settings."""

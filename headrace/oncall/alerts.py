@@ -1,4 +1,4 @@
-"""Construction of the monitor's alerts from the settings."""
+"""Builds the monitor's alerts from the settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_alerts(
     metrics: AlertMetrics,
     may_tell: Callable[[], bool] = lambda: True,
 ) -> AlertDispatch:
-    """Build the alerts of a service. Raises ConfigError, InvalidRequest.
+    """Build the alerts of a service's monitor. Raises ConfigError, InvalidRequest.
 
     `at`: address of the service, by default the configured address. `may_tell`: returns whether this monitor
     is certainly the active monitor.
@@ -66,7 +66,8 @@ def build_alerts(
 
 
 def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
-    """Build the receivers and their outboxes. Each pair is returned with its name in logs and metrics."""
+    """Build the alert receivers and their outboxes. Each pair is returned with its name in logs and
+    metrics."""
 
     def outbox(settings: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
         gather, most = chosen.gather_seconds, settings.most_retry_seconds
@@ -87,7 +88,7 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 
 
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
-    """Return a function that returns the silences in the settings file.
+    """Return a function that returns the alert silences in the settings file.
 
     The function reloads the file after a change, and returns the previous silences while the file is invalid.
     """
@@ -100,9 +101,9 @@ def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[
             state = now
             try:
                 known = load_settings(config).monitor.alerts.silenced()
-                _log.info("silences reloaded", silences=len(known))
+                _log.info("alert silences reloaded", silences=len(known))
             except ConfigError as error:
-                _log.warning("silences not reloaded: invalid configuration", reason=str(error))
+                _log.warning("alert silences not reloaded: invalid configuration", reason=str(error))
         return known
 
     return silences

@@ -1,4 +1,4 @@
-"""Runs a canary as a release gate."""
+"""Runs a canary as a check before a release."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LOOK_SECONDS: Final = 0.2
 def run_gate(
     probe: CanaryProbe, limits: GateLimits, seconds: float, show: Callable[[CanaryFigures], None]
 ) -> GateResult:
-    """Run a probe for `seconds` after the arrival of its first record, and return the result.
+    """Run a canary probe for `seconds` after the arrival of its first record, and return whether it passed.
 
-    If no record arrives in the warm-up time, the gate fails. At the end of the run, records have up to
+    If no record arrives in the warm-up time, the check fails. At the end of the run, records have up to
     `max_delay_ms` to arrive. `show`: called with intermediate results several times per second.
     """
 

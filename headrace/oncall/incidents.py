@@ -22,7 +22,7 @@ from monitor.records.record import IncidentRecord, StoredMonitorState
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
-    """Build the writer that stores and restores incidents. Raises ConfigError, NotFound."""
+    """Build the writer that stores and restores the monitor's incidents. Raises ConfigError, NotFound."""
     clock, inherited = SystemClock(), InheritedAlerts()
     alerts.expect_past()
 

@@ -43,7 +43,7 @@ def service_client(settings: HeadraceSettings, at: str) -> RestClient:
 
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """Build a monitor of a service.
+    """Build the monitor of a service from the settings.
 
     Raises the errors of `service_client`; ModuleNotFoundError without the extra `monitor`.
     """
@@ -103,7 +103,7 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """Build the error budgets, or return None.
+    """Build the error budgets of objectives, or return None.
 
     Without Pinot, budgets are computed from the measurements in `written`, and only for rules with windows of
     at most one hour. Returns None if every rule has a longer window.
@@ -118,7 +118,7 @@ def _budgets(
 
 
 def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
-    """Build the counter of late records in incidents.
+    """Build the object that counts late records during incidents.
 
     Returns None if Pinot is not used, or if its client is not installed.
     """
@@ -127,14 +127,14 @@ def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts 
 
 
 class _StoredPast(NamedTuple):
-    """Measurements in Pinot. `days`: retention of the measurements."""
+    """Past measurements in Pinot. `days`: retention of the measurements."""
 
     past: PastMeasurements
     days: int
 
 
 def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None:
-    """Return the measurements in Pinot, or None if Pinot is not used."""
+    """Return the past measurements in Pinot, or None if Pinot is not used."""
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
     from pinot.tables import MIRROR_METRICS
@@ -149,7 +149,7 @@ def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None
 def _measurements(
     settings: HeadraceSettings, clock: Clock, written: TopicMeasurements | None
 ) -> Measurements:
-    """Return the measurements in Pinot or in the metrics topic, as configured. Raises ConfigError.
+    """Return the reader of measurements in Pinot or in the metrics topic, as configured. Raises ConfigError.
 
     The metrics topic may also be the fallback for Pinot.
     """
@@ -163,7 +163,7 @@ def _measurements(
 
 
 def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
-    """Return the measurements in the metrics topic, or None if it is not used.
+    """Return the reader of measurements in the metrics topic, or None if it is not used.
 
     The topic is not used if only Pinot is configured, or if Pinot is available and the cluster of the topic
     is not configured. Raises InvalidRequest if the topic is required but its cluster is not configured;

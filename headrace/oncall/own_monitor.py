@@ -43,7 +43,7 @@ class OwnMonitor:
         self._metrics = AlertMetrics(registry)
 
     def within(self, health: Health) -> LeaderMonitor:
-        """Return a monitor that reports its condition to `health`."""
+        """Return a monitor that reports its state as a component of `health`."""
         return LeaderMonitor(self._start, lambda: self._services.status.is_leading, health, SystemClock())
 
     def _start(self) -> MonitorThread:
@@ -80,7 +80,7 @@ class MonitorThread(BackgroundThread):
 
     @property
     def sentence(self) -> str:
-        """Current activity of the monitor."""
+        """Sentence about what the monitor is doing."""
         return self._monitor.sentence
 
     def wake(self) -> None:

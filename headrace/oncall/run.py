@@ -38,7 +38,7 @@ _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every ins
 
 
 class MonitoredService(NamedTuple):
-    """A service as its monitor sees it.
+    """Access of a monitor to the service that it monitors.
 
     `read_advice`: returns the latest sizing advice. `canaries`: returns the paths of its canaries. `audits`:
     returns the continuous audits of its lanes. `retirements`: returns the retirements in progress.
@@ -52,7 +52,8 @@ class MonitoredService(NamedTuple):
 
 
 class MonitorTerm:
-    """Evaluations, alerts, canaries and stored incidents of a monitor while it is the active monitor.
+    """One period in which a monitor is the active one: its evaluations, alerts, canaries and stored
+    incidents.
 
     `at`: address of the service for links, by default the configured address. Raises ConfigError,
     InvalidRequest, NotFound.
@@ -91,7 +92,7 @@ class MonitorTerm:
         self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
     def run(self) -> LoopEnd:
-        """Run until `stop` is called or another monitor becomes active.
+        """Evaluate until `stop` is called or another monitor becomes active.
 
         At the end, the pending alerts of each receiver are sent once more.
         """
@@ -110,7 +111,7 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor now writes the incidents.
+        """Return whether another monitor now writes the stored incidents.
 
         If this monitor was fenced but still has the lease, it writes again: the broker has fenced it only
         after an interrupted write.
@@ -127,13 +128,13 @@ class MonitorTerm:
         return False
 
     def stop(self) -> None:
-        """Request the end of the term."""
+        """Request that `run` ends."""
         self._loop.stop()
 
 
 class MonitorRun:
-    """Waits until no other monitor is active, and then becomes active. Waits again if another monitor takes
-    over.
+    """A monitor that waits until no other is active, and then becomes active. Waits again if another monitor
+    takes over.
 
     `build`: returns a new term; `run` raises the errors of `build`.
     """
@@ -147,7 +148,8 @@ class MonitorRun:
 
     @property
     def sentence(self) -> str:
-        """Current activity, and the source of the measurements if it is the metrics topic."""
+        """Sentence about what the monitor is doing, with the source of measurements if it is the metrics
+        topic."""
         if self._waits_for:
             return f"standby: {self._waits_for} is the active monitor"
         remark = self._term.cycle.remark
@@ -165,7 +167,7 @@ class MonitorRun:
             _log.warning(_LEAVE, advice=_ADVICE)
 
     def stop(self) -> None:
-        """Request the end of the run. May be called from a signal handler, and before `run`."""
+        """Request that `run` ends. May be called from a signal handler, and before `run`."""
         self._stopping.set()
         self._term.stop()
 

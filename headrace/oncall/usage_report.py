@@ -19,7 +19,7 @@ from pinot.time_range import TimeRange
 
 
 def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRange], UsageReport]:
-    """Return the function that reads the usage of whole days.
+    """Return the function that reads the usage by owner for whole days.
 
     The function raises Unreachable, AnalyticsError, HistoryUnavailable, TopicMissing.
     """

@@ -1,4 +1,4 @@
-"""Creates objects that need the analytics extras.
+"""Creates load providers that need the analytics extras.
 
 Import this module only if a command or setting requires Pinot or Spark.
 """
@@ -48,8 +48,8 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
-    """Return a function that reads the age of a cluster's samples in Pinot. The query is sent
-    once, with a time-out of at most 5 s. If Pinot does not respond within the time-out, Pinot is reported as
+    """Return a function that reads the age of a cluster's samples in Pinot. The query is sent once, with a
+    time-out of at most 5 s. If Pinot does not respond within the time-out, Pinot is reported as
     unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))

@@ -43,20 +43,20 @@ from mirror.ports import NodeStore, Planner
 _log = structlog.get_logger(__name__)
 _INSTALL: Final = "pip install 'headrace[assigner]'"
 _LIBRARIES: Final = ("numpy", "ortools", "scipy")
-"""Libraries of the planner by load, which the extra `assigner` installs."""
+"""Libraries that the planner by load needs, which the extra `assigner` installs."""
 WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
 
 
 class NoLoads:
-    """Load provider `none`: partitions are placed by count."""
+    """Load provider `none`: the planner places partitions by count."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Raise LoadUnavailable."""
+        """Raise LoadUnavailable for every request."""
         raise LoadUnavailable("no load provider is configured (mirror.leader.load_provider)")
 
 
 class _LoadPlannerOnDemand:
-    """Planner by load, imported for its first plan.
+    """Planner by load, which is imported for its first plan.
 
     The libraries of the planner use 130 MiB, and only the leader needs them.
     """
@@ -66,7 +66,7 @@ class _LoadPlannerOnDemand:
         self._planner: Planner | None = None
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Plan the group. Raises PlanRejected if the request is infeasible."""
+        """Return the plan of a datastream group. Raises PlanRejected if the request is infeasible."""
         if self._planner is None:
             from assigner.planner import LoadPlanner
 
@@ -94,7 +94,7 @@ def planner_gap(settings: HeadraceSettings) -> str:
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """Return the default strategy, and a function that creates the strategies of datastreams.
+    """Return the default placement strategy, and a function that creates the strategies of datastreams.
 
     Raises ConfigError if the default strategy cannot be created.
     """
@@ -109,7 +109,7 @@ def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
 
 
 def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr]) -> Planner:
-    """Create the strategy with the given name. Raises ConfigError."""
+    """Create the placement strategy with the given name. Raises ConfigError."""
     match name:
         case "simple":
             return SimplePlanner()
@@ -135,8 +135,8 @@ def choose_providers(
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """Return a provider that adds backlogs to the loads of another provider, and limits the time to wait
-        for it."""
+        """Return a load provider that adds backlogs to the loads of another provider, and limits the time to
+        wait for it."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
@@ -199,7 +199,7 @@ def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
 def capacity_book(
     settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> CapacityBook:
-    """Return the object that determines the task capacity for each group."""
+    """Return the object that determines the task capacity of each datastream group."""
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:

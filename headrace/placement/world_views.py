@@ -1,4 +1,4 @@
-"""Creates views of the clusters for plans of the leader, dry runs, and checks before a creation."""
+"""Creates views of the source and destination clusters: for plans, dry runs, and checks before a creation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": 
 
 @dataclass(frozen=True)
 class WorldViews:
-    """Factory of views that share one admin client per cluster."""
+    """Factory of cluster views that share one admin client per cluster."""
 
     settings: HeadraceSettings
     nodes: NodeStore
@@ -49,7 +49,7 @@ class WorldViews:
 
     @classmethod
     def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> WorldViews:
-        """Create the factory. No cluster is contacted yet."""
+        """Create the factory of cluster views. No cluster is contacted yet."""
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
 
         def admin(cluster: ClusterRef) -> KafkaAdmin:
@@ -60,7 +60,7 @@ class WorldViews:
     def leader(
         self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
     ) -> WorldView:
-        """Return the view on which plans are based."""
+        """Return the view of the clusters that the leader plans with."""
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
@@ -73,7 +73,7 @@ class WorldViews:
         )
 
     def preview(self, stores: LeaderStores, memory: LoadMemory) -> WorldView:
-        """Return the view on which dry runs are based."""
+        """Return the view of the clusters that dry runs use."""
         background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlugInKind:
-    """A kind of plug-in.
+    """A kind of plug-in, such as load providers.
 
     `group`: entry point group. `what`: name in messages. `setting`: key that selects a plug-in of this kind.
     `method`: required method. `own`: names of the built-in plug-ins.

@@ -22,7 +22,7 @@ _LONGEST_NOTE: Final = 1_000
 
 
 class CheckedLoads:
-    """Wrapper of a load provider that validates its reports. Implements `ports.LoadProvider`.
+    """Load provider that validates the reports of another provider. Implements `ports.LoadProvider`.
 
     If a report is invalid, the last known loads remain in use.
     """
@@ -32,7 +32,7 @@ class CheckedLoads:
         self._provider = provider
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the report for the requested partitions.
+        """Return the validated loads of the requested partitions.
 
         Raises LoadUnavailable if the report is invalid, and the errors of the provider.
         """
@@ -53,7 +53,7 @@ class CheckedLoads:
 
 
 def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Freshness] | None:
-    """Return a function that reads the age of a cluster's loads.
+    """Return a function that reads the age of a cluster's loads from a load provider.
 
     Returns None if the provider has no method `freshness`. The function raises CorruptData for an invalid
     result, and the errors of the provider.

@@ -20,7 +20,7 @@ _HIGHEST: Final = 1e18
 
 
 class CheckedStrategy:
-    """Wrapper of a placement strategy that validates its plans. Implements `ports.Planner`.
+    """Placement strategy that validates the plans of another strategy. Implements `ports.Planner`.
 
     An invalid plan is rejected, and the group keeps its tasks.
     """
@@ -31,7 +31,7 @@ class CheckedStrategy:
         self._calls = PatientCalls(patience_seconds)
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return the plan. Raises PlanRejected, TimedOut, and the errors of the strategy.
+        """Return the validated plan. Raises PlanRejected, TimedOut, and the errors of the strategy.
 
         Partitions that the strategy omits are listed as unplaced.
         """

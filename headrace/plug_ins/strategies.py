@@ -1,4 +1,4 @@
-"""Planner that uses the placement strategy of each group."""
+"""Plans each datastream group with the placement strategy that it chooses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ChosenStrategies:
-    """Plans each group with its chosen strategy. Implements `ports.Planner`.
+    """Plans each datastream group with the placement strategy that it chooses. Implements `ports.Planner`.
 
     `service`: default strategy. `make`: creates the strategy with a given name, or raises ConfigError.
 
@@ -37,7 +37,8 @@ class ChosenStrategies:
         self._missing: dict[str, str] = {}
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Plan a group with its chosen strategy. Raises PlanRejected, and the errors of the strategy."""
+        """Plan a datastream group with its placement strategy. Raises PlanRejected, and the errors of the
+        strategy."""
         if request.strategy is None:
             return self._service.plan(request)
         planner = self._strategy(request.strategy)
@@ -48,7 +49,8 @@ class ChosenStrategies:
         return replace(answer, reasons=(note, *answer.reasons))
 
     def _strategy(self, name: str) -> Planner | None:
-        """Return a strategy. If a strategy cannot be created, record the reason and return None."""
+        """Return the placement strategy with this name. If it cannot be created, record the reason and return
+        None."""
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))

@@ -24,7 +24,8 @@ BROOKLIN: Final = "brooklin"
 
 
 def access_of_settings(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> AccessMethods:
-    """Build the access control. Raises ConfigError if the token file is unreadable or a name is invalid.
+    """Build the access control of REST. Raises ConfigError if the token file is unreadable or a name is
+    invalid.
 
     If the token file becomes unreadable later, this is reported to `health`.
     """
@@ -45,7 +46,7 @@ def access_of_settings(api: ApiSettings, advertised: str, clock: Clock, health: 
 
 
 def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
-    """Return the configured token issuer, or None.
+    """Return the token issuer (OpenID Connect) in the settings, or None.
 
     The libraries that verify signatures are imported only with an issuer, because workers import this module,
     too.
@@ -58,7 +59,7 @@ def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
 
 
 def _report_tokens(health: Health, problem: str) -> None:
-    """Report whether the token file is readable.
+    """Report in the health of the instance whether the token file is readable.
 
     The instance remains healthy, because copying continues. The path of the file is only logged, because the
     health report may be public.

@@ -1,4 +1,4 @@
-"""Limits the connections of a listener, and the duration of each part of a request."""
+"""Limits the connections of an HTTP listener, and the duration of each part of a request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ first."""
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP protocol with limits.
+    """HTTP protocol with limits on connections and on the duration of requests.
 
     Excess connections get a 503 response. If the head of a request does not arrive in time, the response is
     408. The connection is closed if a request body does not arrive in time, or if the client does not read
@@ -68,7 +68,7 @@ class BoundedProtocol(H11Protocol):
         self._wait_for("head", self.limits.head_seconds)
 
     def _make_room(self) -> int:
-        """Close idle connections above a limit. Return by how many connections the limit is still
+        """Close idle connections above the limit. Return by how many connections the limit is still
         exceeded."""
         of_all = self.by_address.total() - self.limits.connections
         of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
@@ -89,7 +89,7 @@ class BoundedProtocol(H11Protocol):
         return 1
 
     def _give_way(self) -> None:
-        """Close the connection.
+        """Close the idle connection to make room for another.
 
         If the connection has already served a request, no response is sent, because the client would mistake
         it for the response to its next request.
@@ -109,7 +109,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _uncount(self) -> None:
-        """Stop counting the connection. Idempotent."""
+        """Stop counting the connection towards the limits. Idempotent."""
         self.silent.pop(self, None)
         address, self._counted = self._counted, ""
         if address:
@@ -161,7 +161,7 @@ class BoundedProtocol(H11Protocol):
                 self._wait_for("head", self.limits.head_seconds)
 
     def handle_events(self) -> None:
-        """Process parsed events.
+        """Process the parsed parts of a request.
 
         After a request with both Content-Length and Transfer-Encoding, the connection is closed, because a
         proxy may see another end of the request body (RFC 9112, 6.3).
@@ -187,7 +187,7 @@ class BoundedProtocol(H11Protocol):
             self._wait_for("")
 
     def _wait_for(self, awaited: str, seconds: float = 0.0) -> None:
-        """Set the deadline for a part of a request. Arriving data does not extend it.
+        """Set the deadline for receiving a part of a request. Arriving data does not extend it.
 
         `awaited`: `head` or `body`; empty to cancel the deadline.
         """
@@ -222,7 +222,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return an application that rejects all paths except those in `RESERVED`, for connections above the
+    """Return an ASGI application that rejects all paths except `RESERVED`, for connections above the
     limit."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:

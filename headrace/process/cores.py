@@ -30,7 +30,7 @@ def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
 
 
 def _allowed(groups: Path, membership: Path) -> Iterator[float]:
-    """Yield each CPU quota of this process in cores.
+    """Yield each CPU quota that applies to this process, in cores.
 
     In a container that sees only its own control groups, these are directly at the mount point, regardless of
     the paths in `membership`.

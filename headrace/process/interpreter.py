@@ -1,4 +1,4 @@
-"""Settings of the interpreter: garbage collection and thread switch interval."""
+"""Tunes the Python interpreter: garbage collection and thread switch interval."""
 
 from __future__ import annotations
 

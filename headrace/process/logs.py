@@ -31,7 +31,7 @@ _EXCEPTION: Final = "exception"
 
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:
-    """Set up structlog and the loggers of the standard library. `context`: fields to add to every line."""
+    """Set up structlog and the standard library's loggers. `context`: fields to add to every line."""
     import structlog
 
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
@@ -134,7 +134,7 @@ def without_logs() -> Iterator[None]:
 
 
 def _text_renderer() -> structlog.types.Processor:
-    """Return a renderer of text lines.
+    """Return a structlog renderer of text lines.
 
     Tracebacks are plain, because structlog's tracebacks show local variables, which may contain passwords.
     """
@@ -149,7 +149,7 @@ def _text_renderer() -> structlog.types.Processor:
 
 
 def _shown(key: str, value: Any) -> Any:
-    """Escape text for the terminal.
+    """Escape a text for the terminal.
 
     Exceptions keep their line breaks. Other values are rendered with `repr`, which escapes.
     """

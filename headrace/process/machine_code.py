@@ -27,7 +27,7 @@ HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
 """Folder with the sources of `mirror`, in the checkout or in the installed package."""
 _BUILDS: Final = Path(".cache") / "compiled"
 _INSTALLED: Final = _PACKAGE / "compiled"
-"""Build that is included in a wheel."""
+"""Folder of the build that is included in a wheel."""
 PER_RECORD: Final = (
     "mirror/lane/batch_rewriter",
     "mirror/lane/batch_router",
@@ -89,7 +89,7 @@ PER_BATCH: Final = (
 )
 """Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
-"""Compiled modules."""
+"""All modules that are compiled."""
 _MAKER: Final = Path("headrace_dev") / "compilation"
 """Code that compiles the data plane. In a checkout, it is a part of the digest of a build."""
 
@@ -99,7 +99,7 @@ _SUFFIX: Final = importlib.machinery.EXTENSION_SUFFIXES[0]
 
 
 def worker_command(module: str, *arguments: str) -> list[str]:
-    """Return the command of a worker process that runs the module."""
+    """Return the command line of a worker process that runs the module."""
     return [sys.executable, "-m", "headrace.process.machine_code", module, *arguments]
 
 
@@ -114,7 +114,8 @@ def installed_name(home: Path) -> str:
 
 
 def _digest(home: Path, makers: Sequence[Path]) -> str:
-    """Return a digest of the sources and of the code that compiles them, independent of their location."""
+    """Return a digest of the sources of the data plane and of the code that compiles them, independent of
+    their location."""
     digest = hashlib.sha256(_SUFFIX.encode())
     for file in (Path(__file__), *makers):
         digest.update(file.name.encode())
@@ -131,7 +132,8 @@ def is_built(home: Path = HOME) -> bool:
 
 
 def found(home: Path = HOME) -> Path | None:
-    """Return the folder of the build that worker processes use, or None if they run the Python sources."""
+    """Return the folder of the compiled modules that worker processes use, or None if they run the Python
+    sources."""
     if os.environ.get(SWITCH) == "0":
         return None
     folder = build_folder(home)
@@ -140,7 +142,7 @@ def found(home: Path = HOME) -> Path | None:
 
 
 def take(home: Path = HOME) -> bool:
-    """Make this process import compiled modules. Return False if no build exists.
+    """Make this process import the compiled modules. Return False if no build exists.
 
     Call this before any compiled module is imported.
     """
@@ -160,7 +162,7 @@ def data_plane() -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the module named by the first argument with the remaining arguments."""
+    """Run the module that the first argument names, with the remaining arguments."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2

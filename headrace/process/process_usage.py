@@ -31,7 +31,7 @@ class UsageMeter:
         self._cores: float | None = None
 
     def look(self) -> ProcessUsage:
-        """Return the current usage."""
+        """Return the current memory and CPU use of the process and its children."""
         found = dict(self._read())
         if not found:
             return ProcessUsage()

@@ -75,7 +75,7 @@ class ListenerLoop(asyncio.SelectorEventLoop):
         self._handshake_seconds = handshake_seconds
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """Create the server, with the short timeouts if the server uses TLS."""
+        """Create the server, with short timeouts if it uses TLS."""
         if more.get("ssl") is not None:
             seconds = self._handshake_seconds
             more = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds, **more}
@@ -83,7 +83,7 @@ class ListenerLoop(asyncio.SelectorEventLoop):
 
 
 class RestServer:
-    """A listener with its application.
+    """A REST listener with the application that it serves.
 
     Call `bind`, which fails at once if the port is in use, then `attach` and `start`.
     """
@@ -108,7 +108,7 @@ class RestServer:
 
     @property
     def address(self) -> str:
-        """Bound address as `host:port`."""
+        """Address that the listener is bound to, as `host:port`."""
         assert self._socket is not None
         host, port = self._socket.getsockname()[:2]
         return address_of(host, port)
@@ -161,7 +161,7 @@ class RestServer:
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:
-        """Start serving in a thread, which inherits the log context of the calling thread."""
+        """Start to serve requests in a thread, which inherits the log context of the calling thread."""
         assert self._server is not None
         assert self._socket is not None
         server, listener = self._server, self._socket
@@ -176,7 +176,7 @@ class RestServer:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Finish open requests, close streams and stop the thread. Idempotent."""
+        """Finish open requests, close event streams and stop the thread. Idempotent."""
         if self._app is not None:
             end_streams(self._app)
         if self._server is not None:

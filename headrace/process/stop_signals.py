@@ -1,4 +1,4 @@
-"""Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals.
+"""Handles SIGTERM and SIGINT. Parent processes stop their workers gracefully; workers ignore the signals.
 
 A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service, so workers
 receive both signals, too. A worker must ignore them from its start. The process would otherwise end without
@@ -23,7 +23,7 @@ def on_stop_signals(stop: Callable[[], object]) -> None:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Block stop signals in this thread during the `with` block.
+    """Block SIGTERM and SIGINT in this thread during the `with` block.
 
     Processes that are started in the block inherit the signal mask. Signals that arrive in the meantime are
     delivered afterwards.
@@ -36,8 +36,8 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals. Workers call this function first. A worker stops when its parent sends a message
-    or closes the pipe."""
+    """Ignore SIGTERM and SIGINT. Workers call this function first. A worker stops when its parent sends a
+    message or closes the pipe."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)

@@ -1,4 +1,4 @@
-"""TLS of the listener. Certificates are reloaded for new connections when their files change."""
+"""TLS of the REST listener. Certificates are reloaded for new connections when their files change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ESCAPED: Final = ',+"\\<>;='
 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Return the TLS context of the listener (TLS 1.2 or newer). Raises ConfigError.
+    """Return the TLS context of the REST listener (TLS 1.2 or newer). Raises ConfigError.
 
     The context contains the certificate, and verifies client certificates.
     """
@@ -84,13 +84,13 @@ def _reason(error: Exception) -> str:
 
 
 def of_listener(tls: TlsSettings) -> ReloadingContext:
-    """Return the TLS context of the listener, which reloads changed files. Raises ConfigError."""
+    """Return the TLS context of the REST listener, which reloads changed files. Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
     return ReloadingContext(lambda: server_context(tls), files)
 
 
 def is_readable(tls: TlsSettings) -> bool:
-    """Return whether the current certificate files are usable. Returns True without TLS."""
+    """Return whether the current certificate files are usable. True without TLS."""
     try:
         if tls.certificate_file:
             server_context(tls)
@@ -119,7 +119,7 @@ class CertifiedProtocol(BoundedProtocol):
 
 
 def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
-    """Return a protocol class for one listener. The limits and counters are class attributes."""
+    """Return the HTTP protocol class for one listener. The limits and counters are class attributes."""
 
     class Protocol(CertifiedProtocol):
         pass

@@ -51,7 +51,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _value(field: FieldInfo) -> str:
-    """Return the default value as TOML, empty for a secret or a key without a default."""
+    """Return the default value of a key as TOML, empty for a secret or a key without a default."""
     value: Any = None if field.is_required() else default_of(field)
     if value is None or isinstance(value, SecretStr):
         return '""'

@@ -1,4 +1,4 @@
-"""Origin of the value of each setting."""
+"""Finds where the value of each setting comes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.console.access.document import PREFIX
 
 
 class SettingOrigin(StrEnum):
-    """Origin of a value, in the order of precedence."""
+    """Source of a setting's value (environment, file, default), in the order of precedence."""
 
     ENVIRONMENT = "environment"
     FILE = "file"
@@ -28,7 +28,7 @@ class Setting(NamedTuple):
 def origins(
     effective: Mapping[str, Any], document: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Setting]:
-    """Yield every key of `effective` with its origin.
+    """Yield every setting of `effective` with the source of its value.
 
     `document`: content of the settings file. `environment`: environment variables. An empty table counts as
     one setting.

@@ -56,12 +56,12 @@ def _is_mapping(field: FieldInfo) -> bool:
 
 
 def default_of(field: FieldInfo) -> Any:
-    """Return the default of a key."""
+    """Return the default of a setting."""
     return field.get_default(call_default_factory=True, validated_data={})
 
 
 def toml_text(value: object) -> str:
-    """Format a value as TOML."""
+    """Format the value of a setting as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def toml_text(value: object) -> str:
 
 
 def _meanings_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field: the string after it in the source.
+    """Return the description of each setting: the string after it in the source.
 
     Processes of the service do not use this function. pydantic's own search would take a tenth of the CPU
     time of their start.

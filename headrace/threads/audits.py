@@ -51,7 +51,7 @@ _REQUEST_SECONDS: Final = 10.0
 
 
 def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey]) -> list[AuditedLanes]:
-    """Return the lanes to audit, by datastream.
+    """Return the lanes that this instance audits, by datastream.
 
     If several audited datastreams of a group select a topic, its lanes belong to the first of them.
     """
@@ -93,7 +93,7 @@ def _job_of(datastream: Datastream) -> VerifyJob:
 
 
 class AuditQueue:
-    """Order of the audits.
+    """Order in which the lanes of an instance are audited.
 
     Datastreams whose last audit failed come last, in the order of their attempts. A cluster that does not
     respond therefore delays only its own datastreams.
@@ -107,7 +107,7 @@ class AuditQueue:
         self._count = 0
 
     def ordered(self, lanes: Sequence[AuditedLanes]) -> list[AuditedLanes]:
-        """Return the lanes in order. Forget datastreams without lanes."""
+        """Return the lanes in the order of their audits. Forget datastreams without lanes."""
         for name in self._attempts.keys() - {audited.name for audited in lanes}:
             del self._attempts[name]
             self.problems.pop(name, None)
@@ -147,7 +147,7 @@ class AuditThread(BackgroundThread):
         self._budget = AuditBudget(_MOST_WINDOWS * options.window_ms / 1_000)
 
     def audits(self) -> list[TopicAudit]:
-        """Return the state of the audits of this instance. Thread-safe."""
+        """Return the state of this instance's audits. Thread-safe."""
         auditor = self._auditor
         return [] if auditor is None else topic_audits(auditor.reports)
 
@@ -166,10 +166,10 @@ class AuditThread(BackgroundThread):
 
     def _failed(self, error: Exception) -> None:
         self._health.report(PART, False, f"cannot audit: {reason_of(error)}")
-        _log.error("cannot audit", reason=reason_of(error))
+        _log.error("audits failed", reason=reason_of(error))
 
     def audit(self, context: EngineContext) -> None:
-        """Audit until no datastream requires an audit or the thread stops."""
+        """Audit lanes until no datastream requires an audit or the thread stops."""
         auditor = self._auditor = Auditor(context, self._options)
         queue = AuditQueue()
         while not self._stopping.is_set() and (lanes := self._lanes()):
@@ -226,7 +226,7 @@ def _problems_of(auditor: Auditor) -> dict[str, str]:
 
 
 def build_audit(settings: HeadraceSettings, running: RunningInstance) -> AuditThread:
-    """Build the thread from the settings."""
+    """Build the audit thread from the settings."""
     audit, mirror = settings.mirror.audit, settings.mirror
     options = AuditOptions(
         running.name,

@@ -41,15 +41,16 @@ PART: Final = "consumer groups"
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 0.2
-"""Maximum seconds to pause after a round that took longer than the interval. At most half of the interval."""
+"""Maximum seconds to pause after a synchronisation that took longer than the interval. At most half of the
+interval."""
 _RETRY_SECONDS: Final = 1.0
-"""Minimum seconds between two rounds after a failure."""
+"""Minimum seconds between two synchronisations after a failure."""
 _REQUEST_SECONDS: Final = 10.0
 """Maximum timeout of a request in seconds."""
 
 
 def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | None:
-    """Return the job that synchronises the groups of a datastream.
+    """Return the job that synchronises the consumer groups of a datastream.
 
     Returns None if the datastream synchronises no groups or is not mirrored.
     """
@@ -72,7 +73,8 @@ def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | 
 
 
 class GroupSynchroniser(BackgroundThread):
-    """Synchronises consumer groups while the instance is leader. A failure does not affect other threads."""
+    """Synchronises consumer groups while this instance is the leader. A failure does not affect other
+    threads."""
 
     def __init__(
         self,
@@ -111,7 +113,8 @@ class GroupSynchroniser(BackgroundThread):
         _log.error("cannot synchronise consumer groups", reason=reason_of(error))
 
     def lead(self, context: EngineContext) -> None:
-        """Synchronise until the instance is no longer leader. Raises errors that affect all datastreams."""
+        """Synchronise consumer groups until the instance is no longer leader. Raises errors that affect all
+        datastreams."""
         next_look = context.loop.now()
         while self._is_leading() and not self._stopping.is_set():
             if context.loop.now() >= next_look:
@@ -139,7 +142,7 @@ class GroupSynchroniser(BackgroundThread):
         self._report()
 
     async def _follow(self, context: EngineContext, datastream: Datastream, job: FollowJob) -> None:
-        """Synchronise the groups of a datastream until its definition changes."""
+        """Synchronise the consumer groups of a datastream until its definition changes."""
         name = datastream.name
         kind = TwoWayFollower if job.groups.direction is GroupDirection.BOTH else GroupFollower
         follower = kind(context, job, self._log(context, job.destination))
@@ -162,7 +165,7 @@ class GroupSynchroniser(BackgroundThread):
             await context.loop.sleep(max(rest, min(interval / 2, _LONGEST_PAUSE_SECONDS)))
 
     def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
-        """Return the log at a destination, which all its datastreams share."""
+        """Return the log of synchronised groups at a destination, which all its datastreams share."""
         if destination not in self._logs:
             self._logs[destination] = progress_log(GroupLog, context, destination)
         return self._logs[destination]
@@ -178,7 +181,7 @@ class GroupSynchroniser(BackgroundThread):
         return group in self._own or bool(self._hides(group, datastream))
 
     def _report(self) -> None:
-        """Report groups that are not synchronised, and failed datastreams, in the health report."""
+        """Report consumer groups that are not synchronised, and failed datastreams, in the health report."""
         if not self.statuses:
             self._health.forget(PART)
             return
@@ -187,7 +190,7 @@ class GroupSynchroniser(BackgroundThread):
 
 
 def build_synchroniser(settings: HeadraceSettings, services: Services, health: Health) -> GroupSynchroniser:
-    """Build the thread from the settings."""
+    """Build the thread that synchronises consumer groups from the settings."""
     return GroupSynchroniser(
         lambda: services.status.datastreams,
         services.control.hides_group,

@@ -1,4 +1,4 @@
-"""Thread of the leader that records the use of all topics.
+"""Thread of the leader that records which topics are in use.
 
 The thread reads the state of all topics regularly, so that their age and last use are known when an operator
 lists unused topics.
@@ -83,13 +83,15 @@ class TopicWatchThread(BackgroundThread):
     def _run(self) -> None:
         wait = _FIRST_SECONDS
         while not self._stopping.wait(wait):
-            with Bulkhead(lambda error: _log.warning("cannot observe topics", reason=reason_of(error))):
+            with Bulkhead(
+                lambda error: _log.warning("cannot record the use of topics", reason=reason_of(error))
+            ):
                 if self._is_leading():
                     self.look()
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
     def look(self) -> None:
-        """Read the topics of all clusters.
+        """Read the use of the topics of all clusters.
 
         A failure of one cluster is logged once, and does not affect the others.
         """
@@ -117,7 +119,7 @@ def build_retirements(
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups],
     announce: Callable[[tuple[PlacementEvent, ...]], None],
 ) -> TopicRetirements:
-    """Build the use cases of retirements from the settings."""
+    """Build the functions that retire unused topics from the settings."""
     connections = ClusterConnections(settings)
     store, known = TopicUseStore(nodes), KnownClusters(nodes)
     watch = TopicWatch(store, known, connections, topics, followed_groups, SystemClock())
@@ -126,7 +128,7 @@ def build_retirements(
 
 
 def build_topic_watch(services: Services) -> TopicWatchThread:
-    """Build the thread."""
+    """Build the thread that records the use of topics from the settings."""
     return TopicWatchThread(
         services.retirements.watch,
         lambda: services.control.list().datastreams,

@@ -48,8 +48,8 @@ _SIGMAS: Final = 2.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """Copy rate of one core for a shape. `low`, `high`: `bytes_per_second` minus and plus twice its standard
-    error; `cpu_seconds`: measured CPU time of the worker."""
+    """Copy rate of one core for a batch shape. `low`, `high`: `bytes_per_second` minus and plus twice its
+    standard error; `cpu_seconds`: measured CPU time of the worker."""
 
     shape: BatchShape
     bytes_per_second: float
@@ -101,8 +101,8 @@ def calibrate(
 
 
 class _Copying:
-    """A running copy by one worker, measured topic by topic. `written`: bytes already written to the
-    topics."""
+    """A running copy by one worker, whose rate is measured topic by topic. `written`: bytes already written
+    to the topics."""
 
     def __init__(self, run: CopyRun, steps: Generator[CopyProgress], written: int) -> None:
         self._run = run
@@ -136,7 +136,7 @@ class _Copying:
                 raise HeadraceError(f"the copy ended: {', '.join(self._run.outcome.failures) or 'early'}")
             if time.monotonic() > end:
                 reasons = self._run.progress.reasons
-                raise Unreachable(f"the copy makes no progress: {reasons or 'no reason is given'}")
+                raise Unreachable(f"the copy makes no progress: {reasons or 'unknown reason'}")
 
     def _signal(self, number: signal.Signals) -> None:
         for process_id in self._run.process_ids:
@@ -176,7 +176,7 @@ def _rate(shape: BatchShape, rounds: Sequence[tuple[CalibrationSample, Calibrati
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """Sums since the start of the copy. `at`: time on the monotonic clock."""
+    """Sums since the start of the copy. `at`: monotonic seconds."""
 
     at: float
     cpu_seconds: float
@@ -185,7 +185,7 @@ class CalibrationSample:
 
 
 def sums_of(rounds: Sequence[tuple[CalibrationSample, CalibrationSample]], batch_records: int) -> CostSums:
-    """Sum the cost of copying between the two samples of each round. Raises HeadraceError if nothing was
+    """Sum the CPU cost of copying between the two samples of each round. Raises HeadraceError if nothing was
     copied or no CPU time was measured."""
     found: CostSums | None = None
     for sooner, later in rounds:

@@ -34,7 +34,7 @@ class BatchShape:
 
 
 class GrowingTopic:
-    """An initially empty topic of a cluster. `name`: the topic name."""
+    """A topic that is empty at first and to which batches are added. `name`: the topic name."""
 
     def __init__(self, bench: EngineContext, cluster: ClusterRef, shape: BatchShape) -> None:
         self.shape = shape
@@ -51,8 +51,8 @@ class GrowingTopic:
         admin.create(TopicDescription(self.name, len(self._places), settings=kept))
 
     def add(self, seconds: float) -> int:
-        """Write batches to every partition for `seconds`, at least one each. Return the bytes written. Raises
-        Unreachable."""
+        """Write batches to every partition for `seconds`, at least one per partition. Return the bytes
+        written. Raises Unreachable."""
         return self._bench.run(self._write(self._bench.cluster(self._cluster), time.monotonic() + seconds))
 
     async def _write(self, cluster: Cluster, end: float) -> int:

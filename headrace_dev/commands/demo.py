@@ -183,7 +183,7 @@ def _stack_down(home: Path) -> None:
 
 
 class _Teller:
-    """Prints lines with the seconds since the start."""
+    """Prints lines with the seconds since the start of the demo."""
 
     _began = time.monotonic()
 
@@ -197,8 +197,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _listen_to_the_end() -> None:
-    """Stop on SIGTERM, or when the terminal or the parent process ends. If SIGHUP is ignored (nohup), the
-    demo continues after both have ended."""
+    """Stop the demo on SIGTERM, or when the terminal or the parent process ends. If SIGHUP is ignored
+    (nohup), the demo continues after both have ended."""
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
@@ -206,7 +206,7 @@ def _listen_to_the_end() -> None:
 
 
 def _end_with_parent() -> None:
-    """Stop when the parent process (make) dies."""
+    """Stop the demo when its parent process (make) dies."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -155,7 +155,7 @@ def _print_line(line: str, as_json: bool) -> None:
 
 
 def _following(file: Path, position: int) -> Iterator[str]:
-    """Yield appended lines; the file may be replaced by a shorter one."""
+    """Yield lines that are appended to a log; the file may be replaced by a shorter one."""
     rest = b""
     while True:
         size = file.stat().st_size if file.exists() else 0

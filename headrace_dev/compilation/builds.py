@@ -1,4 +1,4 @@
-"""Builds of the data plane, one for each version of the sources.
+"""Builds of the compiled data plane, one for each version of the sources.
 
 If several processes build at the same time, one of them compiles and the others wait.
 """
@@ -29,7 +29,8 @@ NO_COMPILER: Final = 3
 
 
 def check(home: Path = HOME) -> int:
-    """Return DONE if the build exists, NO_COMPILER if it cannot be created, and FAILED otherwise."""
+    """Return DONE if the compiled modules exist, NO_COMPILER if they cannot be built, and FAILED
+    otherwise."""
     if is_built(home):
         return DONE
     compiler = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
@@ -38,7 +39,7 @@ def check(home: Path = HOME) -> int:
 
 
 def build(home: Path = HOME) -> int:
-    """Compile the data plane unless the build exists. Return an exit code.
+    """Compile the data plane unless its build exists. Return an exit code.
 
     Errors are printed on stderr.
     """
@@ -73,7 +74,7 @@ def _build(home: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the compiler process.
+    """Return the environment variables of the compiler process.
 
     The variable PYTHONPATH lets Python find this package before it is installed.
     """

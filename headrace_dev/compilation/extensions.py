@@ -63,7 +63,7 @@ def make_extensions(settings: Path, made: Path) -> None:
 
 
 def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
-    """Write each unit, and yield its file and optimization level.
+    """Write each C file, and yield its name and optimization level.
 
     The largest unit comes first, the unit of the entry points last.
     """
@@ -97,7 +97,7 @@ def _unit(name: str, sources: Iterable[str]) -> Path:
 
 
 def _compile(unit: Path, level: str, includes: Sequence[str]) -> Path:
-    """Compile a unit to an object file."""
+    """Compile a C file to an object file."""
     made = unit.with_suffix(".o")
     folders = [f"-I{folder}" for folder in includes]
     _run("CC", [*_FLAGS, level, *folders, "-c", str(unit), "-o", str(made)])
@@ -112,7 +112,7 @@ def _link(made: Path, extension: Extension, objects: Sequence[Path]) -> None:
 
 
 def _run(tool: str, arguments: Sequence[str]) -> None:
-    """Run a build tool.
+    """Run a compiler or linker.
 
     The command is the environment variable `tool`, by default the command with which Python was built.
     """

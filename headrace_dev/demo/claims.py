@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, whether the demonstration confirmed the statement, and the measurement."""
+    """A statement of the demonstration, whether it was confirmed, and the measurement."""
 
     statement: str
     held: bool
@@ -33,7 +33,7 @@ class TaskLoads:
 
 @dataclass(frozen=True, slots=True)
 class LatencyPhase:
-    """Latency of the datastream during one phase, in ms."""
+    """Latency of the datastream during one phase of the demonstration, in ms."""
 
     title: str
     p50_ms: float
@@ -43,7 +43,7 @@ class LatencyPhase:
 
 @dataclass
 class DemoFindings:
-    """Contents of the report, collected during the demonstration."""
+    """Contents of the demonstration's report, collected while it runs."""
 
     claims: list[Claim] = field(default_factory=list)
     task_loads: list[TaskLoads] = field(default_factory=list)
@@ -63,20 +63,20 @@ class DemoFindings:
     """Reason for a premature end; empty otherwise."""
 
     def reach(self, part: str) -> None:
-        """Record the start of a part."""
+        """Record that a part of the demonstration has started."""
         self.reached = part
 
     def stop_at(self, reason: str) -> None:
-        """Record a premature end in the current part."""
+        """Record that the demonstration ended early, in the current part."""
         self.stopped = f"the demonstration stopped at {self.reached!r}: {reason}"
 
     def claim(self, statement: str, held: bool, evidence: str) -> Claim:
-        """Add a claim and return it."""
+        """Add a claim with its evidence, and return it."""
         claim = Claim(statement, held, evidence)
         self.claims.append(claim)
         return claim
 
     @property
     def all_held(self) -> bool:
-        """True if the demonstration completed and every claim held."""
+        """True if the demonstration completed and every claim was confirmed."""
         return not self.stopped and bool(self.claims) and all(claim.held for claim in self.claims)

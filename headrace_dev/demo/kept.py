@@ -1,4 +1,4 @@
-"""Stored list of the running processes of a demonstration, for other commands."""
+"""Stored list of a demonstration's running processes, for other commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def demo_home() -> Path:
 
 
 def remember(home: Path, record: ProcessRecord) -> None:
-    """Record a released process."""
+    """Record a process that the demonstration leaves running."""
     write_record(home / "running" / f"{record.name}.json", record)
 
 

@@ -1,4 +1,4 @@
-"""Writes report.html, a single self-contained file."""
+"""Writes the demonstration's report (report.html), a single self-contained file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TABLE: Final = """<table><tr>{% for c in columns %}<th>{{ c.replace("_", " ") }
 
 
 def write_page(findings: DemoFindings, file: Path) -> None:
-    """Write the report."""
+    """Write the report of the demonstration as HTML."""
     environment = Environment(autoescape=True)
     table = environment.from_string(_TABLE)
 

@@ -35,7 +35,8 @@ class DemoPreparation:
         self._jars: ManagedProcess | None = None
 
     def begin(self) -> None:
-        """Start the subprocesses that are needed. An installation from a wheel is not compiled."""
+        """Start the compilation and the downloads that are needed. An installation from a wheel is not
+        compiled."""
         self._began = time.monotonic()
         if (self._checkout / "pyproject.toml").exists() and self._is_build_missing():
             self._report("compiling the data plane in the background (only once); workers wait for it")
@@ -58,7 +59,7 @@ class DemoPreparation:
             self._report(f"cannot compile the data plane; it runs interpreted, see {self._log_file}")
 
     def stop(self) -> None:
-        """Kill the subprocesses that are still running."""
+        """Kill compilation and downloads that are still running."""
         for process in (self._compiler, self._jars):
             if process is not None:
                 process.kill()

@@ -1,4 +1,4 @@
-"""Processes of the demonstration, which end with their parent unless they are released."""
+"""Processes of the demonstration, which end with their parent unless they are left running."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DemoProcesses:
         self.settings_file.write_text(settings_text(self.addresses))
 
     def make_topics(self) -> None:
-        """Create the source topics."""
+        """Create the source topics of the demonstration."""
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=self.addresses["source"]))
         for name, partitions in TOPICS.items():
             admin.create(TopicDescription(name, partitions, settings=KEPT))
@@ -82,14 +82,14 @@ class DemoProcesses:
         self._hold("sampler", "pmp", "sampler", "--cluster", "source")
 
     def start_instances(self) -> None:
-        """Start all instances in parallel, after a running compilation has finished."""
+        """Start all instances of Headrace in parallel, after a running compilation has finished."""
         self._preparation.finish_compiling()
         for name in INSTANCES:
             self.start_instance(name)
         self._await_instances()
 
     def start_instance(self, name: str) -> None:
-        """Start an instance on its REST port."""
+        """Start an instance of Headrace on its REST port."""
         port = str(self.rest_port(name))
         self._hold(name, "serve", "--port", port, HEADRACE_MIRROR__INSTANCE_NAME=name)
 
@@ -108,7 +108,7 @@ class DemoProcesses:
         self.set_traffic(rates)
 
     def set_traffic(self, rates: Rates) -> None:
-        """Change the rates of the traffic."""
+        """Change the rates at which records are written."""
         assert self._traffic is not None
         assert self._traffic.stdin is not None
         self._traffic.stdin.write(json.dumps(rates) + "\n")
@@ -148,7 +148,7 @@ class DemoProcesses:
         return f"127.0.0.1:{self.rest_port(name)}"
 
     def client(self, name: str) -> RestClient:
-        """Return a client of an instance."""
+        """Return a REST client of an instance."""
         return RestClient(self.rest_address(name))
 
     def run_command(self, *arguments: str) -> str:
@@ -184,7 +184,7 @@ class DemoProcesses:
         return [*self.stack.release(), *kept]
 
     def stop(self) -> None:
-        """Terminate all processes that were not released, the servers last."""
+        """Terminate all processes that are not left running, the servers last."""
         self._preparation.stop()
         if self._traffic is not None and self._traffic.poll() is None:
             os.killpg(self._traffic.pid, signal.SIGKILL)
@@ -229,5 +229,5 @@ class DemoProcesses:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process."""
+    """Return the environment variables of a process."""
     return {**more, "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""Setup of the demonstration: topics, their loads, limits, objective and settings."""
+"""Set-up of the demonstration: topics, their loads, limits, objective and settings."""
 
 from __future__ import annotations
 

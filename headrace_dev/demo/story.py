@@ -1,4 +1,4 @@
-"""Parts of the demonstration, in order. Each part claims only results that it has measured."""
+"""Parts of the demonstration, in order. Each part reports only results that it has measured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAY_SECONDS: Final = 15.0
 
 
 class DemoStory:
-    """Runs the parts on the given processes and fills in the findings."""
+    """Runs the parts of the demonstration on the given processes and fills in the findings."""
 
     def __init__(
         self, processes: DemoProcesses, watch: Watch, findings: DemoFindings, arrivals: Arrivals, echo: Say
@@ -47,7 +47,7 @@ class DemoStory:
         self._client: RestClient = processes.client(INSTANCES[0])
 
     def close(self) -> None:
-        """Release the connection."""
+        """Close the connections."""
         self._client.close()
 
     def create_datastream(self) -> None:
@@ -75,7 +75,7 @@ class DemoStory:
         self._echo(f"the monitor may {'act' if is_on else 'not act yet'}: {reason}")
 
     def by_count(self) -> None:
-        """Measure the load per task under placement by count."""
+        """Measure the load per task while partitions are placed by count."""
         self._processes.start_sampler()
         self._until("Pinot has load samples", self._watch.sampled)
         self._pause(9)
@@ -113,7 +113,7 @@ class DemoStory:
         )
 
     def settled(self) -> None:
-        """Measure the latency in normal operation."""
+        """Measure the latency in normal operation, after the rebalance."""
         self._until("the backlog is gone", self._is_quiet)
         since = self._watch.now_ms()
         self._let_the_monitor_act(True, "everything is placed by load")
@@ -191,11 +191,12 @@ class DemoStory:
             "No loss: every source record is at the destination",
             total["source_records"] == written and total["missing"] == total["foreign"] == 0,
             f"{written:,} written, {total['missing']} missing, {total['foreign']} foreign, "
-            f"{total['duplicates']} duplicates (after a kill the destination's tail is compared)",
+            f"{total['duplicates']} duplicates (the restart compares the end of both logs)",
         )
 
     def _accounted_for(self) -> int:
-        """Return the number of source offsets, from 0 on, that have a durable class."""
+        """Return the number of source offsets, from 0 on, that are stored as mirrored, filtered or otherwise
+        classified."""
         lanes = self._client.get(f"/v1/datastreams/{DATASTREAM}/progress")
         return sum(int(lane["next_offset"]) for lane in lanes)
 

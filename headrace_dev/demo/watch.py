@@ -22,7 +22,7 @@ from pinot.time_range import TimeRange
 
 
 class Watch:
-    """Measurements in Pinot, and the time since construction."""
+    """Measurements of the demonstration, and the time since it started."""
 
     def __init__(self, settings: HeadraceSettings) -> None:
         self._client = PinotClient(settings.pinot)
@@ -30,7 +30,7 @@ class Watch:
         self._began = time.monotonic()
 
     def close(self) -> None:
-        """Release the connection to Pinot."""
+        """Close the connection to Pinot."""
         self._client.close()
 
     def seconds(self) -> float:
@@ -57,7 +57,7 @@ class Watch:
         )
 
     def recent_latency(self, seconds: float) -> LatencyPhase:
-        """Return the latency of the last `seconds`."""
+        """Return the latency of the whole datastream in the last `seconds`."""
         now = self.now_ms()
         return self.latency("", now - int(seconds * 1000), now)
 
@@ -104,7 +104,7 @@ def task_loads(title: str, plan: Mapping[str, Any], loads: Mapping[str, float]) 
 
 
 def plan_of(client: RestClient) -> dict[str, Any]:
-    """Return the plan in force."""
+    """Return the current plan of the datastream."""
     plan: dict[str, Any] = client.get("/v1/plan")
     return plan
 

@@ -42,7 +42,7 @@ _PAGES: Final = (
 
 
 def title(part: str) -> str:
-    """Return the announcement of a part, with its number."""
+    """Return the line that announces a part of the demonstration, with its number."""
     return f"part {list(PARTS).index(part) + 1} of {len(PARTS)}: {PARTS[part]}"
 
 
@@ -52,8 +52,8 @@ def pages(address: str) -> list[str]:
 
 
 def next_steps(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[str]:
-    """Return the last lines. `kept`: processes are left running; `stopped`: the demonstration stopped
-    early."""
+    """Return the last lines that the demonstration prints. `kept`: processes are left running; `stopped`: it
+    stopped early."""
     lines = [
         (str(report), "report with charts, to open in a browser"),
         (f"{home}/*.log", "logs of the processes"),

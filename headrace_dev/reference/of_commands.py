@@ -52,8 +52,8 @@ _SPECIAL: Final = re.compile(r"[*|<\\]")
 
 
 class Parameter(NamedTuple):
-    """An argument or option. `value`: type of the option's value, empty for a flag; `bounds`: default and
-    limits of the option."""
+    """An argument or option of a command. `value`: type of the option's value, empty for a flag; `bounds`:
+    default and limits of the option."""
 
     name: str
     value: str
@@ -62,7 +62,7 @@ class Parameter(NamedTuple):
 
 
 def commands_reference(*roots: typer.Context) -> str:
-    """Return Markdown with a section for each command of the roots that is not hidden."""
+    """Return Markdown with a section for each command that is not hidden."""
     return "\n".join([_INTRODUCTION, *filter(None, (part for root in roots for part in _sections(root)))])
 
 
@@ -88,8 +88,8 @@ def _sections(root: typer.Context) -> Iterator[str]:
 
 
 def root_context(command: Any, program: str) -> typer.Context:
-    """Return the context of a call of the program, including its context settings, because a command caches
-    the help option of its first context."""
+    """Return click's context of a call of the program, including its settings, because a command caches the
+    help option of its first context."""
     return typer.Context(command, info_name=program, **command.context_settings)
 
 
@@ -134,5 +134,5 @@ def _prose(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape text so that only code spans are interpreted as Markdown."""
+    """Escape a text so that only code spans are interpreted as Markdown."""
     return _SPECIAL.sub(lambda found: rf"\{found[0]}" if found[0] != "<" else "&lt;", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Reference of all errors with their remedies, generated from the classes."""
+"""Reference of all errors with their remedies, generated from the error classes."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def errors_reference() -> str:
 
 
 def every_kind() -> list[Kind]:
-    """Return every error of the page."""
+    """Return every error class on the page."""
     return [kind for modules in _SECTIONS.values() for module in modules for kind in kinds_of(module)]
 
 
 def kinds_of(module: ModuleType) -> Iterator[Kind]:
-    """Yield the errors that a module defines, in order of definition."""
+    """Yield the error classes of a module, in order of definition."""
     for found in vars(module).values():
         is_own = inspect.isclass(found) and found.__module__ == module.__name__
         if is_own and issubclass(found, HeadraceError | stack.errors.StackError):
@@ -110,5 +110,5 @@ def _status(kind: type[HeadraceError]) -> str:
 
 
 def _nearest(kind: type[HeadraceError], table: Mapping[type[HeadraceError], int]) -> int:
-    """Return the status of the closest base class in the table; 0 if there is none."""
+    """Return the HTTP status of the closest base class in the table; 0 if there is none."""
     return next((int(table[one]) for one in kind.__mro__ if one in table), 0)

@@ -136,7 +136,7 @@ _OPTIONS: Final[Mapping[Place, DatastreamOption]] = {option.place: option for op
 
 
 def fields_reference() -> str:
-    """Return the page as Markdown."""
+    """Return the reference of a datastream's fields as Markdown."""
     return _INTRODUCTION + "".join(f"{row}\n" for row in _rows()) + _REST
 
 
@@ -155,7 +155,7 @@ def _rows() -> Iterator[str]:
 
 
 def _values(field: FieldOption, option: DatastreamOption | None) -> Iterator[str]:
-    """Yield type, bounds and default."""
+    """Yield the type, bounds and default of a field."""
     kind = field.kind if option is None else option.kind
     yield _type_text(kind)
     if option is not None and (option.least is not None or option.most is not None):

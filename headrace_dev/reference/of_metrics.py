@@ -1,4 +1,4 @@
-"""Reference of all metrics, generated from the exporters."""
+"""Reference of all Prometheus metrics, generated from the exporters."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ _UNITS: Final = (
 
 @dataclass(frozen=True)
 class DescribedMetric:
-    """A metric. `name`: name of the metric in Prometheus; `kind`: type of the metric; `labels`: labels of
-    every series."""
+    """A metric of an exporter. `name`: name of the metric in Prometheus; `kind`: type of the metric;
+    `labels`: labels of every series."""
 
     name: str
     kind: str
@@ -79,7 +79,7 @@ class DescribedMetric:
 
 
 def metrics_reference() -> str:
-    """Return Markdown with a table for each exporter."""
+    """Return Markdown with a table of metrics for each exporter."""
     sections = [_INTRODUCTION]
     for title, metrics in described().items():
         rows = [_row(metric) for metric in sorted(metrics, key=lambda metric: metric.name)]
@@ -116,8 +116,8 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
 
 
 def _registered(registry: CollectorRegistry) -> Iterator[DescribedMetric]:
-    """Yield the metric families of each collector. Metrics of the built-in types of the Prometheus client
-    have their labels in the collector."""
+    """Yield the metric families of each Prometheus collector. Metrics of the client's built-in types have
+    their labels in the collector."""
     collectors: Iterable[Any] = getattr(registry, "_collector_to_names", ())
     for collector in collectors:
         kept = getattr(collector, "_labelnames", ())
@@ -136,7 +136,7 @@ def _row(metric: DescribedMetric) -> str:
 
 
 def _theirs(equivalent: MetricEquivalent) -> str:
-    """Format names as code; leave notes in brackets unchanged."""
+    """Format the metric names of another mirror as code; leave notes in brackets unchanged."""
     return (
         equivalent.theirs
         if equivalent.theirs.startswith("(")

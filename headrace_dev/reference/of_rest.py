@@ -88,7 +88,7 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Describe a type; types of this document are links."""
+    """Describe a type of the OpenAPI document; types of this document are links."""
     if "$ref" in schema:
         name = str(schema["$ref"]).removeprefix(_SCHEMAS)
         return f"[{name}](#{name.lower()})"

@@ -53,7 +53,7 @@ _WORDS: Final = {
 
 
 def _type(annotation: Any) -> str:
-    """Return the type of a key in terms of TOML."""
+    """Return the type of a setting in terms of TOML."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type(arguments[0])

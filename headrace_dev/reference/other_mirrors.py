@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 
 class MetricEquivalent(NamedTuple):
-    """Equivalent of a metric. `theirs`: names in the other mirror; `ours`: PromQL expression, empty if there
-    is none; `note`: differences."""
+    """Equivalent of another mirror's metric. `theirs`: names in the other mirror; `ours`: PromQL expression,
+    empty if there is none; `note`: differences."""
 
     theirs: str
     ours: str

@@ -69,7 +69,7 @@ class ClusterAccess:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files for TLS.
+    """PEM files of a client for TLS.
 
     `ca_file`: empty for the certificate authorities of the system. `certificate_file`: empty without a client
     certificate.
@@ -82,7 +82,7 @@ class TlsFiles:
 
 
 def tls_context(files: TlsFiles) -> ReloadingContext:
-    """Return an SSL context that verifies brokers and reloads changed files.
+    """Return an SSL context that verifies brokers and reloads PEM files that changed.
 
     Raises ConfigError.
     """
@@ -123,7 +123,7 @@ def access_from(document: Mapping[str, Any]) -> ClusterAccess:
 
 
 def endpoints(addresses: str) -> tuple[Endpoint, ...]:
-    """Return the endpoints in `host:port[,host:port…]`, such as `[::1]:9092`. Raises ConfigError."""
+    """Parse the endpoints in `host:port[,host:port…]`, such as `[::1]:9092`. Raises ConfigError."""
     try:
         return tuple(Endpoint(*server) for server in bootstrap_servers("bootstrap_servers", addresses))
     except InvalidRequest as error:

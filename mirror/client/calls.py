@@ -1,4 +1,4 @@
-"""Sends requests whose responses are awaited."""
+"""Sends requests from coroutines that wait for the response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def make_call(
     *,
     urgent: bool = False,
 ) -> T:
-    """Send a request, and wait for the response.
+    """Send a request on a connection, and wait for the response.
 
     `urgent`: send the request even while other requests are held.
 

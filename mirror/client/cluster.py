@@ -43,7 +43,7 @@ _LONGEST_BACKOFF: Final = 0.5
 
 
 class Cluster:
-    """State of one cluster, shared by all lanes.
+    """Client of one Kafka cluster, shared by all lanes of a worker.
 
     `timeout_seconds`: timeout of one request to one broker; `largest_batch_bytes`: maximum size of a batch
     that is read; `topics`: metadata of the topics that were requested so far.
@@ -88,7 +88,7 @@ class Cluster:
         return self._configs.aside.access.principal
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
-        """Return the error for an error code from this cluster. `right`: see `error_of`."""
+        """Return the exception for an error code from this cluster. `right`: see `error_of`."""
         return error_of(code, doing, message, right=right, principal=self.principal)
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
@@ -118,7 +118,7 @@ class Cluster:
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
     def newest(self, api: int) -> int:
-        """Return the highest version of a request that all connected brokers support.
+        """Return the highest version of an API that all connected brokers support.
 
         Without a connection, returns the last known version, or -1.
         """
@@ -156,7 +156,7 @@ class Cluster:
         return await make_call(connection, call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Send a request to the controller; with KRaft, to a broker, which forwards the request."""
+        """Send a request to the controller; with KRaft, to any broker, which forwards the request."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
@@ -196,7 +196,7 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Retry `attempt` until it succeeds, fails permanently or times out.
+        """Retry the coroutine `attempt` until it succeeds, fails permanently or times out.
 
         `seconds`: timeout, by default of one request. Between attempts, the metadata of `topic` is refreshed,
         because its leader may have moved.
@@ -244,5 +244,5 @@ class Cluster:
         return {place: found.get(place, nothing) for place in wanted}
 
     def close(self) -> None:
-        """Close every connection. Idempotent."""
+        """Close every connection of the cluster. Idempotent."""
         self.connections.close()

@@ -76,7 +76,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Return whether requests can be sent."""
+        """Return whether requests can be sent on the connection."""
         return self.failure is None
 
     def version_of(self, api: int, ours: tuple[int, int]) -> int:
@@ -86,8 +86,8 @@ class Connection:
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request, *, urgent: bool = False) -> None:
-        """Send a request. The body of a request must not change until the response arrives. `urgent`: send
-        it even while other requests are held."""
+        """Send a request. Its body must not change until the response arrives. `urgent`: send it even while
+        other requests are held."""
         if self.failure is not None:
             request.on_failure(self.failure)
             return
@@ -116,7 +116,7 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the last bytes of an incomplete request, which must be the last request on the connection."""
+        """Send the withheld last bytes of an incomplete request, the last one on the connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # the request waits for an authentication
@@ -147,11 +147,11 @@ class Connection:
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Queue requests until `release`, because other requests must not interrupt an authentication."""
+        """Queue requests until `release`, because they must not interrupt an authentication."""
         self._held = []
 
     def release(self) -> None:
-        """Send the queued requests."""
+        """Send the requests that were queued since `hold`."""
         held, self._held = self._held or [], None
         for request in held:
             self.send(request)
@@ -166,7 +166,7 @@ class Connection:
 
     @property
     def lacks_memory(self) -> bool:
-        """Return whether this client lacks memory to receive a response."""
+        """Return whether this client has no buffer memory to receive the next response."""
         return self._memory_since is not None
 
     def round_trip(self) -> float:
@@ -174,7 +174,7 @@ class Connection:
         return self.transport.round_trip() if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return since when the broker is late, and a description; infinity for a prompt broker."""
+        """Return since when the broker's response is late, and a description; infinity if none is late."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
@@ -188,7 +188,7 @@ class Connection:
         return self.promptness.is_overdue(request, since, self.reader.received_at, now)
 
     def check_deadline(self, now: float) -> None:
-        """Close the connection if the oldest request has timed out or a response has stalled."""
+        """Close the connection if its oldest request has timed out or a response has stalled."""
         reader = self.reader
         if reader.is_partial and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not report fewer bytes than the low-water mark
@@ -284,7 +284,7 @@ class Connection:
         reader.expect()
 
     def _take_frames(self) -> bool:
-        """Process complete responses. Return False if reading must pause or has ended."""
+        """Process the complete responses received. Return False if reading must pause or has ended."""
         while True:
             found = self.reader.next(self._pending[0][2].most_bytes if self._pending else -1)
             if found is None:

@@ -1,4 +1,4 @@
-"""Single-threaded event loop with callbacks for sockets, timers, and coroutines.
+"""Single-threaded event loop with socket callbacks, timers and coroutines.
 
 Fetch and produce use callbacks, because they run most often. Sequences of requests, such as opening a
 connection, are coroutines, because these are easier to read. An unhandled error of a coroutine is a bug:
@@ -41,11 +41,11 @@ class Promise(Generic[T]):
         self._waiters: list[Callback] = []
 
     def resolve(self, value: T) -> None:
-        """Set the value."""
+        """Set the value of the promise."""
         self._finish(value, None)
 
     def fail(self, error: BaseException) -> None:
-        """Set an error, which is raised in every waiter."""
+        """Fail the promise with an error, which is raised in every waiter."""
         self._finish(None, error)
 
     def when_done(self, callback: Callback) -> None:
@@ -57,7 +57,7 @@ class Promise(Generic[T]):
             self._waiters.append(callback)
 
     def result(self) -> T:
-        """Return the value, or raise the error."""
+        """Return the value of the promise, or raise its error."""
         assert self.is_done, "the promise is not done"
         self.is_awaited = True
         if self._error is not None:
@@ -88,7 +88,7 @@ class Timer:
         self.callback: Callback | None = callback
 
     def cancel(self) -> None:
-        """Cancel the callback."""
+        """Cancel the scheduled callback."""
         self.callback = None
 
 
@@ -113,7 +113,7 @@ class Loop:
         self._selector.register(self._wakee, READ, self._woken)
 
     def now(self) -> float:
-        """Return monotonic seconds."""
+        """Return the current monotonic time in seconds."""
         return self.clock.monotonic()
 
     def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
@@ -124,7 +124,7 @@ class Loop:
             self._selector.register(sock, events, callback)
 
     def unwatch(self, sock: socket.socket) -> None:
-        """Stop callbacks for the socket."""
+        """Remove the callback for the socket."""
         watched = self._selector.get_map()  # None after close, although typeshed disagrees
         if watched and sock.fileno() in watched:
             self._selector.unregister(sock)
@@ -140,7 +140,7 @@ class Loop:
         return timer
 
     def wake(self) -> None:
-        """End the current wait. The only thread-safe method. Has no effect on a closed loop."""
+        """End the current wait of the loop. The only thread-safe method. Has no effect on a closed loop."""
         with self._waking:  # the number of a closed socket may be reused
             if self._waker.fileno() < 0:
                 return

@@ -1,4 +1,4 @@
-"""Assembles responses from the bytes of a socket, in receive buffers.
+"""Assembles responses from the bytes received on a socket, in receive buffers.
 
 Small responses arrive in a buffer of the connection and are copied; a response that is not complete yet is
 received directly into its own buffer.
@@ -19,7 +19,7 @@ _SCRATCH_BYTES: Final = 64 * 1024
 
 
 class FrameReader:
-    """Responses of one connection, in order. `name`: name of the connection for error messages.
+    """Assembles the responses of one connection, in order. `name`: name of the connection for error messages.
 
     `received_at`: time of the last received bytes (monotonic seconds). `wanted`: size of the next response if
     there is no memory for it, otherwise 0. `filled`: number of bytes received of a partial response.
@@ -61,17 +61,17 @@ class FrameReader:
 
     @property
     def is_partial(self) -> bool:
-        """True if a response has arrived partially."""
+        """True if part of a response has arrived."""
         return self._slab is not None
 
     @property
     def partial_bytes(self) -> int:
-        """Size of the partial response, 0 if there is none."""
+        """Bytes in the partial response, 0 if there is none."""
         return len(self._frame)
 
     def receive(self) -> int | None:
-        """Receive bytes and return their number: 0 at the end of the stream, None if none are available.
-        Raises OSError."""
+        """Receive bytes from the socket and return their number: 0 at the end of the stream, None if none are
+        available. Raises OSError."""
         window = (memoryview(self._scratch) if self._slab is None else self._frame)[self.filled :]
         received = self._transport.receive_into(window)
         if received:
@@ -134,7 +134,7 @@ class FrameReader:
         self.filled = rest
 
     def when_free(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once there may be memory for the next response."""
+        """Call `callback` once there may be buffer memory for the next response."""
         self._pool.when_free(self.wanted, callback)
 
     def expect(self) -> None:
@@ -146,7 +146,7 @@ class FrameReader:
             self._transport.expect(expected)
 
     def close(self) -> None:
-        """Release the memory of a partial response."""
+        """Release the receive buffer of a partial response."""
         self._frame = memoryview(b"")
         if self._slab is not None:
             self._slab.release()

@@ -1,4 +1,4 @@
-"""Opens a connection: TCP, TLS, API versions, authentication."""
+"""Opens connections to brokers: TCP, TLS, API versions, authentication."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class ConnectionConfig:
 
 
 class ConnectionConfigs(NamedTuple):
-    """Connection options by memory pool. `live`: up-to-date lanes. `bulk`: lanes with a backlog. `ahead`:
-    read-ahead for lanes with a backlog. `aside`: requests whose responses are processed at once."""
+    """Connection options for each memory pool. `live`: up-to-date lanes. `bulk`: lanes with a backlog.
+    `ahead`: read-ahead for lanes with a backlog. `aside`: requests whose responses are processed at once."""
 
     live: ConnectionConfig
     bulk: ConnectionConfig
@@ -155,7 +155,7 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
-    """Create the authentication exchange, in a separate thread, because Kerberos waits for a ticket."""
+    """Start the SASL exchange; for Kerberos in a separate thread, because it waits for a ticket."""
     if access.mechanism != _KERBEROS:
         return SaslExchange(access, host)
     try:

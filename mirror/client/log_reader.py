@@ -1,4 +1,4 @@
-"""Reads an offset range of a partition outside the lanes.
+"""Reads an offset range of a partition independently of the lanes.
 
 Records are copied out of the receive buffer, so that no buffer is retained while the caller processes them.
 """
@@ -31,7 +31,7 @@ _EMPTY_SECONDS: Final = 0.25
 
 
 class FetchWait(NamedTuple):
-    """Maximum time for which the broker waits for records, and the role of the connection."""
+    """Options of a Fetch request: how long the broker waits for records, and the role of the connection."""
 
     milliseconds: int = _WAIT_MS
     role: str = ASIDE
@@ -43,7 +43,7 @@ _SHORT_WAIT: Final = FetchWait()
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
-    """Fetch once from a partition's leader.
+    """Send one Fetch request to a partition's leader.
 
     Repeats the request while a quota or remote storage (for some seconds) causes empty responses. A response
     without records means that the rest of the log was compacted away, or that the broker has not fetched the
@@ -68,7 +68,7 @@ async def fetch_once(
 
 
 async def _is_on_disk(cluster: Cluster, place: TopicPartition, offset: int) -> bool:
-    """Return whether the leader has the log from this offset on its local disks.
+    """Return whether the leader has the log from this offset on its local disks (not in tiered storage).
 
     A broker returns the next local batch whatever its offset, so an empty response means that there is none.
     The caller waits for a second empty response, because a new leader may not know the high watermark yet.
@@ -87,7 +87,7 @@ async def fetch_part(
     committed: bool,
     wait: FetchWait = _SHORT_WAIT,
 ) -> FetchedPartition:
-    """Fetch once as `fetch_once`, but return the broker's error code. Raises Unreachable without a leader."""
+    """Fetch as `fetch_once`, but return the broker's error code. Raises Unreachable without a leader."""
     leader = cluster.leader(place)
     if leader is None:
         await cluster.refresh([place.topic])
@@ -110,7 +110,7 @@ def _ask(
     committed: bool,
     wait_ms: int,
 ) -> Promise[FetchedPartition | None]:
-    """Send one fetch request. Return None to retry, if a quota caused an empty response (KIP-219)."""
+    """Send one Fetch request. Return None to retry if a quota caused an empty response (KIP-219)."""
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -127,7 +127,7 @@ def _ask(
             promise.resolve(None)
             return
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name} returned unexpected partitions for a fetch of {place}")
+            raise CorruptData(f"{cluster.name} returned partitions other than the requested {place}")
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 
@@ -191,7 +191,7 @@ class PartitionRange:
         return None
 
     async def batches(self) -> AsyncIterator[tuple[memoryview, BatchHeader | None]]:
-        """Yield every batch. Raises the errors of `next_part`."""
+        """Yield every record batch in the range. Raises the errors of `next_part`."""
         while (part := await self.next_part()) is not None:
             aborted = AbortedFilter(part.aborted) if self._committed else None
             for start, end, header in scan(part.records):

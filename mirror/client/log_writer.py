@@ -1,4 +1,4 @@
-"""Writes batches outside the lanes, and chooses the version and timeout of produce requests.
+"""Writes batches independently of the lanes, and chooses the version and timeout of Produce requests.
 
 A write sends one batch to one partition, and waits for the acknowledgement.
 """
@@ -54,12 +54,12 @@ def sized_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def replication_ms(timeout_seconds: float) -> int:
-    """Return the replication timeout in ms for a request with this total timeout."""
+    """Return the replication timeout in ms for a Produce request with this total timeout."""
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the common version of Produce that requires KIP-890 only from brokers that support it."""
+    """Return the common version of Produce. Requires KIP-890 only from brokers that support it."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and connection.features.features.get(TRANSACTION_FEATURE, 0) < IMPLICIT_LEVEL:
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
@@ -73,7 +73,7 @@ async def write_patiently(
     transactional_id: bytes | None = None,
     seconds: float | None = None,
 ) -> ProducedPartition:
-    """Write a batch, and wait until all replicas have it.
+    """Write a batch to a partition with retries, and wait until all replicas have it.
 
     `seconds`: maximum time for retries, by default the timeout of one request; 0 for a single attempt. Raises
     Unreachable on timeout, and the errors for error codes of the broker.
@@ -119,7 +119,7 @@ async def _produce(
     def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
         response = produce.decode_response(version, frame)
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name}: response has partitions that are not in the request")
+            raise CorruptData(f"{cluster.name}: Produce response for partitions that are not in the request")
         connection.throttle(response.throttle_ms)
         promise.resolve(response.partitions[0])
 

@@ -1,4 +1,4 @@
-"""Acquires and fences producer ids.
+"""Acquires producer ids, and fences their former owners.
 
 Each lane has its own producer id, under a transactional id that contains group and partition. The next owner
 gets a higher producer epoch. When a broker has received the first batch of the next owner, it rejects batches
@@ -42,7 +42,7 @@ async def take_identity(
 async def retake_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: FormerIdentity, *, committed: bool
 ) -> ProducerStamp | None:
-    """Reacquire the transactional producer id of this lane. Return None if another owner has the id.
+    """Reacquire this lane's transactional producer id. Return None if another owner has the id.
 
     `former`: producer id and epoch that the lane had. Every attempt first reads the current epoch (Kafka 3.0
     or later), and acquires the id only if the epoch is unchanged. An owner that acquires the id after this
@@ -100,7 +100,7 @@ def _error(answer: ProducerIdentity | TransactionDescription) -> int:
 
 
 def _right(name: str) -> str:
-    """Return the name of the permission that this client needs."""
+    """Return the name of the permission that this client needs to acquire the id."""
     return f"Describe and Write on transactional id {name}" if name else "IdempotentWrite on the cluster"
 
 
@@ -115,7 +115,7 @@ def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional:
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker reject all batches of former owners in a partition. Return the new id and epoch.
+    """Make the broker reject batches of former owners in a partition. Return the new producer id and epoch.
 
     Writes a transaction marker, and then reacquires the id. The coordinator returns the new epoch when every
     replica has the marker. All records of former owners are then readable. If the new epoch does not directly
@@ -161,6 +161,6 @@ _OLD_PROTOCOL = 4
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
 ) -> ProducerIdentity:
-    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable."""
+    """Commit or abort the open transaction. Return the error code of the coordinator. Raises Unreachable."""
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

@@ -36,7 +36,7 @@ class Promptness:
         self.since = inf
         """Due time of the first of several late responses in a row; infinity while responses are prompt."""
         self.seconds = 0.0
-        """Approximate delay; updated only if the delay has halved or doubled."""
+        """Approximate delay of responses in seconds; updated only if the delay has halved or doubled."""
         self.usual = PATIENCE_SECONDS
         """Seconds from the due time of the latest response until its last byte; infinity if it was late,
         `PATIENCE_SECONDS` before the first one."""
@@ -46,10 +46,10 @@ class Promptness:
         """Bytes that the broker's host has acknowledged, and when it acknowledged the latest."""
         self._until = inf
         self.silent_since = inf
-        """Time since which former connections had no response; infinity after a response."""
+        """Monotonic time since which earlier connections got no response; infinity after a response."""
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
-        """Record a response of `size` bytes."""
+        """Record that a response of `size` bytes has arrived."""
         took = now - sent_at - size / SLOWEST_LINK
         self.silent_since = inf
         if took < PATIENCE_SECONDS:
@@ -69,7 +69,7 @@ class Promptness:
             self.since, self.patience = inf, PATIENCE_SECONDS
 
     def accepted(self, acknowledged_bytes: int, now: float) -> None:
-        """Record the bytes of all requests that the broker's host has acknowledged."""
+        """Record how many bytes of requests the broker's host has acknowledged."""
         if acknowledged_bytes != self._accepted_bytes:
             self._accepted_bytes, self.accepted_at = acknowledged_bytes, now
 
@@ -89,7 +89,7 @@ class Promptness:
         self.silent_since = min(since, former.silent_since)
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return since when the broker is late, and a description.
+        """Return since when the broker's response is late, and a description.
 
         `sent_at`: due time of the oldest outstanding response; infinity without one. A slow broker without
         further requests soon stops counting as slow.

@@ -1,4 +1,4 @@
-"""Encoded requests."""
+"""Encoded requests to brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OnFailure = Callable[[HeadraceError], None]
 
 @dataclass(slots=True)
 class Request:
-    """An encoded request.
+    """An encoded request to a broker, its timeout and its callbacks.
 
     Exactly one of `on_answer` and `on_failure` is called, once. `on_answer`: called with the response body
     and the buffer that contains it, which the callback may retain. `wait_seconds`: time that the broker may

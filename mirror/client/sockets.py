@@ -49,7 +49,7 @@ other lookups.
 
 
 def is_resending(transport: Transport) -> bool:
-    """Return whether the kernel sends a request again in vain; False if it does not provide this."""
+    """Return whether the kernel retransmits an unacknowledged request; False if it does not report this."""
     info = transport.tcp_info(_RESENT_AT + 1)
     return bool(info) and info[_RESENT_AT] > 1
 
@@ -132,8 +132,8 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """Run a blocking job in a new thread while the event loop continues, and return its result. Raises the
-    errors of the job, and TimeoutError."""
+    """Run a blocking function in a new thread while the event loop continues, and return its result. Raises
+    the errors of the function, and TimeoutError."""
     return await _result_of(loop, _in_thread(name, job), loop.now() + seconds)
 
 

@@ -58,7 +58,7 @@ class TlsTransport(Transport):
         self._to_send = to_send
         self._certificate_file = certificate_file
         self._unsent = memoryview(b"")
-        """Encrypted bytes that the socket has not accepted yet."""
+        """Encrypted bytes to send that the socket has not accepted yet."""
         self._owed = 0
         """Number of plaintext bytes in `_unsent`.
 
@@ -66,7 +66,7 @@ class TlsTransport(Transport):
         """
 
     def broken(self, name: str, error: OSError) -> HeadraceError:
-        """Return the error for the broken connection."""
+        """Return the exception for a socket error of the connection."""
         return broken(name, error, self._certificate_file)
 
     def receive_into(self, buffer: memoryview) -> int | None:
@@ -116,8 +116,8 @@ class TlsTransport(Transport):
         return bool(self._received.pending or self._tls.pending())
 
     def expect(self, size: int) -> None:
-        """Wake the loop only when `size` more bytes may have arrived. Raises OSError. Up to one TLS record
-        earlier, because OpenSSL may have a part of the next record."""
+        """Wake the event loop only when `size` more bytes may have arrived. Raises OSError. Up to one TLS
+        record earlier, because OpenSSL may have a part of the next record."""
         super().expect(max(size - _LARGEST_RECORD, 1))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
@@ -148,7 +148,7 @@ class TlsTransport(Transport):
         return 0
 
     def _flush(self) -> bool:
-        """Send encrypted bytes. Return whether the socket has accepted all of them."""
+        """Send the buffered encrypted bytes. Return whether the socket has accepted all of them."""
         try:
             while len(self._unsent):
                 self._unsent = self._unsent[self.socket.send(self._unsent) :]
@@ -160,7 +160,7 @@ class TlsTransport(Transport):
 async def encrypt(
     loop: Loop, sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext, deadline: float
 ) -> Transport:
-    """Set up TLS on a new connection. Raises Unreachable, TimedOut; NotAuthorized for an untrusted
+    """Do the TLS handshake on a new connection. Raises Unreachable, TimedOut; NotAuthorized for an untrusted
     certificate."""
     name = address_of(endpoint.host, endpoint.port)
     received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -223,7 +223,7 @@ def _failed_handshake(name: str, error: OSError, certificate_file: str) -> Headr
 
 
 def broken(name: str, error: OSError, certificate_file: str | None = None) -> HeadraceError:
-    """Return the error for a broken connection.
+    """Return the exception for a socket error of the connection.
 
     With TLS 1.3, a broker rejects a missing or invalid client certificate only after the handshake.
     `certificate_file`: client certificate, empty without one; None without TLS.
@@ -240,7 +240,7 @@ _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILUR
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the error if a server rejects or requires a client certificate, otherwise None."""
+    """Return the exception if a server rejects or requires a client certificate, otherwise None."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
     if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):

@@ -30,7 +30,7 @@ class Transport:
         self.socket = sock
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Receive bytes. Return the number, 0 at the end of the stream, or None if none are available."""
+        """Receive bytes. Return their number, 0 at the end of the stream, or None if none are available."""
         try:
             return self.socket.recv_into(buffer)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class Transport:
             return 0
 
     def broken(self, name: str, error: OSError) -> HeadraceError:
-        """Return the error for the broken connection."""
+        """Return the exception for a socket error of the connection."""
         return Unreachable(f"connection to {name} failed: {error.strerror or error}")
 
     def close(self) -> None:

@@ -24,21 +24,21 @@ Compressed batches are excluded, because merging would decompress and compress t
 
 @dataclass(frozen=True, slots=True)
 class BatchMerger:
-    """Limits for the merged batches of a lane, and the budget to which their memory is charged."""
+    """Size limits for the merged batches of a lane, and the memory budget that they are charged to."""
 
     most_bytes: int
     most_in_flight: int
     budget: ByteBudget
 
     def charge_next(self, lane: Lane) -> None:
-        """Charge the next batch to `budget`."""
+        """Charge the lane's next batch to `budget`."""
         following = next((item for item in lane.queue.unsent if isinstance(item, OutBatch)), None)
         if following is not None:
             move(following, self.budget)
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:
-    """Charge a batch to `budget`, and release its receive buffer or its former budget."""
+    """Charge a batch to the memory budget `budget`, and release its receive buffer or its former budget."""
     if batch.slab is not None:
         batch.detach(budget)
     elif batch.budget is not None and batch.budget is not budget:
@@ -94,7 +94,7 @@ def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[Ou
 
 
 def merge(batches: Sequence[OutBatch]) -> OutBatch:
-    """Merge uncompressed batches into one batch. Raises CorruptData."""
+    """Merge uncompressed record batches into one batch. Raises CorruptData."""
     reframer = Reframer(0)
     runs: list[Run] = []
     passed: list[SkippedOffsets] = []

@@ -1,4 +1,4 @@
-"""Decodes, frames again and encodes batches that cannot pass through.
+"""Decodes and encodes record batches that cannot be copied unchanged.
 
 Batches are framed again (`reframe`) if they have holes, start before the lane's position, have append times
 or are too large, or if small batches have accumulated. Records are decoded and encoded one by one if
@@ -26,11 +26,11 @@ from mirror.protocol.batches.reframe import START, Reframed, Reframer, Run, Stop
 from mirror.protocol.batches.smallest import write_smallest
 
 _SPLIT_MARGIN: Final = 0.8
-"""Fraction of the batch limit at which a batch is split, because records compress unevenly."""
+"""Fraction of the batch size limit at which a batch is split, because records compress unevenly."""
 
 
 class BatchRewriter:
-    """Processes the batches of one fetch response that must change, and adds the results to `routed`.
+    """Processes the batches of one Fetch response that must change, and adds the results to `routed`.
 
     `first`: offset of the first record to copy.
     """
@@ -56,11 +56,11 @@ class BatchRewriter:
 
     @property
     def is_pending(self) -> bool:
-        """True if joined source batches are not in `routed` yet."""
+        """True if merged source batches are not in `routed` yet."""
         return bool(self._records) or self._source_batches > 0
 
     def records(self, batch: memoryview, header: BatchHeader) -> list[Record]:
-        """Decode a batch. Raises BatchTooLarge, UndecodableBatch."""
+        """Decode a record batch. Raises BatchTooLarge, UndecodableBatch."""
         return self._opener.records(batch, header)
 
     def take_message(self, message: memoryview, end: int) -> bool:
@@ -114,7 +114,7 @@ class BatchRewriter:
             skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
 
     def flush(self) -> None:
-        """Encode the joined records. After an error, `routed` contains all records before the error."""
+        """Encode the records added so far. After an error, `routed` contains all records before the error."""
         records, self._records = self._records, []
         try:
             self._routed.send_skipped()
@@ -153,7 +153,7 @@ class BatchRewriter:
 
     @property
     def _codec_to_write(self) -> int:
-        """Return the codec of the source, or LZ4 if the destination does not support zstd."""
+        """Return the compression codec of the source, or LZ4 if the destination does not support zstd."""
         return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
 
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:

@@ -1,4 +1,4 @@
-"""Converts fetched bytes to batches to send and skipped offsets.
+"""Splits fetched bytes into batches to send and skipped offsets.
 
 Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
 is passed through without decompression if nothing in it has to change; `BatchRewriter` processes the others.
@@ -30,7 +30,7 @@ _NO_LIMIT: Final = 2**62
 
 
 class BatchRouter:
-    """Processes the records of one partition in one fetch response. Not reusable."""
+    """Processes the records of one partition in one Fetch response. Not reusable."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class BatchRouter:
         self._bytes = 0
         self._codec = 0
         self._is_small = False
-        """Total size, codec, and whether they are small, of these batches."""
+        """Total size and codec of `_batches`, and whether they are small enough to be merged."""
         self.leader_epoch = -1
         """Leader epoch of the last processed batch; -1 if there is none."""
         self.largest = 0
         """Size of the largest batch processed."""
         self.is_cut = False
-        """True if the rest of the response was left, because the work reached `room`."""
+        """True if the remaining batches of the response were not processed, because `work` reached `room`."""
 
     @property
     def items(self) -> list[Item]:
@@ -76,7 +76,7 @@ class BatchRouter:
         return 0 if self._rewriter is None else self._rewriter.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
-        """Process the batches of a response.
+        """Process the record batches of the Fetch response.
 
         Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset. `items`
         and `position` then include all batches before the error.
@@ -107,7 +107,7 @@ class BatchRouter:
             raise
 
     def free(self) -> None:
-        """Release the buffers of all items."""
+        """Release the receive buffers of all items."""
         for item in self.items:
             if isinstance(item, OutBatch):
                 item.free()
@@ -187,7 +187,7 @@ class BatchRouter:
             self._flush()
 
     def _flush(self) -> None:
-        """Route all batches processed so far. After an error, route all batches before the error."""
+        """Add all batches processed so far to the items. After an error, add all batches before the error."""
         batches, self._batches = self._batches, []
         routed, rewriter = self._routed, self._rewriter
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""Byte budgets: limits on the memory of a worker, shared fairly by its source clusters."""
+"""Limits the memory of a worker in bytes, shared fairly by its source clusters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class ByteBudget:
-    """Limit of bytes in use. `take` never fails: callers check `has_room` or `free` first. `whole`: the
+    """Limit of memory in bytes. `take` never fails: callers check `has_room` or `free` first. `whole`: the
     budget that contains this part, if any."""
 
     __slots__ = ("_next", "_parts", "is_wanted", "limit", "on_room", "used", "whole")
@@ -16,14 +16,14 @@ class ByteBudget:
         self.whole = whole
         self.used = 0
         self.is_wanted = False
-        """True if a response is waiting for room in this budget."""
+        """True if a response waits for free memory in this budget."""
         self.on_room: Callable[[], None] | None = None
-        """Callback, called after bytes are returned."""
+        """Callback that is called after memory becomes free."""
         self._parts: list[ByteBudget] = []
         self._next = 0
 
     def part(self) -> ByteBudget:
-        """Return a new part of this budget, for another cluster."""
+        """Return a new part of this budget for another cluster."""
         part = ByteBudget(self.limit, self)
         self._parts.append(part)
         return part
@@ -42,7 +42,7 @@ class ByteBudget:
         return self.whole.free >= size or self.used + size <= self.whole.share()
 
     def share(self) -> int:
-        """Return the bytes to which each active part is entitled."""
+        """Return the bytes that each active part of the budget may use."""
         active = sum([1 for part in self._parts if part.used or part.is_wanted])
         return self.limit // max(active, 1)
 
@@ -53,7 +53,7 @@ class ByteBudget:
             self.whole.used += size
 
     def give(self, size: int) -> None:
-        """Count `size` bytes as returned."""
+        """Count `size` bytes as free again."""
         self.used -= size
         if self.whole is None:
             self.notify()
@@ -62,7 +62,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Offer free memory to the parts that wait for it, first to a different part each time."""
+        """Call back the parts that wait for memory, first a different part each time."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)

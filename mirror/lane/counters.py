@@ -24,11 +24,11 @@ _SUMS: Final = (
     "recompressed_bytes",
     "encoded_records",
 )
-"""Counters that are added as numbers."""
+"""Names of the counters that are summed as numbers."""
 
 
 class LaneCounters:
-    """Sums of a lane: since its last measurement (`counters`), or before that measurement (`totals`).
+    """Counters of a lane: since its last measurement (`counters`), or before that measurement (`totals`).
 
     The constructor must assign every field in `MEASURED`. The latency has four parts, each a sum over batches
     of the mean time of their records: `wait_ms` at the source, `fetch_ms` from the source to the mirror,
@@ -138,11 +138,11 @@ class LaneCounters:
             self.small_bytes += size
 
     def measured(self) -> dict[str, Any]:
-        """Return the values of `MEASURED` by name."""
+        """Return the counters listed in `MEASURED` by name."""
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the counts of `other`."""
+        """Add the counters of `other`."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

@@ -1,4 +1,4 @@
-"""Flow control: the number of bytes to fetch now, and the replica to fetch from.
+"""Flow control of lanes: bytes to fetch now, and the replica to fetch from.
 
 Pure; the clock is passed in.
 """
@@ -31,7 +31,7 @@ class TokenBucket:
         self._at = now
 
     def set_rate(self, bytes_per_second: float, now: float) -> None:
-        """Change the quota, and limit the balance to one second of the new quota."""
+        """Change the quota (bytes/s), and limit the balance to one second of the new quota."""
         self._refill(now)
         self._rate = bytes_per_second
         self._tokens = min(self._tokens, bytes_per_second)
@@ -47,12 +47,12 @@ class TokenBucket:
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
-        """Return the seconds until bytes may be taken; 0 if they may be taken now."""
+        """Return the seconds until the quota allows more bytes; 0 if it allows them now."""
         self._refill(now)
         return 0.0 if self._tokens > 0 else (1.0 - self._tokens) / self._rate
 
     def take(self, size_bytes: int, now: float) -> None:
-        """Subtract `size_bytes` from the balance."""
+        """Subtract `size_bytes` from the balance of the quota."""
         self._refill(now)
         self._tokens -= size_bytes
 
@@ -62,7 +62,7 @@ class TokenBucket:
 
 
 class QuotaBuckets:
-    """Quotas that several lanes of this worker share. `now`: monotonic seconds."""
+    """Byte quotas that several lanes of this worker share. `now`: monotonic seconds."""
 
     def __init__(self, now: Callable[[], float], task_bytes_per_second: int) -> None:
         self._now = now
@@ -112,7 +112,7 @@ class QuotaBuckets:
 
 
 class HeldTime:
-    """Total delay of a lane until now."""
+    """Total time for which a lane was delayed."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -127,7 +127,7 @@ class HeldTime:
         self._from, self._until = now, max(self._until, until)
 
     def take(self, now: float) -> float:
-        """Return the delay since the last call in seconds."""
+        """Return the seconds of delay since the previous call."""
         self._pass(now)
         passed, self._passed = self._passed, 0.0
         return passed
@@ -154,22 +154,22 @@ this time therefore omit the client's rack, so that the leader itself returns th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """The broker to read from, and the time until which to read from it (monotonic seconds). `broker` None is
-    the leader. Requests to the leader omit the client's rack, so that the leader does not redirect the
+    """The broker to fetch from, and the time until which to fetch from it (monotonic seconds). `broker` None
+    is the leader. Requests to the leader omit the client's rack, so that the leader does not redirect the
     client."""
 
     broker: int | None
     until: float
 
     def is_usable(self, leader: int, brokers: Container[int], now: float) -> bool:
-        """Return whether the lane may still read from this broker."""
+        """Return whether the lane may still fetch from this broker."""
         if now >= self.until:
             return False
         return self.broker is None or (self.broker != leader and self.broker in brokers)
 
 
 def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
-    """Return the broker to read from after a response has named a preferred replica.
+    """Return the replica to fetch from after a Fetch response has named a preferred replica.
 
     `present`: the replica that sent the response, None for the leader. The leader is returned if a replica
     names another replica, which could become a loop, or if the metadata does not contain the named broker.
@@ -180,5 +180,5 @@ def named(broker: int, present: Replica | None, leader: int, brokers: Container[
 
 
 def avoided(now: float) -> Replica:
-    """Return the replica to use after a replica has failed: the leader, for `_AWAY_SECONDS`."""
+    """Return the replica to fetch from after a replica has failed: the leader, for `_AWAY_SECONDS`."""
     return Replica(None, now + _AWAY_SECONDS)

@@ -1,4 +1,4 @@
-"""Copies one partition: its batches in progress, their order, and its progress.
+"""A lane: the copying of one partition, with its batches in progress, their order, and its progress.
 
 A lane has a lifecycle and four parts: `read`, `queue`, `ownership` and `progress`. `mirror.replication.lanes`
 changes the parts: its module `delivery` the queue, the position and the progress, its module
@@ -33,7 +33,7 @@ _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_
 
 
 class Lane:
-    """State of one partition. Without I/O, which `mirror.replication` does.
+    """State of the copying of one partition. Without I/O, which `mirror.replication` does.
 
     Only `LaneRunner` writes `lifecycle`. `turn` is the generation of the lane: results of operations that
     began in an earlier generation are ignored. `key`: group and source partition; `target`: destination
@@ -84,22 +84,22 @@ class Lane:
 
     @property
     def state(self) -> LaneState:
-        """State of the lifecycle."""
+        """State in the lifecycle of the lane."""
         return self.lifecycle.state
 
     @property
     def intent(self) -> Intent | None:
-        """Pending transition of the lifecycle."""
+        """Transition (stop, finish, pause, restart) that waits until no batch is in flight."""
         return self.lifecycle.intent
 
     @property
     def pause(self) -> Pause | None:
-        """Current or upcoming pause."""
+        """Current or upcoming pause of the lane, with its reason."""
         return self.lifecycle.pause
 
     @property
     def turn(self) -> int:
-        """Generation of the lane."""
+        """Generation of the lane: increases with every pause, restart and stop."""
         return self.lifecycle.turn
 
     @property
@@ -118,7 +118,7 @@ class Lane:
         return self.state is LaneState.COPYING and self.intent is None
 
     def may_send(self, most: int = MOST_IN_FLIGHT) -> bool:
-        """Return whether another batch may be sent. `most`: limit after the first acknowledgement."""
+        """Return whether the lane may send another batch. `most`: limit after the first acknowledgement."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False
@@ -126,12 +126,12 @@ class Lane:
 
     @property
     def is_loaded(self) -> bool:
-        """Return whether stored progress has been read."""
+        """Return whether the lane's stored progress has been read."""
         return self.contents is not Contents.UNREAD
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the progress in memory is invalid."""
+        """Return whether the lane's progress in memory is invalid."""
         return self.contents is Contents.BROKEN
 
     @property
@@ -141,7 +141,7 @@ class Lane:
 
     @property
     def in_hand(self) -> InHand:
-        """State of the lane's batches, for the decision on the intent."""
+        """State of the lane's unacknowledged batches, on which a pending intent depends."""
         queue, ownership = self.queue, self.ownership
         return InHand(
             queue.in_flight > 0,
@@ -153,7 +153,7 @@ class Lane:
 
     @property
     def halting_loss(self) -> DataLossDetected | None:
-        """Error for records that the destination lost; None if `on_loss` is `continue`."""
+        """Error that halts the lane after the destination lost records; None if `on_loss` is `continue`."""
         loss = self.progress.target_loss
         if not loss or self.spec.policy.on_loss is not OnLoss.HALT:
             return None
@@ -164,12 +164,12 @@ class Lane:
         return DataLossDetected(loss, advice=advice)
 
     def fetch_position(self, leader_epoch: int, share: int) -> FetchPosition:
-        """Return the position and size of the next fetch. `share`: bytes of a response for this lane."""
+        """Return offset and size (bytes) of the next fetch. `share`: bytes of a response for this lane."""
         read, source = self.read, self.progress.source
         return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
 
     def restore(self, stored: LaneProgress) -> None:
-        """Resume from stored progress."""
+        """Resume the lane from stored progress."""
         read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
         self.progress = replace(stored, caught_up=caught_up)
         if read.excused is not None and read.excused.excuse.name <= caught_up:
@@ -177,7 +177,7 @@ class Lane:
         read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. The progress shares the lane's ledger and map, and must be encoded
+        """Return the progress of the lane to store. It shares the lane's ledger and map, and must be encoded
         before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end

@@ -1,4 +1,4 @@
-"""The ledger of a lane: the class of every source offset.
+"""The ledger of a lane: records the class of every source offset, so that no record is lost unnoticed.
 
 Invariant: the counts of all classes add up to `next - start`; together with the batches in flight, to the
 range of offsets read. An offset is entered once, in order, when its class is certain. No offset gets a class
@@ -24,7 +24,7 @@ _MOST_STRETCHES: Final = 32
 
 
 class OffsetClass(IntEnum):
-    """Class of a source offset."""
+    """Class of a source offset: what became of its record."""
 
     MIRRORED = 0
     """The record is at the destination."""
@@ -66,17 +66,17 @@ class SkippedOffsets:
 
     @property
     def count(self) -> int:
-        """Number of offsets."""
+        """Number of skipped offsets."""
         return self.next - self.first
 
 
 def compacted(hole: OffsetHole) -> SkippedOffsets:
-    """Return the offsets of a hole as SkippedOffsets of the class COMPACTED."""
+    """Return the offsets in a gap between source records as SkippedOffsets of the class COMPACTED."""
     return SkippedOffsets(OffsetClass.COMPACTED, hole.first, hole.next, hole)
 
 
 class LeftOutStretch(NamedTuple):
-    """Range [first, next) in which `records` offsets were filtered or dead-lettered."""
+    """Range [first, next) of source offsets in which `records` offsets were filtered or dead-lettered."""
 
     first: int
     next: int
@@ -84,12 +84,12 @@ class LeftOutStretch(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if the range contains no other offsets."""
+        """True if all offsets in the range were filtered or dead-lettered."""
         return self.records == self.next - self.first
 
 
 class Ledger:
-    """Counts by class over [start, next)."""
+    """Number of source offsets in [start, next) by class (mirrored, filtered, compacted, ...)."""
 
     __slots__ = ("_grain", "counts", "left_out", "next", "start")
 
@@ -106,7 +106,7 @@ class Ledger:
     def enter(self, offset_class: OffsetClass, count: int) -> None:
         """Record the class of the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
         if offset_class is OffsetClass.COMPACTED:
-            raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
+            raise Unaccounted(f"no batch proves a gap of {count} offsets from {self.next} on")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
@@ -147,7 +147,7 @@ class Ledger:
             self.left_out = [stretch for stretch in self.left_out if stretch.next > below]
 
     def total(self, offset_class: OffsetClass) -> int:
-        """Return the number of offsets in this class."""
+        """Return the number of source offsets in this class."""
         return self.counts[offset_class]
 
     @property
@@ -156,11 +156,11 @@ class Ledger:
         return sum(self.counts) == self.next - self.start
 
     def by_class(self) -> dict[str, int]:
-        """Return the counts by class name."""
+        """Return the number of source offsets by class name."""
         return {offset_class.name.lower(): self.counts[offset_class] for offset_class in OffsetClass}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form, without zero counts."""
+        """Return the ledger in its stored form, without zero counts."""
         counts = {
             offset_class.name.lower(): self.counts[offset_class]
             for offset_class in OffsetClass
@@ -190,7 +190,7 @@ class Ledger:
 
 
 def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStretch]:
-    """Join ranges that have no gap between them, or that span at most `grain` offsets together."""
+    """Join ranges of offsets that have no gap between them, or that span at most `grain` offsets together."""
     joined: list[LeftOutStretch] = []
     for stretch in stretches:
         if joined:

@@ -1,4 +1,4 @@
-"""The lifecycle of a lane: states, events, and the resulting actions. Pure.
+"""The lifecycle of a lane: states, events, and the actions that follow. Pure.
 
 `advance(lifecycle, event)` implements this table: the next lifecycle, and the actions to take, in order. `!`
 raises ImpossibleEvent, `-` changes nothing, `>` adds the intent and settles, `CHECKP.` is CHECKPOINTING.
@@ -54,13 +54,13 @@ from mirror.model.datastreams.lanes import PauseCause
 
 @dataclass(frozen=True, slots=True)
 class ProbeRule:
-    """Retry delay that doubles from `first_seconds` with every attempt, up to `longest_seconds`."""
+    """Retry delay of a paused lane: doubles from `first_seconds` up to `longest_seconds`."""
 
     first_seconds: float = 1.0
     longest_seconds: float = 60.0
 
     def delay_ms(self, attempt: int) -> int:
-        """Return the delay before retry `attempt` (first: 1)."""
+        """Return the delay in ms before retry number `attempt` (first: 1)."""
         doubled = self.first_seconds * 2 ** min(attempt - 1, 30)
         return int(min(doubled, self.longest_seconds) * 1000)
 
@@ -83,15 +83,15 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether an outage from `since_ms` until now may have caused the failure."""
+        """Return whether an outage of a cluster from `since_ms` until now may have caused the pause."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether it is time to retry."""
+        """Return whether it is time to retry the lane."""
         return not self.lasting and now_ms >= self.probe_at_ms
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the pause in its stored form."""
         document: dict[str, Any] = {"reason": self.reason, "since_ms": self.since_ms, "attempt": self.attempt}
         return document | {"lasting": True} if self.lasting else document
 
@@ -111,7 +111,7 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """Return the pause after a failure.
+    """Return the pause of a lane after another failure.
 
     `former`: the pause whose retry has failed, if any. `counts`: False if the cluster was unavailable; such a
     failure neither increases later delays nor replaces an earlier reason.
@@ -124,7 +124,7 @@ def pause_again(
 
 
 class LaneState(StrEnum):
-    """States of a lane."""
+    """States in the lifecycle of a lane."""
 
     STARTING = "starting"
     """The lane determines its position, the partition leaders and its producer id."""
@@ -135,15 +135,15 @@ class LaneState(StrEnum):
     DRAINING = "draining"
     """The lane no longer reads, and sends its remaining items."""
     CHECKPOINTING = "checkpointing"
-    """The lane has no items, and stops when its checkpoint is durable."""
+    """The lane has no queued items, and stops when its checkpoint is durable."""
     STOPPED = "stopped"
 
 
 class Intent(StrEnum):
-    """Transition of a lane that waits until no batch is outstanding."""
+    """Transition of a lane that waits until no batch is in flight."""
 
     PAUSE_WHEN_DRAINED = "pause when drained"
-    """The source has failed after the items read so far."""
+    """The lane cannot read from the source after the items read so far."""
     PAUSE = "pause"
     """The destination has rejected an item."""
     RESTART = "restart"
@@ -154,28 +154,28 @@ class Intent(StrEnum):
 
 
 class EventKind(StrEnum):
-    """Events of a lane."""
+    """Events in the lifecycle of a lane."""
 
     RESTORED = "restored"
     """The stored progress of the lane contains a pause."""
     DISPLACED = "displaced"
     """The stored progress of the lane belongs to another destination."""
     POSITIONED = "positioned"
-    """The lane is ready to copy."""
+    """The position to copy from is known."""
     HEADWAY = "headway"
     READ_ALL = "read all"
     COMPARING = "comparing"
     COMPARED = "compared"
     FAILED = "failed"
-    """The lane cannot send its items."""
+    """The lane has failed, and cannot send its queued items."""
     FAILED_AHEAD = "failed ahead"
-    """The lane can send its items, but cannot read further."""
+    """The lane cannot read further, but can send its queued items."""
     INVALIDATED = "invalidated"
     """The lane must restart from its checkpoint."""
     STOP_ASKED = "stop asked"
     SETTLING = "settling"
     GAVE_UP = "gave up"
-    """The lane must stop without sending its items. No batch is outstanding."""
+    """The lane must stop without sending its queued items. No batch is in flight."""
     BROKE = "broke"
     """The lane could not be paused."""
     DUE = "due"
@@ -185,19 +185,19 @@ class EventKind(StrEnum):
 
 
 class LaneAction(StrEnum):
-    """Action of the runner for a lane."""
+    """Action that follows from an event of a lane."""
 
     DETACH_READER = "detach reader"
     DETACH_WRITER = "detach writer"
     SHED = "shed"
-    """Drop the unsent items of the lane."""
+    """Drop the unsent items from the lane's queue."""
     DROP = "drop"
     LET_GO = "let go"
-    """Stop writing, drop all items and return to the checkpoint."""
+    """Stop writing, drop all queued items and return to the checkpoint."""
     FREE = "free"
-    """Free all items and ignore errors, because the progress will be read again."""
+    """Free all queued items and ignore errors, because the progress will be read again."""
     SETTLE = "settle"
-    """Inspect the items, and report SETTLING."""
+    """Inspect the queued items, and report SETTLING."""
     COMMIT = "commit"
     """Commit the open transaction, and report SETTLING afterwards."""
     START = "start"
@@ -214,7 +214,7 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """State of the items that are not yet acknowledged. `outstanding`: a sent item has no response.
+    """State of a lane's items that are not yet acknowledged. `outstanding`: a sent item has no response.
     `refused`: the destination has rejected an item. `uncommitted`: an item is part of an open transaction.
     `lost`: items must be dropped."""
 
@@ -226,7 +226,7 @@ class InHand(NamedTuple):
 
 
 class LifecycleEvent(NamedTuple):
-    """An event of a lane.
+    """An event in the lifecycle of a lane.
 
     `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for SETTLING. `generation`: the
     lane's generation when the operation began; None if the event is valid in any generation.
@@ -262,14 +262,14 @@ NOTHING: Final[Actions] = ()
 ACTIVE: Final = frozenset({_S.COPYING, _S.RECOVERING, _S.DRAINING, _S.CHECKPOINTING})
 """States of a started lane that is neither paused nor stopped."""
 _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAINING})
-"""States in which a lane may still be paused or restarted."""
+"""States in which a lane is neither paused nor stopped, so that it can be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
 """Intents that a comparison with the destination cancels, because it drops the items and reads them again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:
-    """Return the lifecycle after the event, and the actions to take. Raises ImpossibleEvent."""
+    """Return the lifecycle of a lane after the event, and the actions to take. Raises ImpossibleEvent."""
     return _RULES[event.kind](now, event)
 
 
@@ -327,7 +327,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _pause_for_good(now: Lifecycle) -> Advance:
-    """Keep the lasting pause and its reason, whatever the event."""
+    """Keep the lasting pause of the lane and its reason, whatever the event."""
     intent = Intent.STOP if now.intent is Intent.STOP else Intent.PAUSE
     return now._replace(intent=intent), (_A.DETACH_READER, _A.SETTLE)
 
@@ -364,7 +364,7 @@ def _settling(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
-    """Carry out an intent. Requires that no batch is outstanding or uncommitted."""
+    """Carry out the pending intent of a lane. Requires that no batch is in flight or uncommitted."""
     if intent in _ENDS:
         if hand.drained:
             return _checkpoint(now, _A.DETACH_WRITER)

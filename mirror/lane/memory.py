@@ -1,4 +1,4 @@
-"""Receive buffers of a worker, within its byte budget.
+"""Receive buffers of a worker for Fetch responses, within its memory limit.
 
 A batch is sent from the buffer in which it was received, so a buffer is in use until the last of its batches
 is acknowledged or dropped. A response is received if there is room for it. If the batches of the last
@@ -35,7 +35,7 @@ class BufferStock:
         self._most = limit // size if size else 0
 
     def buffer(self, size: int) -> mmap:
-        """Return a buffer of at least that size."""
+        """Return an unused or new buffer of at least that size."""
         if size > self.size:
             return _new(size)
         return self._free.pop() if self._free else _new(self.size)
@@ -69,7 +69,7 @@ class ReceiveBuffer:
         self.holders += 1
 
     def release(self) -> None:
-        """Remove a reference. Removing the last reference returns the buffer."""
+        """Remove a reference. Removing the last reference returns the buffer to its pool."""
         self.holders -= 1
         if self.holders == 0 and self._pool is not None:
             self._pool.take_back(self)
@@ -77,7 +77,7 @@ class ReceiveBuffer:
 
 
 class BufferPool:
-    """Buffers for the large responses of one cluster, and its part of the budget."""
+    """Receive buffers for the large responses of one cluster, and its part of the memory budget."""
 
     def __init__(self, size: int, budget: ByteBudget, stock: BufferStock | None = None) -> None:
         self._size = size
@@ -89,8 +89,8 @@ class BufferPool:
         budget.on_room = self._serve
 
     def slab(self, size: int) -> ReceiveBuffer | None:
-        """Return a buffer of at least `size` bytes, or None if the budget has no room. To prevent deadlocks,
-        the result is never None for small sizes or while the cluster uses no other buffer."""
+        """Return a receive buffer of at least `size` bytes, or None if the budget has no room. To prevent
+        deadlocks, the result is never None for small sizes or while the cluster uses no other buffer."""
         if size <= _SMALL:
             return ReceiveBuffer(bytearray(size), None)
         if not self._has_room(size):
@@ -100,12 +100,12 @@ class BufferPool:
         return ReceiveBuffer(buffer, self)
 
     def when_free(self, size: int, callback: Callable[[], None]) -> None:
-        """Call `callback` when `size` bytes may be free. Callers are served in order."""
+        """Call `callback` when `size` bytes of memory may be free. Callers are served in order."""
         self._waiting.append((size, callback))
         self._budget.is_wanted = True
 
     def take_back(self, slab: ReceiveBuffer) -> None:
-        """Return an unreferenced buffer to the budget."""
+        """Return a buffer without references to the budget."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)
         if isinstance(slab.buffer, mmap):

@@ -1,4 +1,4 @@
-"""The offset map of a lane: exact translation between source and destination offsets.
+"""The offset map of a lane: translates offsets exactly between source and destination.
 
 A run maps `length` consecutive source offsets to as many consecutive destination offsets. A topic without
 gaps has one run. A gap on either side (transaction markers, compaction, filtered records) starts a new run.
@@ -18,7 +18,7 @@ CHUNK: Final = 256
 
 
 class MapRun(NamedTuple):
-    """A run of `length` records. `source`, `target`: first offset at the source and at the destination."""
+    """A run of `length` consecutive records. `source`, `target`: first offset at source and destination."""
 
     source: int
     target: int
@@ -26,10 +26,10 @@ class MapRun(NamedTuple):
 
 
 class Precision(StrEnum):
-    """Kind of a translated offset."""
+    """Kind of record that a translated offset refers to."""
 
     EXACT = "exact"
-    """The record itself."""
+    """The offset of the same record."""
     NEXT = "next"
     """The offset has no record; the result is the next record."""
     END = "end"
@@ -39,14 +39,14 @@ class Precision(StrEnum):
 
 
 class Translation(NamedTuple):
-    """An offset translated to the other cluster."""
+    """An offset translated to the other cluster, and its precision."""
 
     offset: int
     precision: Precision
 
 
 class OffsetMap:
-    """Runs in the order of their offsets. Runs below `sealed` are stored in chunks; see `unsealed`."""
+    """Source and destination offsets of mirrored records. Runs below `sealed` are stored: see `unsealed`."""
 
     __slots__ = ("_counts", "_sources", "_targets", "first_index", "rewinds", "sealed", "stored_from")
 
@@ -61,7 +61,7 @@ class OffsetMap:
         self.stored_from = first_index
         """Number of the first run that may have a stored chunk, including pruned runs with a chunk."""
         self.rewinds = 0
-        """Number of rewinds; see `note_stored`."""
+        """Number of calls of `rewind`; see `note_stored`."""
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -75,7 +75,7 @@ class OffsetMap:
         return self._targets[-1] + self._counts[-1] if self._sources else None
 
     def add(self, source: int, target: int, count: int) -> None:
-        """Add `count` records. Source offsets must increase from call to call."""
+        """Add `count` consecutive records. Source offsets must increase from call to call."""
         if self._sources:
             last = self._counts[-1]
             if self._sources[-1] + last == source and self._targets[-1] + last == target:
@@ -86,22 +86,22 @@ class OffsetMap:
         self._counts.append(count)
 
     def extend(self, runs: Iterable[tuple[int, int, int]]) -> None:
-        """Add stored runs."""
+        """Add runs that were read from storage."""
         for source, target, count in runs:
             self._sources.append(source)
             self._targets.append(target)
             self._counts.append(count)
 
     def forward(self, source: int) -> Translation:
-        """Translate the next source offset of a group to the destination."""
+        """Translate the next source offset of a consumer group to the destination."""
         return _look_up(self._sources, self._targets, self._counts, source)
 
     def backward(self, target: int) -> Translation:
-        """Translate the next destination offset of a group to the source."""
+        """Translate the next destination offset of a consumer group to the source."""
         return _look_up(self._targets, self._sources, self._counts, target)
 
     def holds(self, start: int, end: int) -> bool:
-        """Return whether one run contains the non-empty range [start, end) of source offsets."""
+        """Return whether one run contains all source offsets of the non-empty range [start, end)."""
         index = bisect_right(self._sources, start) - 1
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
@@ -157,8 +157,8 @@ class OffsetMap:
             self.sealed = max(self.sealed, self.first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
-        """Return the full chunks to store now, with their numbers, and the remaining runs. The last run may
-        still grow, so it is never part of a full chunk."""
+        """Return the full chunks of runs to store now, with their numbers, and the remaining runs. The last
+        run may still grow, so it is never part of a full chunk."""
         runs = list(self)
         full: list[tuple[int, list[MapRun]]] = []
         start = max(self.sealed - self.sealed % CHUNK, self.first_index)
@@ -170,7 +170,7 @@ class OffsetMap:
         return full, runs[start - self.first_index :]
 
     def note_stored(self, upto: int, first: int, rewinds: int) -> None:
-        """Record that a write has stored the runs from number `first` to `upto` in chunks.
+        """Record that the runs from number `first` to `upto` are stored in chunks.
 
         `first`, `rewinds`: attributes of the map at the start of the write. A map that was rewound since then
         may contain other runs, so the next write stores them again.

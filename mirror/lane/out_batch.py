@@ -1,4 +1,4 @@
-"""Batches of a lane in source order: waiting, sent and rejected."""
+"""Queue of a lane's batches in source order: waiting, sent and rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ATTRIBUTES_AT: Final = 22
 
 
 class Path(IntEnum):
-    """How a batch was processed."""
+    """How a batch was processed (such as copied unchanged or decoded)."""
 
     PASSTHROUGH = 0
     """Unchanged from the source, except for the producer identity."""
@@ -31,7 +31,7 @@ class Path(IntEnum):
 
 
 class BatchOrigin:
-    """Source batches of a batch to send.
+    """Source batches that a batch to send was made of.
 
     `passed`: skipped offsets between its records. `by_source`: newest timestamp and record count of each
     source batch. `source_bytes`: size of the source batches; `payload_bytes`: size of the records of the
@@ -58,7 +58,7 @@ class BatchOrigin:
 
 
 class OutBatch:
-    """One batch to send.
+    """One batch to send to the destination.
 
     The batch accounts for the source offsets [`first_offset`, `next_offset`): `runs` are the offsets of its
     records, in order; `made_from` has the class of all other offsets, and is None if the batch is unchanged.
@@ -123,23 +123,23 @@ class OutBatch:
 
     @property
     def is_stamped(self) -> bool:
-        """True if the batch has the lane's producer identity and a sequence."""
+        """True if the batch has the lane's producer id, epoch and sequence number."""
         return self.sequence >= 0
 
     @property
     def origin(self) -> BatchOrigin:
-        """Source batches of the batch, also if it is unchanged."""
+        """Source batches that the batch was made of, also if it is unchanged."""
         size, times = len(self.batch), ((self.max_timestamp, self.count),)
         payload = 0 if self.is_compressed else size - HEADER_SIZE
         return self.made_from or BatchOrigin(Path.PASSTHROUGH, (), times, 1, size, payload)
 
     def hold(self, slab: ReceiveBuffer) -> None:
-        """Add a reference to the buffer that contains the batch."""
+        """Add a reference to the receive buffer that contains the batch."""
         slab.retain()
         self.slab = slab
 
     def charge(self, budget: ByteBudget) -> None:
-        """Charge the batch's own bytes to a budget."""
+        """Charge the batch's own bytes to a memory budget."""
         budget.take(len(self.batch))
         self.budget = budget
 
@@ -175,7 +175,7 @@ Item = OutBatch | SkippedOffsets
 
 
 class RoutedItems:
-    """Items made of one fetch response, in source order.
+    """Batches to send and skipped offsets of one Fetch response, in source order.
 
     `items` account for every offset below `cursor`. The offsets from there to `position` belong to batches
     that are not routed yet, and to `skipped`. The memory of rebuilt batches is charged to `budget`.
@@ -191,7 +191,7 @@ class RoutedItems:
         self._budget = budget
 
     def skip(self, skipped: SkippedOffsets) -> None:
-        """Skip the next offsets."""
+        """Skip the next source offsets."""
         if self.cursor < self.position:
             self.skipped.append(skipped)
         else:
@@ -205,7 +205,7 @@ class RoutedItems:
             self.skip(compacted(OffsetHole(self.position, following, evidence)))
 
     def note_hole(self, following: int, evidence: Span) -> None:
-        """Skip the offsets before `following` inside a batch that is not routed yet."""
+        """Skip the source offsets before `following` inside a batch that is not added yet."""
         if self.position < following:
             self.skipped.append(compacted(OffsetHole(self.position, following, evidence)))
             self.position = following
@@ -222,7 +222,7 @@ class RoutedItems:
         del self.skipped[:sent]
 
     def add_unopened(self, batch: memoryview, header: BatchHeader, *, is_small: bool = False) -> None:
-        """Add an unchanged batch."""
+        """Add a batch that is sent unchanged."""
         assert self.slab is not None, "batches taken have a slab"
         base, count = header.base_offset, header.record_count
         outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
@@ -233,33 +233,33 @@ class RoutedItems:
         self.cursor = base + count
 
     def add_made(self, outgoing: OutBatch) -> None:
-        """Add a rebuilt batch, for which `pass_to` was called."""
+        """Add a batch that was encoded again, for which `pass_to` was called."""
         assert self.slab is not None, "batches taken have a slab"
         outgoing.charge(self._budget)
         self.slab.made_bytes += len(outgoing.batch)
         self.items.append(outgoing)
 
     def pass_to(self, after: int, count: int) -> Sequence[SkippedOffsets]:
-        """Move the cursor to `after`, and return the skipped offsets before it. Raises Unaccounted unless
-        these offsets and `count` records cover the range."""
+        """Advance to source offset `after`, and return the skipped offsets before it. Raises Unaccounted
+        unless these offsets and `count` records cover the range."""
         passed = [skipped for skipped in self.skipped if skipped.first < after]
         unknown = after - self.cursor - count - sum(skipped.count for skipped in passed)
         if unknown:
-            raise Unaccounted(f"cannot account for {unknown} offsets from {self.cursor} to {after - 1}")
+            raise Unaccounted(f"{unknown} source offsets from {self.cursor} to {after - 1} have no class")
         del self.skipped[: len(passed)]
         self.cursor = after
         return passed
 
     def abandon(self) -> None:
-        """Drop everything behind an error."""
+        """Drop everything after an error in the response."""
         self.send_skipped()
         self.skipped = []
         self.position = self.cursor
 
     def check(self) -> None:
-        """Raise Unaccounted unless the items account for every offset."""
+        """Raise Unaccounted unless the items account for every source offset."""
         if self.skipped or self.cursor != self.position:
-            raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
+            raise Unaccounted(f"source offsets {self.cursor} to {self.position - 1} have no class")
 
 
 class FoundRecords(NamedTuple):
@@ -273,8 +273,8 @@ class FoundRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """The first batch that the destination rejected, with the response. The lane sends no batch until every
-    batch in flight has a response."""
+    """The first batch of a lane that the destination rejected, with the response. The lane sends no batch
+    until every batch in flight has a response."""
 
     outgoing: OutBatch
     code: int
@@ -283,7 +283,7 @@ class RejectedBatch:
 
 
 class LaneQueue:
-    """Items in source order: first `sent`, then `unsent`.
+    """Queued items of a lane in source order: first `sent`, then `unsent`.
 
     `bytes_in_hand`: size of all batches. `trouble`: the first rejected batch. `is_slow`: the destination
     partition is under-replicated, so the lane sends one batch at a time. `damaged_sends`: number of batches
@@ -313,7 +313,7 @@ class LaneQueue:
 
     @property
     def is_drained(self) -> bool:
-        """Return whether the queue has no items."""
+        """Return whether the lane's queue is empty."""
         return not self.unsent and not self.sent
 
     def batches(self) -> Iterator[OutBatch]:
@@ -324,17 +324,17 @@ class LaneQueue:
 
     @property
     def first(self) -> OutBatch | None:
-        """First unacknowledged batch, or None."""
+        """First unacknowledged batch of the lane, or None."""
         return next(self.batches(), None)
 
     @property
     def is_settled(self) -> bool:
-        """Return whether every sent batch is acknowledged."""
+        """Return whether every sent batch of the lane is acknowledged."""
         if self.in_flight or self.trouble is not None:
             return False
         return not any(batch.is_stamped for batch in self.batches())
 
     @property
     def is_ambiguous(self) -> bool:
-        """Return whether the destination may have stored unacknowledged batches."""
+        """Return whether the destination may have stored unacknowledged batches of the lane."""
         return any(batch.maybe_stored for batch in self.batches())

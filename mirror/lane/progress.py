@@ -26,7 +26,7 @@ MAIN_PARTS: Final = 3
 """Number of key parts of a main record: group, topic, partition."""
 
 Owner = tuple[int, int]
-"""Producer id and epoch of an owner."""
+"""Producer id and epoch of a lane's owner."""
 Version = tuple[str, int, int]
 """Identity of a stored record: (engine that wrote it, epoch ms, next offset).
 
@@ -35,7 +35,7 @@ The engine is empty if an older version wrote the record.
 
 
 class Contents(IntEnum):
-    """State of the progress in memory."""
+    """State of a lane's progress in memory."""
 
     UNREAD = 0
     """The stored progress must be read."""
@@ -58,7 +58,7 @@ class SourceIdentity:
 
 @dataclass(slots=True)
 class LaneProgress:
-    """The state to resume from.
+    """State that a lane resumes from: checkpoint, ledger, offset map and owner.
 
     `target_id`, `target_topic`: id and name of the destination topic; `target_cluster`: id of its cluster;
     `target_next`: destination offset after the lane's last record. `restart_ms`: time of the last restart of
@@ -97,11 +97,11 @@ class LaneProgress:
 
     @property
     def target_end(self) -> int:
-        """End offset that the destination log has if it has lost no record."""
+        """End offset of the destination log if it has lost no record."""
         return max(self.offset_map.target_end or 0, self.target_next or 0)
 
     def begin_elsewhere(self) -> None:
-        """Reset everything except `owner` for another destination."""
+        """Reset all progress except `owner`, because the lane writes to another destination."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
@@ -109,7 +109,7 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`. `same_log`: keep the source identity and the map."""
+        """Start a new ledger at `position`. `same_log`: keep the source identity and the offset map."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
@@ -121,7 +121,7 @@ class LaneProgress:
         self.source = SourceIdentity(before.topic_id, leader_epoch, before.cluster_id)
 
     def begin_target(self, sentence: str) -> None:
-        """Start in a new destination log without mirrored records."""
+        """Start in a new destination log that contains none of the lane's records."""
         self.gaps.append(sentence)
         self.offset_map = OffsetMap()
         self.target_id, self.target_loss, self.owned_from = b"", "", None
@@ -134,7 +134,7 @@ class LaneProgress:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Record copies found at the destination, in source order from the checkpoint on."""
+        """Record the copies that were found at the destination, in source order from the checkpoint on."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -208,29 +208,29 @@ class LaneProgress:
 
 
 Entry = tuple[bytes, bytes | None]
-"""Key and value of a record to write; a value of None is a tombstone."""
+"""Key and value of a progress record to write; a value of None is a tombstone."""
 
 
 def main_key(key: LaneKey) -> bytes:
-    """Return the key of a lane's main record."""
+    """Return the key of a lane's main record in the progress topic."""
     return f"{key.group}/{key.partition.topic}/{key.partition.partition}".encode()
 
 
 def main_of(key: bytes) -> bytes:
-    """Return the key of the main record for a main record or chunk."""
+    """Return the key of the lane's main record, for the key of a main record or of a chunk."""
     return key if key.count(b"/") < MAIN_PARTS else b"/".join(key.split(b"/")[:MAIN_PARTS])
 
 
 def chunk_key(key: LaneKey, number: int) -> bytes:
-    """Return the key of a chunk of a lane's offset map."""
+    """Return the key of a chunk of a lane's offset map in the progress topic."""
     return main_key(key) + b"/map/%d" % number
 
 
 def entries_of(
     key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
 ) -> tuple[list[Entry], int]:
-    """Return the records to write, and the value of `offset_map.sealed` after the write. `engine`: name of
-    the writer."""
+    """Return the progress records to write, and the value of `offset_map.sealed` after the write. `engine`:
+    name of the writer."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
@@ -274,8 +274,8 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks that pruning has emptied. `before`: first run that may be stored.
-    `after`: first run that remains."""
+    """Return tombstones for the chunks of the offset map that pruning has emptied. `before`: first run that
+    may be stored. `after`: first run that remains."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 

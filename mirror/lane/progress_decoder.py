@@ -1,4 +1,4 @@
-"""Decodes the stored progress of a lane, and finds records that a former owner wrote too late. Pure."""
+"""Decodes the stored progress of a lane, and detects records that a former owner wrote too late. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _has_same_owner(one: bytes, two: bytes) -> bool:
 
 
 def written_at(value: bytes) -> tuple[int, int]:
-    """Return the time (epoch ms) and the checkpoint of a main record; (-1, -1) if it is unreadable."""
+    """Return write time (epoch ms) and checkpoint of a progress record; (-1, -1) if it is unreadable."""
     try:
         document = json.loads(value)
         return int(document.get("written_ms", -1)), int(document["next_offset"])
@@ -48,7 +48,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return the producer id and epoch of a record: empty if the lane never wrote, None if unknown."""
+    """Return producer id and epoch of a progress record: empty if the lane never wrote, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):
@@ -113,7 +113,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
 def _number(document: Mapping[str, Any], name: str, default: int | None = None, *, least: int = 0) -> int:
     value = document[name] if default is None else document.get(name, default)
     if type(value) is not int or not least <= value <= _GREATEST:
-        raise ValueError(f"{name} cannot be {value!r:.100}")
+        raise ValueError(f"invalid value of {name}: {value!r:.100}")
     return value
 
 

@@ -31,7 +31,7 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Sizes in bytes below which batches are merged, and the maximum size of the result.
+    """Sizes in bytes below which batches are merged, and the maximum size of a merged batch.
 
     `records`: by codec, the number of records below which a batch is small, because the cost of decompression
     depends on the codec. Sizes are compressed except `payload_bytes`.
@@ -44,11 +44,11 @@ class MergeRule:
 
 
 NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
-"""Rule under which no batch is small."""
+"""Rule under which no batch is small enough to be merged."""
 
 
 class Refusal(NamedTuple):
-    """Reason to skip a source record or batch that was rejected or cannot be decoded within the limits.
+    """A source record or batch to skip: it was rejected or cannot be decoded within the limits.
 
     `offset_class`: class of the skipped offsets. `leader_epoch`: latest leader epoch when the refusal was
     recorded. After an unclean election, other records may have the same offsets with a higher leader epoch;
@@ -59,20 +59,20 @@ class Refusal(NamedTuple):
     leader_epoch: int
 
     def concerns(self, leader_epoch: int) -> bool:
-        """Return whether the refusal applies to a batch with this leader epoch."""
+        """Return whether the refusal applies to a source batch with this leader epoch."""
         return leader_epoch <= self.leader_epoch
 
 
 def refused(refusals: Mapping[int, Refusal], offset: int, leader_epoch: int) -> OffsetClass | None:
-    """Return the class of an offset that is skipped because of a refusal, or None. `leader_epoch`: leader
-    epoch of its batch, -1 for messages of formats 0 and 1."""
+    """Return the class of a source offset whose record is skipped by a `Refusal`, or None. `leader_epoch`:
+    leader epoch of its batch, -1 for messages of formats 0 and 1."""
     refusal = refusals.get(offset)
     return None if refusal is None or not refusal.concerns(leader_epoch) else refusal.offset_class
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingRules:
-    """Rules for the batches of a lane.
+    """Rules for processing the batches of a lane.
 
     `batch_limit`: maximum batch size of the destination in bytes. `merge`: None if small batches are not
     merged. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
@@ -105,12 +105,12 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return the rules without the refusals of any other topic."""
+        """Return these rules without the records and batches to skip in other topics."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
     def without_refusals(self) -> RoutingRules:
-        """Return the rules without refusals."""
+        """Return these rules without the records and batches to skip."""
         if not self.omitted and not self.unopened and self.opened_below < 0:
             return self
         return replace(
@@ -147,7 +147,8 @@ class RoutingRules:
         return changed
 
     def transform_failed(self, offset: int, error: BaseException, number: int = -1) -> TransformFailed:
-        """Return the error for a record. `number`: index of the transform; -1 for the last."""
+        """Return the error for a record that a transform failed on. `number`: index of the transform; -1 for
+        the last."""
         name = self.transform_names[number] if self.transform_names else "?"
         return TransformFailed(
             legible(f"transform {name} failed on the record at offset {offset}: {named(error)}", 500),

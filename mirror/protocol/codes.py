@@ -23,7 +23,7 @@ from mirror.errors import (
 
 
 class Code(IntEnum):
-    """Error codes that the mirror handles."""
+    """Kafka error codes that the mirror handles."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -175,7 +175,7 @@ _CLASSES: Final[dict[int, type[HeadraceError]]] = {
 
 
 def name_of(code: int) -> str:
-    """Return `NOT_LEADER_OR_FOLLOWER (6)`, or `error N` for an unrecognised code."""
+    """Return an error code as text, such as `NOT_LEADER_OR_FOLLOWER (6)`; `error N` if unrecognised."""
     try:
         return f"{Code(code).name} ({code})"
     except ValueError:
@@ -198,7 +198,7 @@ SOMEBODY: Final = "the user of this cluster"
 def error_of(
     code: int, doing: str, message: str = "", *, right: str = "", principal: str = SOMEBODY
 ) -> HeadraceError:
-    """Return the error to raise for a code.
+    """Return the exception for an error code of a broker.
 
     `doing`: the operation that failed; `message`: error message of the broker. `right`: permissions that the
     operation requires, such as `Read on topic orders`; an authorization error mentions them if they name the

@@ -1,4 +1,4 @@
-"""Fetch requests and responses, versions 4 to 17; from 13 on, topics are named by id.
+"""Fetch requests and responses, versions 4 to 17. From version 13 on, topics are named by id.
 
 The records of a partition are a view of the response, not a copy. The order of partitions in a request
 matters, because the broker fills the response in that order; the order in a response does not matter.
@@ -46,8 +46,8 @@ _NODES_TAG: Final = 0
 
 
 class FetchPosition(NamedTuple):
-    """Position from which to read a partition: an offset, the epochs of the leader and of the last record
-    read (-1 if unknown), and a byte limit."""
+    """Position to fetch a partition from: an offset, the epochs of the leader and of the last record read (-1
+    if unknown), and a byte limit."""
 
     leader_epoch: int
     offset: int
@@ -78,7 +78,7 @@ class LeaderHint(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """Response for one partition.
+    """Part of a Fetch response for one partition.
 
     `aborted`: (producer id, first offset) of aborted transactions, read_committed only. `diverging`: a leader
     epoch and its end offset, if the copied records differ from the leader's log. `preferred_replica`: broker
@@ -109,12 +109,12 @@ class FetchResponse(NamedTuple):
 
 
 def response_bytes(max_bytes: int, largest_batch_bytes: int, partitions: int) -> int:
-    """Return the maximum response size: a broker exceeds `max_bytes` by at most one batch."""
+    """Return the maximum size of a Fetch response: a broker exceeds `max_bytes` by at most one batch."""
     return max_bytes + largest_batch_bytes + _MARGIN + partitions * _PARTITION_BYTES
 
 
 def is_flexible(version: int) -> bool:
-    """Return whether that version uses the flexible encoding."""
+    """Return whether that version of Fetch uses the flexible encoding."""
     return version >= _FLEXIBLE_FROM
 
 
@@ -128,7 +128,7 @@ _POSITION_12: Final = struct.Struct(">iiqiqi")
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """Return the body of a Fetch request."""
+    """Return the encoded body of a Fetch request."""
     flexible = version >= _FLEXIBLE_FROM
     parts = [] if version >= _NO_REPLICA_FROM else [b"\xff\xff\xff\xff"]
     parts.append(
@@ -174,7 +174,7 @@ def _position(version: int, number: int, position: FetchPosition) -> bytes:
 
 
 def decode_response(version: int, body: View) -> FetchResponse:
-    """Decode a complete response of that version. Raises CorruptData for malformed data."""
+    """Decode a complete Fetch response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):

@@ -41,7 +41,7 @@ class SessionPart(NamedTuple):
 
 
 class FetchSession:
-    """The client's partitions in the fetch session of one connection, as the broker caches them."""
+    """Partitions in the fetch session of one connection, as the broker caches them."""
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental
@@ -55,16 +55,16 @@ class FetchSession:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is no partition to read."""
+        """True if the session has no partition to read."""
         return not self._changed and len(self._known) == len(self._removed)
 
     @property
     def is_behind(self) -> bool:
-        """True if the last request does not include all partitions that should be read."""
+        """True if the last Fetch request does not include all partitions that should be read."""
         return bool(self._changed)
 
     def put(self, place: Place, position: FetchPosition) -> None:
-        """Include the partition in the session, at that position."""
+        """Add the partition to the session, or change its position."""
         if place in self._left:
             self._changed[place] = position
             return
@@ -75,13 +75,13 @@ class FetchSession:
             self._changed.pop(place, None)
 
     def remove(self, place: Place) -> None:
-        """Remove the partition from the session."""
+        """Remove the partition from the fetch session."""
         self._changed.pop(place, None)
         if place in self._known:
             self._removed.add(place)
 
     def forget(self, place: Place) -> None:
-        """Remove the partition from the session; the broker sends its state again to the next reader."""
+        """Remove the partition from the session; the broker sends its state again when it is added again."""
         self.remove(place)
         if place in self._removed:
             self._left.add(place)
@@ -91,7 +91,7 @@ class FetchSession:
         return self._known.get(place)
 
     def build(self) -> SessionPart:
-        """Return the session fields of the next request. The first request names every partition."""
+        """Return the session fields of the next Fetch request. The first request names every partition."""
         for place in self._removed:
             del self._known[place]
         removed, self._removed = self._removed, set()
@@ -112,7 +112,7 @@ class FetchSession:
         return SessionPart(self._id, self._epoch, _grouped(changed), forgotten)
 
     def answered(self, error: int, session_id: int) -> None:
-        """Process the response to the last request.
+        """Update the session from the response to the last Fetch request.
 
         After an error, the next request names every partition.
         """
@@ -124,7 +124,7 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
 
     def reset(self) -> None:
-        """Start a new session with the next request."""
+        """Start a new fetch session with the next request."""
         self._id, self._epoch = _NO_SESSION, 0
 
 

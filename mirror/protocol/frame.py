@@ -1,4 +1,4 @@
-"""Framing of messages: size, header, and the field types common to all messages.
+"""Framing of Kafka messages: size, header, and the field types common to all messages.
 
 Requests identify a topic by its name or, in newer versions, by its 16-byte id. `TopicKey` is the name or the
 id, as bytes, depending on the version of the request.
@@ -55,7 +55,7 @@ def response_body(frame: View, *, flexible: bool) -> View:
 
 
 def frame_size(head: bytes | bytearray | View, sender: str) -> int:
-    """Return the number of bytes that follow the size field. Raises CorruptData for an invalid size."""
+    """Return the bytes that follow the size field of a frame. Raises CorruptData for an invalid size."""
     (size,) = _INT.unpack_from(head)
     if not 4 <= size <= LARGEST_FRAME:
         raise CorruptData(

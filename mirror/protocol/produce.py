@@ -47,7 +47,7 @@ Batch = bytes | bytearray | memoryview
 
 
 class ProducedPartition(NamedTuple):
-    """Response for one batch.
+    """Part of a Produce response for one batch.
 
     `base_offset`: offset of the batch's first record, -1 on error. `record_errors`: (index in the batch,
     message) of the records that caused a rejection. `append_ms`: append time by the broker's clock; -1 for
@@ -73,7 +73,7 @@ class ProduceResponse(NamedTuple):
 
 
 def is_flexible(version: int) -> bool:
-    """Return whether that version uses the flexible encoding."""
+    """Return whether that version of Produce uses the flexible encoding."""
     return version >= _FLEXIBLE_FROM
 
 
@@ -115,7 +115,7 @@ def encode_request(
 
 
 def decode_response(version: int, body: View) -> ProduceResponse:
-    """Decode a complete response of that version. Raises CorruptData for malformed data."""
+    """Decode a complete Produce response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):

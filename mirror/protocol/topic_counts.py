@@ -35,7 +35,7 @@ class TopicCounts(NamedTuple):
 
 
 def decode_counts(version: int, body: View) -> TopicCounts:
-    """Decode a complete response of that version. Raises CorruptData for malformed data."""
+    """Decode a complete Metadata response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, memoryview(body), bytes(body))
     except (struct.error, IndexError, UnicodeDecodeError):
@@ -43,7 +43,7 @@ def decode_counts(version: int, body: View) -> TopicCounts:
 
 
 def _decode(version: int, data: View, copied: bytes) -> TopicCounts:
-    """Decode a response. `copied`: the same data as `bytes`, faster to index than a memoryview."""
+    """Decode a Metadata response. `copied`: the same data as `bytes`, faster to index than a memoryview."""
     (throttle_ms,) = _INT.unpack_from(data)
     brokers, position = read_count(data, 4, flexible=True)
     for _ in range(brokers):

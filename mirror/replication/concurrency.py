@@ -1,4 +1,4 @@
-"""Control of coroutines: conditional runs and limits of concurrency."""
+"""Runs coroutines while a condition holds, and limits how many run at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocols of connectors to systems other than Kafka, and the lookup of connectors.
+"""Protocols of connectors to systems other than Kafka, and the lookup of installed connectors.
 
 A connector provides a `RecordSource`, a `RecordSink` or both. Users name a connector as `NAME:/PATH`, such as
 `file:/var/landing`. A package registers a connector as an entry point of the group `headrace.sources` or
@@ -71,15 +71,15 @@ class RecordSource(Protocol):
     """A reader of partitions. The record at an offset never changes; some offsets may have no record."""
 
     async def topics(self) -> Mapping[str, int]:
-        """Return the number of partitions of every topic. Raises Unreachable."""
+        """Return the partition count of every topic. Raises Unreachable."""
         ...
 
     async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Return the readable range of each partition, if known. Raises Unreachable."""
+        """Return the readable offset range of each partition, if known. Raises Unreachable."""
         ...
 
     def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
-        """Yield the records in [start, end) in order, in portions with their offset ranges.
+        """Yield the records with offsets in [start, end) in order, in portions with their offset ranges.
 
         The portions must reach `end`. Raises Unreachable if the range is temporarily unreadable, CorruptData
         if it is damaged, and DataLossDetected if it is missing.
@@ -87,12 +87,12 @@ class RecordSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Release all resources. Idempotent."""
+        """Release all resources of the source. Idempotent."""
         ...
 
 
 class RecordSink(Protocol):
-    """A writer of partitions.
+    """A writer of partitions to another system, such as files.
 
     `commit` makes the records since the last commit and the new position durable and visible together, or
     neither of them if the process dies. For a partition without a committed position, the start position is
@@ -102,12 +102,12 @@ class RecordSink(Protocol):
 
     @property
     def guarantees(self) -> Collection[Guarantee]:
-        """Supported delivery guarantees."""
+        """Delivery guarantees that the sink supports."""
         ...
 
     @property
     def commit_rule(self) -> CommitRule:
-        """Limits after which to commit."""
+        """Limits after which the caller commits."""
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
@@ -136,32 +136,32 @@ class RecordSink(Protocol):
         ...
 
     def close(self) -> None:
-        """Discard uncommitted records and release all resources. Idempotent."""
+        """Discard uncommitted records and release all resources of the sink. Idempotent."""
         ...
 
 
 @runtime_checkable
 class LedgerKeeper(Protocol):
-    """A sink that stores the class of every offset."""
+    """A sink that stores the class of every source offset (mirrored, filtered, compacted, ...)."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Record skipped offsets, which are never written. Called before a later record is written."""
+        """Record skipped source offsets, which are never written. Called before a later record is written."""
         ...
 
 
 def is_connector(reference: str) -> bool:
-    """Return whether the text names a connector, not a cluster."""
+    """Return whether a source or destination names a connector instead of a cluster."""
     return _REFERENCE.fullmatch(reference) is not None
 
 
 def open_source(reference: str) -> RecordSource:
-    """Open the source `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
+    """Open the source connector `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
     source: RecordSource = _open(SOURCES, "source", reference)
     return source
 
 
 def open_sink(reference: str) -> RecordSink:
-    """Open the sink `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
+    """Open the sink connector `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
     sink: RecordSink = _open(SINKS, "sink", reference)
     return sink
 

@@ -36,7 +36,7 @@ _FRAME_MARGIN: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class EngineIdentity:
-    """Identity of an engine.
+    """Identity of a copy engine: client id, progress topic and quota.
 
     `client_id`: client id that is sent to brokers. `progress_topic`: topic that stores progress.
     `replication_factor`: its replication factor if Headrace creates it. `task_bytes_per_second`: quota of a
@@ -53,7 +53,7 @@ class EngineIdentity:
 
 
 class EngineContext:
-    """Context of one engine. A cluster is opened when a lane first uses it."""
+    """Resources of one copy engine. A cluster is opened when a lane first uses it."""
 
     def __init__(
         self,
@@ -128,50 +128,50 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return when the oldest late response of each cluster was due, if before `before`."""
+        """Return when the oldest overdue response of each cluster was due, if before `before`."""
         found = {name: cluster.watch.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return when each outage that ended since the last call began, by cluster (monotonic seconds)."""
+        """Return when each outage that ended since the previous call began (monotonic seconds)."""
         found = {
             name: cluster.connections.reachability.take_returned() for name, cluster in self._clusters.items()
         }
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return the seconds of throttling since the last call, by cluster. Zeros are omitted."""
+        """Return how long brokers throttled since the previous call (seconds), by cluster."""
         found = {name: cluster.connections.take_throttled() for name, cluster in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
-        """Return the largest broker clock skew of each cluster. Unknown skews are omitted."""
+        """Return the largest clock skew among the brokers of each cluster. Unknown skews are omitted."""
         now_ms = self.clock.now_ms()
         found = {name: cluster.clocks.worst(now_ms) for name, cluster in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:
-        """Return the address of an unresponsive cluster, and the symptom."""
+        """Return the address and the symptom of a cluster that does not respond."""
         return self._clusters[reference].watch.silence
 
     def rack(self, reference: ClusterRef) -> str:
-        """Return this client's rack in the cluster."""
+        """Return the rack of this client in the cluster."""
         return self._access(reference).rack
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """Return the bytes that a lane requests at once, fewer with a quota, so that lanes share it."""
+        """Return the bytes that one Fetch request reads for a lane; fewer if lanes share a quota."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
-        """Return the memory for responses of that cluster in a tier."""
+        """Return the memory budget for responses of that cluster in a fetch tier (live or backlog)."""
         part = self._parts.get((source, live))
         if part is None:
             part = self._parts[source, live] = (self.live_budget if live else self.budget).part()
         return part
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
-        """Run one coroutine to completion, for commands that run nothing else. Raises TimedOut after
-        `seconds`; the context is unusable afterwards."""
+        """Run one coroutine to completion, for commands that run no lanes. Raises TimedOut after `seconds`;
+        the context is unusable afterwards."""
         promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:
             left = until - self.loop.now()
@@ -181,7 +181,7 @@ class EngineContext:
         return promise.result()
 
     def close(self) -> None:
-        """Close all connections. Idempotent."""
+        """Close all connections to all clusters. Idempotent."""
         for cluster in self._clusters.values():
             cluster.close()
         self._clusters.clear()

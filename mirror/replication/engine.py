@@ -66,7 +66,7 @@ _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """A copy engine for one thread. Only `step` waits. The engine owns the context and closes it. `lanes`:
+    """Copies partitions in one thread. Only `step` waits. The engine owns the context and closes it. `lanes`:
     registry of lanes. `runner`: changes the state of lanes. `checkpoints`: stores progress."""
 
     def __init__(self, context: EngineContext) -> None:
@@ -126,7 +126,7 @@ class BatchEngine:
         self.lanes.add(lane, self._context.loop.now())
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Set the combined bytes per second of each datastream group.
+        """Set the quota (bytes/s) that the lanes of each datastream group share.
 
         Groups without an entry have no quota.
         """
@@ -168,7 +168,7 @@ class BatchEngine:
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return measurements since the last call, without lanes that have nothing to report."""
+        """Return the measurements of lanes since the previous call, without lanes that did nothing."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, oldest_request = self._context.loop.now(), self._oldest_request()
@@ -188,7 +188,7 @@ class BatchEngine:
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the latest measurements, with backlog ages as objectives count them."""
+        """Return the latest measurements of lanes, with backlog ages as latency objectives count them."""
         return [
             metric if lane.read.excused is None else counted_metric(lane.read.excused, metric)
             for lane, metric in zip(self._measured, metrics, strict=True)
@@ -216,7 +216,7 @@ class BatchEngine:
         return [lane.read.times.offset_ms for lane in self._measured]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """Return the overdue responses of the lanes in the latest measurements."""
+        """Return the delay of overdue responses for the lanes in the latest measurements."""
         return {
             lane.key: lane.observed.overdue for lane in self._measured if lane.observed.overdue != ANSWERED
         }
@@ -227,16 +227,16 @@ class BatchEngine:
         return {key: windows for key, windows in found if windows != NO_WINDOWS}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds of throttling by brokers since the last call, by cluster (KIP-219)."""
+        """Return the seconds for which brokers throttled since the previous call, by cluster (KIP-219)."""
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Return the largest broker clock skew of each cluster. Unknown skews are omitted. A skew is measured
-        when the engine writes to topics with `LogAppendTime`."""
+        """Return the largest clock skew among the brokers of each cluster. Unknown skews are omitted. A skew
+        is measured when the engine writes to topics with `LogAppendTime`."""
         return self._context.clock_skews()
 
     def _oldest_request(self) -> float:
-        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
         oldest_requests = [
             channel.unanswered_since() for part in self.lanes.sources.values() for channel in part.channels
         ]
@@ -262,7 +262,7 @@ class BatchEngine:
         return sums_of(self.lanes.by_key.values())
 
     def take_final_reports(self) -> list[LaneReport]:
-        """Return the final reports of lanes stopped since the last call, if `keeps_reports` is set."""
+        """Return the final reports of lanes stopped since the previous call, if `keeps_reports` is set."""
         return self.lanes.take_final()
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:

@@ -1,4 +1,4 @@
-"""Carries out the decisions of `mirror.lane.lifecycle`: the only module that changes the state of lanes.
+"""Changes the state of lanes as `mirror.lane.lifecycle` decides. No other module changes it.
 
 Everything that happens to a lane is an event for `handle`. Events of an earlier generation are dropped. The
 new state is set before its actions run. If an action fails, the error handling therefore knows the target
@@ -42,22 +42,22 @@ _CREATED_SECONDS: Final = 5.0
 
 
 class Transactions(Protocol):
-    """Transactions of exactly-once lanes, as other modules use them."""
+    """Interface of the transactions of exactly-once lanes."""
 
     def begin(self, lane: Lane) -> None:
         """Begin a transaction for a lane that has batches to send."""
         ...
 
     def commit(self, lane: Lane) -> None:
-        """Commit the lane's transaction now, and then carry out its `Intent`."""
+        """Commit the lane's transaction now, then carry out its `Intent` (stop, pause or restart)."""
         ...
 
     def invalidate(self, lane: Lane) -> None:
-        """Prevent the commit of the lane's transaction, if it has one."""
+        """Prevent the commit of the lane's open transaction, if any."""
         ...
 
     def abandon(self, lane: Lane) -> None:
-        """Abort the open transaction. The records of an aborted transaction are copied again."""
+        """Abort the lane's open transaction. Its records are copied again."""
         ...
 
     def fenced(self, lane: Lane, error: Fenced) -> None:
@@ -65,7 +65,7 @@ class Transactions(Protocol):
         ...
 
     def pump(self, now: float) -> None:
-        """Do the work that is due at `now`."""
+        """Begin, commit and abort the transactions that are due at `now` (monotonic seconds)."""
         ...
 
 
@@ -73,7 +73,7 @@ Performer = Callable[[Lane], None]
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns those of the lanes whose current start is incomplete."""
+    """Return a function that filters lanes to those whose current start is not complete."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
@@ -92,7 +92,7 @@ class LaneActions:
         self._abandon = abandon
 
     def performers(self) -> Mapping[LaneAction, Performer]:
-        """Return the function for each action."""
+        """Return the functions that perform the lifecycle actions, by action."""
         return {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,
@@ -192,7 +192,8 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply the event, and perform the resulting actions. Return False if the event is outdated."""
+        """Apply a lifecycle event and perform the resulting actions. Return False if the event is
+        outdated."""
         if event.generation is not None and event.generation != lane.turn:
             _log.debug("outdated event skipped", **lane.key.log_fields, kind=event.kind.value)
             return False
@@ -215,7 +216,7 @@ class LaneRunner:
         heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
 
     def set_aside(self, lane: Lane, error: Exception) -> None:
-        """Pause a lane after an operation has failed, and free its memory."""
+        """Pause a lane after an exception in one of its operations, and free its memory."""
         problem = error if isinstance(error, HeadraceError) else _unexpected(lane, error)
         try:
             if problem is error:
@@ -231,19 +232,19 @@ class LaneRunner:
             self._break(lane, problem)
 
     def _break(self, lane: Lane, problem: HeadraceError) -> None:
-        """Pause a lane in any state after the normal pause has failed."""
+        """Pause a lane in any state, because the normal pause has failed."""
         pause = pause_again(lane.pause, str(problem), self._context.clock.now_ms(), self._rule)
         self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 
     def guard(self, lane: Lane, step: Callable[[Lane], object]) -> None:
-        """Run one operation of a lane. A failure pauses only this lane."""
+        """Run one operation of a lane. An exception pauses only this lane."""
         try:
             step(lane)
         except Exception as error:  # noqa: BLE001 - only this lane is affected
             self.set_aside(lane, error)
 
     def later(self, lane: Lane, seconds: float, step: Callable[[Lane], object]) -> None:
-        """Run an operation of the lane after a delay, unless the lane restarts first."""
+        """Run an operation of the lane after a delay, unless the lane restarts before."""
         turn = lane.turn
 
         def run_if_valid() -> None:
@@ -287,7 +288,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: Lane) -> None:
-        """Release unsent batches to free memory for other lanes. The batches are read again later."""
+        """Drop the lane's unsent batches to free memory for other lanes. They are read again later."""
         end = lane.read.position
         self._delivery.shed(lane)
         if lane.reader is not None:
@@ -296,11 +297,11 @@ class LaneRunner:
             self.restart(lane, "unsent batches were released")
 
     def stop(self, lane: Lane) -> None:
-        """Stop fetching, finish the batches in flight, and checkpoint."""
+        """Stop fetching for the lane, finish its batches in flight, and store its checkpoint."""
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: Lane) -> None:
-        """Fetch from the lane's position, or finish the lane at its end offset, while it is copying."""
+        """Fetch from the position of a copying lane, or finish the lane if it is at its end offset."""
         if not lane.may_read:
             return
         end = lane.spec.end_offset
@@ -315,12 +316,12 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
     def settle(self, lane: Lane) -> None:
-        """Carry out the lane's `Intent` if no batch is in flight."""
+        """Carry out the lane's pending `Intent` (stop, pause or restart) if no batch is in flight."""
         if lane.intent is not None and not lane.queue.in_flight:
             self.handle(lane, LifecycleEvent(EventKind.SETTLING, in_hand=lane.in_hand))
 
     def note_headway(self, lane: Lane) -> None:
-        """Clear the pause of a lane that copies again."""
+        """Clear the pause of a lane that copies records again."""
         if lane.pause is not None and lane.intent is None:
             self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 
@@ -331,7 +332,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
-        """Restart and return the lanes that an outage since `since_ms` has paused."""
+        """Restart the lanes that an outage of the cluster since `since_ms` has paused, and return them."""
         woken = [
             lane
             for lane in self._lanes.by_key.values()
@@ -345,7 +346,7 @@ class LaneRunner:
         return woken
 
     def reload(self, lane: Lane, why: str) -> None:
-        """Restart the lane from the stored progress."""
+        """Restart the lane from the progress stored at the destination."""
         if not lane.is_broken:
             self._unsaved.discard(lane)
         self.restart(lane, why)

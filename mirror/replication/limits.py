@@ -1,4 +1,4 @@
-"""Limits of destination topics, and the resulting processing rules of lanes.
+"""Limits of destination topics, and the processing rules of lanes that follow from them.
 
 Only this module changes the rules of a lane, including rules learned from rejections.
 """
@@ -27,7 +27,7 @@ _LEAST_BATCH: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """Limits of a topic: its settings, and the batch formats that its brokers can read."""
+    """Limits of a destination topic: its settings, and the batch formats that its brokers can read."""
 
     batch_bytes: int = LARGEST_BATCH
     stamps_append_time: bool = False
@@ -35,7 +35,7 @@ class TopicLimits:
 
 
 class LimitBook:
-    """Cache of topic limits with a maximum age."""
+    """Cache of the limits of destination topics, with a maximum age."""
 
     def __init__(self, cluster: Cluster, age_seconds: float) -> None:
         self._cluster = cluster
@@ -43,7 +43,7 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic; defaults without permission. Raises Unreachable."""
+        """Return the limits of each topic; defaults without permission to describe. Raises Unreachable."""
         now = self._cluster.loop.now()
         wanted = set(topics)
         missing = sorted(topic for topic in wanted if self._is_old(topic, now))
@@ -75,19 +75,19 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
 
 
 def learn_cap(lane: Lane, size: int) -> None:
-    """Halve the maximum batch size of the lane after a rejection of `size` bytes, despite the topic's
-    limit."""
+    """Halve the maximum batch size of the lane after the destination rejected `size` bytes, although the
+    topic's limit is larger."""
     lane.size_cap = max(size // 2, _LEAST_BATCH)
 
 
 def forget_cap(lane: Lane) -> None:
-    """Reset the learned batch size, because the destination's settings may have changed."""
+    """Reset the maximum batch size of `learn_cap`, because the destination's settings may have changed."""
     lane.size_cap = None
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Encode the batches in [first, following) again. The range is extended to earlier rejected batches, if
-    any. With `singly`, each record becomes a batch."""
+    """Encode the rejected batches in [first, following) again. The range is extended to earlier rejected
+    batches, if any. With `singly`, each record becomes a batch."""
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -103,21 +103,21 @@ def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: 
 
 
 def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Exclude the batch that ends at this source offset from copying. `source`: the lane's source at the time
-    of reading."""
+    """Exclude the unreadable batch that ends at this source offset from copying. `source`: the lane's source
+    at the time of reading."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
 def forget_unnamed_topic(lane: Lane) -> None:
-    """Drop rejections in a source topic without an id when another log replaces the topic. A recreated topic
-    cannot be distinguished, but its leader epochs start over."""
+    """Drop the rejections of a source topic without a topic id when another log replaces it. A recreated
+    topic cannot be distinguished, but its leader epochs start over."""
     if not lane.progress.source.topic_id:
         lane.read.rules = lane.read.rules.without_refusals()
 
 
 def forget_other_topics(lane: Lane) -> None:
-    """Drop rejections that belong to a former source topic, after the current topic was looked up.
+    """Drop the rejections of former source topics after the current topic was looked up.
 
     Rejections in the current topic remain valid if the first transaction in this topic aborts, and the lane
     therefore returns to the progress of the former topic.
@@ -128,14 +128,14 @@ def forget_other_topics(lane: Lane) -> None:
 
 
 def _rules_of(lane: Lane, source: SourceIdentity) -> RoutingRules:
-    """Return the lane's rules without rejections in other source topics than `source`."""
+    """Return the lane's rules without the rejections of source topics other than `source`."""
     rules = lane.read.rules.with_refusals_of(source.topic_id, source.cluster_id)
     life = max(rules.refused_life, lane.progress.life)
     return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
 class RuleBook:
-    """Cache of rules by policy and limits, so that equal lanes share an object."""
+    """Cache of processing rules by policy and limits, so that equal lanes share an object."""
 
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches
@@ -143,7 +143,7 @@ class RuleBook:
         self._known: dict[tuple[CopyPolicy, TopicLimits], RoutingRules] = {}
 
     def apply(self, lane: Lane, limits: TopicLimits) -> None:
-        """Set the rules of a starting lane. Raises ConfigError for an unknown transform."""
+        """Set the processing rules of a starting lane. Raises ConfigError for an unknown transform."""
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:

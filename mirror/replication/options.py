@@ -1,4 +1,4 @@
-"""Sizes and timeouts of an engine as plain values, so that workers need not import pydantic.
+"""Sizes and timeouts of a copy engine as plain values, so that workers need not import pydantic.
 
 `settings.py` derives the settings for operators from this class.
 """

@@ -34,7 +34,7 @@ _CHECK_SECONDS: Final = 60.0
 
 
 class ProgressLog:
-    """Progress topic of one destination cluster."""
+    """Progress of lanes in a compacted topic of one destination cluster."""
 
     def __init__(self, cluster: Cluster, topic: str, replication: int = -1) -> None:
         self.topic = topic
@@ -49,7 +49,7 @@ class ProgressLog:
         """Reason why the topic may lose progress, from the last check of its settings, or None."""
 
     async def require_safe(self) -> None:
-        """Raise UnsafeProgressTopic if the topic exists and may lose progress. Raises Unreachable."""
+        """Raise UnsafeProgressTopic if the progress topic exists and may lose records. Raises Unreachable."""
         await self._cluster.patiently(lambda: self._cluster.refresh([self.topic]))
         if self.exists:
             await self._check_settings()
@@ -58,23 +58,23 @@ class ProgressLog:
 
     @property
     def exists(self) -> bool:
-        """Return whether the topic existed when metadata was last refreshed."""
+        """Return whether the progress topic existed when metadata was last refreshed."""
         known = self._cluster.topics.get(self.topic)
         return known is not None and not known.error
 
     async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
-        """Read and return the progress of each lane. Raises Unreachable, CorruptData, NewerFormat,
+        """Read and return the progress of each of these lanes. Raises Unreachable, CorruptData, NewerFormat,
         UnsafeProgressTopic."""
         await self.catch_up(keys)
         return {key: self.stored(key) for key in keys}
 
     def stored(self, key: LaneKey) -> LaneProgress | None:
-        """Return the lane's progress at the last read. Raises CorruptData, NewerFormat."""
+        """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
         return self._stored.of(key)
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable. The batch may have contained the progress of any lane."""
+        """Return whether a batch was unreadable, which may have contained the progress of any lane."""
         return self._stored.is_damaged
 
     def want(self, keys: Iterable[LaneKey]) -> None:
@@ -88,12 +88,12 @@ class ProgressLog:
         self._stored.release(main)
 
     async def read_all(self) -> None:
-        """Read the progress of every lane and keep it, for commands that inspect all lanes."""
+        """Read the progress of every lane and keep it in memory, for commands that inspect all lanes."""
         self._stored.keep_all()
         await self.catch_up()
 
     async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
-        """Read the records since the last read, and all records of these lanes."""
+        """Read the records written since the last read, and all records of these lanes."""
         self.want(keys)
         while self._reading is not None and not self._reading.is_done:
             await self._reading  # the running read may have started before the requested records were written
@@ -101,8 +101,8 @@ class ProgressLog:
         await self._reading
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
-        """Write entries until all replicas have them. The entries of a lane are written in one batch. Raises
-        Unreachable, NotAuthorized."""
+        """Write progress records, and wait until all replicas have them. The entries of a lane are written in
+        one batch. Raises Unreachable, NotAuthorized."""
         if not entries:
             return
         await self.ensure()
@@ -127,11 +127,11 @@ class ProgressLog:
         )
 
     def groups(self) -> set[str]:
-        """Return the groups with stored progress, among the records in memory."""
+        """Return the datastream groups with stored progress, among the records in memory."""
         return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._stored.keys}
 
     def keys_of(self, group: GroupName) -> list[LaneKey]:
-        """Return the lanes of a group with stored progress, among the records in memory, sorted."""
+        """Return the sorted lanes of a datastream group with stored progress, among the records in memory."""
         parts = [key.decode(errors="replace").split("/") for key in self._stored.keys]
         return sorted(
             {
@@ -142,8 +142,8 @@ class ProgressLog:
         )
 
     def partition_of(self, key: bytes) -> int:
-        """Return the partition for records of a lane: the partition of its main record. A new lane gets the
-        partition of the hash of its main key."""
+        """Return the partition for the progress records of a lane: the partition of its main record. A new
+        lane gets the partition of the hash of its main key."""
         main = main_of(key)
         if main not in self._places:
             holders = self._stored.holders(main)
@@ -151,14 +151,14 @@ class ProgressLog:
         return self._places[main]
 
     async def ensure(self) -> None:
-        """Create the topic if it is missing. Raises Unreachable, NotAuthorized, Refused."""
+        """Create the progress topic if it is missing. Raises Unreachable, NotAuthorized, Refused."""
         known = self._cluster.topics.get(self.topic)
         if known is not None and not known.error and known.leaders:
             return
         await self._topic.create()
 
     async def _check_settings(self) -> None:
-        """Check the topic's settings, at most once a minute."""
+        """Check the settings of the progress topic, at most once a minute."""
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -178,7 +178,7 @@ class ProgressLog:
         await self._topic.read()
 
     def _forget_other_cluster(self) -> None:
-        """Drop the records of the former cluster after the operator has accepted another cluster."""
+        """Drop the records of the former cluster after the operator has accepted a different cluster."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._stored.clear()
             self._places.clear()
@@ -190,7 +190,7 @@ class ProgressLog:
 
 
 def batches_of(entries: Sequence[Entry], now_ms: int) -> list[bytearray]:
-    """Group entries into as few batches as possible, with the entries of a lane in one batch."""
+    """Group progress records into as few batches as possible, with the records of a lane in one batch."""
     groups: list[list[Record]] = [[]]
     size = 0
     for key, value in entries:

@@ -37,12 +37,12 @@ class ProgressTopic:
 
     @property
     def count(self) -> int:
-        """Number of partitions."""
+        """Number of partitions of the progress topic."""
         return len(self._cluster.topics[self._name].leaders)
 
     async def create(self) -> None:
-        """Create the topic if it is missing, and wait for its leaders. Raises Unreachable, NotAuthorized,
-        Refused."""
+        """Create the progress topic if it is missing, and wait for its leaders. Raises Unreachable,
+        NotAuthorized, Refused."""
         await self._cluster.patiently(self._create)
 
     async def _create(self) -> None:
@@ -66,7 +66,7 @@ class ProgressTopic:
         )
 
     async def problem(self) -> UnsafeProgressTopic | None:
-        """Return the reason in the topic's settings why the topic may lose progress. Without permission to
+        """Return why the settings of the progress topic may lose progress, or None. Without permission to
         describe the topic, the settings are unknown, and the result is None."""
         found = await self._cluster.ask(describe_settings([self._name]))
         policy = found.get(self._name, {}).get("cleanup.policy")
@@ -79,7 +79,7 @@ class ProgressTopic:
         )
 
     async def read(self) -> None:
-        """Read the records since the last read, and those of lanes that are wanted since then."""
+        """Read the records since the last read, and all records of lanes that were requested since then."""
         numbers = range(self.count)
         ends = await self._cluster.offsets({TopicPartition(self._name, number): LATEST for number in numbers})
         for place, answer in ends.items():

@@ -1,4 +1,4 @@
-"""Settings of copying."""
+"""Settings for copying."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class CopyingSettings(DerivedSettings, CopyingOptions):
     def _consistent(self) -> CopyingSettings:
         if self.fetch_bytes > self.buffer_bytes or self.live_fetch_bytes > self.live_buffer_bytes:
             raise ValueError(
-                "fetch_bytes must not exceed buffer_bytes, nor live_fetch_bytes live_buffer_bytes"
+                "fetch_bytes must not exceed buffer_bytes,"
+                " and live_fetch_bytes must not exceed live_buffer_bytes"
             )
         if self.probe_longest_seconds < self.probe_first_seconds:
             raise ValueError("probe_longest_seconds must not be below probe_first_seconds")

@@ -1,4 +1,4 @@
-"""Starts many lanes at a time: reads progress, metadata, positions and limits, then copies.
+"""Starts lanes in batches: reads their progress, metadata, positions and limits, then copies.
 
 Requests are batched for all lanes. A problem of one lane pauses only that lane.
 """
@@ -67,7 +67,7 @@ class LaneStartup:
         self._rules = RuleBook(self._context.settings)
 
     def pump(self) -> None:
-        """Start all waiting lanes."""
+        """Start all lanes that wait to be started."""
         if not self._lanes.to_start:
             return
         lanes = sorted(self._lanes.to_start, key=_route)
@@ -88,7 +88,7 @@ class LaneStartup:
             self._context.loop.spawn(self._get_ready(list(group)))
 
     def _open(self, lane: Lane) -> None:
-        """Open the lane's clusters, and request its stored progress. Raises ConfigError."""
+        """Connect to the lane's clusters, and request its stored progress. Raises ConfigError."""
         registry, context, spec = self._lanes, self._context, lane.spec
         if spec.source not in registry.sources:
             cluster, rack = context.cluster(spec.source), context.rack(spec.source)
@@ -152,7 +152,7 @@ class LaneStartup:
             self._context.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
-        """Request the end offsets of paused lanes, whose fetch responses become outdated."""
+        """Request the end offsets of paused lanes, because their last Fetch response becomes outdated."""
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
@@ -189,8 +189,8 @@ class LaneStartup:
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, starting: Starting) -> None:
-        """Refresh the metadata of both clusters. Pauses lanes that cannot continue, and applies the loss
-        policy to lanes that lost records."""
+        """Refresh the metadata of the lanes' source and destination. Pauses lanes that cannot continue, and
+        applies the loss policy to lanes that lost records."""
         lanes = starting()
         if not lanes:
             return
@@ -256,7 +256,7 @@ class LaneStartup:
         return problem
 
     def _begin_target(self, lane: Lane, sentence: str) -> None:
-        """Start in a new destination log without mirrored records.
+        """Start in a new destination log that contains none of the lane's records.
 
         The log has no producer state, so it would accept any first sequence number, even from former owners.
         The lane therefore acquires its producer id again, and fences former owners in the new log.
@@ -286,8 +286,8 @@ class LaneStartup:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin_at_offset(self, lane: Lane) -> None:
-        """Start at the requested offset. If the offset is outside the source log, the missing records count
-        as a loss."""
+        """Start at the offset that the datastream's definition requests. If the offset is outside the source
+        log, the missing records count as a loss."""
         assert lane.spec.start_offset is not None
         self._unsaved.begin(lane, lane.spec.start_offset)
 
@@ -309,7 +309,7 @@ class LaneStartup:
         return self._lanes.source(lane).cluster.topic_id(lane.key.partition.topic)
 
     def _go(self, seen: bytes, lane: Lane) -> None:
-        """Copy from the lane's position.
+        """Start to copy from the lane's position.
 
         If the position belongs to a former topic with the same name, restart the lane. `seen`: id of the
         source topic before the position was looked up; another lane may have refreshed the metadata since.
@@ -337,7 +337,7 @@ class LaneStartup:
 
 
 def _is_outdated(lane: Lane, progress: LaneProgress) -> bool:
-    """Return whether the datastream was restarted since the progress was stored."""
+    """Return whether the datastream was restarted after this progress was stored."""
     return progress.restart_ms < lane.spec.restart_ms
 
 
@@ -355,12 +355,12 @@ def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
 
 
 def _question(lane: Lane) -> tuple[bool, int]:
-    """Return isolation level and timestamp of the lane's ListOffsets request."""
+    """Return the isolation level and timestamp for the lane's ListOffsets request."""
     return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
 
 
 def _begins_at(lane: Lane) -> int:
-    """Return the timestamp for ListOffsets. A recreated topic is copied from its start."""
+    """Return the timestamp for the lane's ListOffsets request. A recreated topic is copied from its start."""
     spec = lane.spec
     if lane.progress.life:
         return EARLIEST

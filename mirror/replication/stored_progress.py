@@ -22,48 +22,48 @@ _COMMIT_MARKER: Final = 1
 
 
 class StoredProgress:
-    """Records of the requested lanes, or of all lanes. Lanes that are requested later require another read of
-    their partitions."""
+    """Progress records of the requested lanes, or of all lanes. Lanes that are requested later require
+    another read of their partitions."""
 
     def __init__(self) -> None:
         self._parts: dict[int, ProgressPart] = {}
         self._wanted: set[bytes] = set()
         self._unseen: set[bytes] = set()
-        """Main keys of lanes that are wanted since the last read."""
+        """Main keys of the lanes requested since the last read."""
         self._keeps_all = False
         self._counts: set[int] = set()
-        """Numbers of partitions with which the topic was read."""
+        """Partition counts that the progress topic had when it was read."""
 
     def of(self, key: LaneKey) -> LaneProgress | None:
-        """Return the lane's progress at the last read. Raises CorruptData, NewerFormat."""
+        """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
         return read_progress(key, self.records_of(main_key(key)))
 
     def records_of(self, main: bytes) -> ChainMap[bytes, bytes]:
-        """Return the records by key from the partitions that have the lane's main record, newest first."""
+        """Return the lane's records by key, from the partitions with its main record, newest first."""
         return ChainMap(*(self._parts[number].values for number in self.holders(main)))
 
     @property
     def partitions(self) -> list[dict[bytes, bytes]]:
-        """Records of each partition, by key."""
+        """Progress records by partition of the progress topic and key."""
         return [part.values for part in self._parts.values()]
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable. The batch may have contained the progress of any lane."""
+        """Return whether a batch was unreadable, which may have contained the progress of any lane."""
         return any(part.is_damaged for part in self._parts.values())
 
     @property
     def is_grown(self) -> bool:
-        """Return whether partitions were added since lanes first stored progress."""
+        """Return whether the progress topic got partitions after lanes first stored progress."""
         return len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
 
     @property
     def keys(self) -> list[bytes]:
-        """Keys of all records."""
+        """Keys of all progress records in memory."""
         return [key for part in self._parts.values() for key in part.values]
 
     def keys_of_lanes(self, mains: Set[bytes]) -> dict[int, list[bytes]]:
-        """Return the keys of the lanes' records by partition, without empty partitions."""
+        """Return the keys of the lanes' progress records by partition, without empty partitions."""
         found = {
             number: [key for key in part.values if main_of(key) in mains]
             for number, part in self._parts.items()
@@ -88,7 +88,7 @@ class StoredProgress:
         self._parts.clear()
 
     def release(self, main: bytes) -> None:
-        """Drop the progress of a lane."""
+        """Drop the progress of a lane from memory."""
         self._unseen.discard(main)
         if main in self._wanted:
             self._wanted.discard(main)
@@ -96,13 +96,13 @@ class StoredProgress:
                 part.forget(main)
 
     def clear(self) -> None:
-        """Drop all records, which belong to another cluster."""
+        """Drop all progress records, which belong to another cluster."""
         self._parts.clear()
         self._counts.clear()
 
     def begin_read(self, count: int) -> tuple[set[bytes], set[int]]:
-        """Return the lanes requested since the last read, and the partitions to read again. `count`: number
-        of partitions of the topic."""
+        """Return the lanes requested since the last read, and the partitions of the topic to read again.
+        `count`: number of partitions of the topic."""
         self._counts.add(count)
         unseen, self._unseen = self._unseen, set()
         self._wanted |= unseen
@@ -116,8 +116,8 @@ class StoredProgress:
         self._unseen |= unseen
 
     def part(self, number: int, end: int) -> ProgressPart | None:
-        """Return the records of a partition to continue with, or None if it must be read from its start.
-        `end`: end offset of the partition."""
+        """Return the records already read from a partition, or None if it must be read from its start. `end`:
+        end offset of the partition."""
         known = self._parts.get(number)
         return known if known is not None and known.read_up_to <= end else None
 
@@ -126,12 +126,12 @@ class StoredProgress:
         return ProgressPart(None if self._keeps_all else self._wanted, start, (number, count))
 
     def put(self, number: int, part: ProgressPart) -> None:
-        """Set the records of a partition."""
+        """Set the progress records of a partition."""
         self._parts[number] = part
 
 
 class ProgressPart:
-    """Progress records in one partition of the topic.
+    """Progress records in one partition of the progress topic.
 
     `wanted`: lanes to keep, None for all lanes. `place`: partition number and number of partitions.
     `is_scattered`: some keys belong to another partition by hash, because the topic had fewer partitions.
@@ -147,7 +147,7 @@ class ProgressPart:
         self._open: dict[int, list[Entry]] = {}
 
     def take(self, batch: memoryview, header: BatchHeader) -> None:
-        """Process the next batch of the topic."""
+        """Add the records of the next batch of the partition."""
         try:
             records = read_batch(batch, header, _LARGEST_BATCH)
         except CorruptData as error:
@@ -171,7 +171,7 @@ class ProgressPart:
             self._apply(entries)
 
     def note_damage(self, error: CorruptData) -> None:
-        """Record a damaged batch, which is skipped."""
+        """Record that a batch is damaged and was skipped."""
         self.is_damaged = True
         _log.error("damaged batch of the progress topic skipped", reason=str(error))
 
@@ -180,7 +180,7 @@ class ProgressPart:
         return record.key is None or zlib.crc32(main_of(record.key)) % count == number
 
     def forget(self, main: bytes) -> None:
-        """Drop the records of a lane."""
+        """Drop the progress records of a lane."""
         for key in [key for key in self.values if key.startswith(main) and main_of(key) == main]:
             del self.values[key]
 

@@ -123,7 +123,7 @@ def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
 
 
 def check_transforms(names: Iterable[str]) -> None:
-    """Check the names of transforms, and the arguments of built-in ones. Does not import plug-ins.
+    """Check the names of transforms, and the arguments of built-in ones, without importing plug-ins.
 
     Raises InvalidRequest.
     """

@@ -1,4 +1,4 @@
-"""Channel of the control process to one worker: queue of outgoing messages, reader of incoming messages.
+"""Channel between the control process and a worker: queue of outgoing messages, reader of incoming ones.
 
 Messages are sent in order, except leases. A lease is sent before all waiting messages and replaces older
 leases, so that the lease of a worker does not expire while many lanes are sent to it. Separate threads write
@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MessageQueue:
-    """Encoded messages in sending order. Pure."""
+    """Encoded messages to a worker, in sending order. Pure."""
 
     def __init__(self) -> None:
         self._lease: bytes | None = None
@@ -33,15 +33,15 @@ class MessageQueue:
         return self._lease is not None or bool(self._waiting)
 
     def put(self, frames: Iterable[bytes]) -> None:
-        """Append messages."""
+        """Append messages to the queue."""
         self._waiting += frames
 
     def put_lease(self, frame: bytes) -> None:
-        """Queue a lease in front of all messages. Drop a lease that is still waiting."""
+        """Queue a lease in front of all messages. Drop a lease that is still queued."""
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:
-        """Replace all waiting messages by a final message."""
+        """Replace all queued messages by a final message."""
         self._lease = None
         self._waiting = deque([frame])
 
@@ -66,11 +66,11 @@ class ChannelWriter:
         self._thread = threading.Thread(target=self._write_all, name=f"worker-{number}-writer", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the writer thread."""
         self._thread.start()
 
     def put(self, message: Message) -> None:
-        """Queue a message. Never blocks.
+        """Queue a message to the worker. Never blocks.
 
         Raises InvalidRequest for a lane that is too large, and encoding errors. A failed call queues nothing.
         """
@@ -108,7 +108,7 @@ class ChannelWriter:
             self._changed.notify()
 
     def join(self) -> None:
-        """Wait until the thread has ended."""
+        """Wait until the writer thread has ended."""
         self._thread.join()
 
     def _write_all(self) -> None:
@@ -126,7 +126,7 @@ class ChannelWriter:
                 _log.warning("worker no longer reads its messages", worker=self._number)
 
     def _next(self) -> bytes | None:
-        """Return the next message to write, or None at the end."""
+        """Return the next message to write, or None when the channel is closed."""
         with self._changed:
             self._is_writing = False
             while not self._outgoing and not self._is_closed:
@@ -139,7 +139,7 @@ class ChannelWriter:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMessage:
-    """Inbox item: a message from a worker."""
+    """Inbox item of the control process: a message from a worker."""
 
     worker: int
     generation: int
@@ -148,7 +148,7 @@ class WorkerMessage:
 
 @dataclass(frozen=True, slots=True)
 class WorkerGone:
-    """Inbox item: a worker has closed its channel."""
+    """Inbox item of the control process: a worker has closed its channel."""
 
     worker: int
     generation: int
@@ -171,7 +171,7 @@ def read_worker(
     inbox: queue.SimpleQueue[object],
     pulse: ReaderHeartbeat,
 ) -> None:
-    """Read messages until the worker closes the channel. Runs in a separate thread."""
+    """Read messages from a worker until it closes the channel. Runs in a separate thread."""
     has_spoken = False
 
     def skipped(error: CorruptData) -> None:
@@ -188,7 +188,7 @@ def read_worker(
                 if not isinstance(message, WorkerAlive):
                     inbox.put(WorkerMessage(number, generation, message))
     except OSError:
-        _log.debug("channel closed", worker=number)
+        _log.debug("worker channel closed", worker=number)
     except CorruptData as error:
         _log.error("malformed message from worker", worker=number, reason=str(error))
     inbox.put(WorkerGone(number, generation))

@@ -1,4 +1,4 @@
-"""Converts values to and from JSON lists of their fields. Pure.
+"""Converts messages to and from JSON lists of their fields. Pure.
 
 Lanes of a group share a copy policy, which may be long. Therefore lane specs are encoded as a list of
 policies and one row per lane. Each row starts with the index of its policy.
@@ -55,7 +55,7 @@ def joined(texts: Iterable[str], most: int) -> Iterator[str]:
 
 
 def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
-    """Encode specs in parts of at most `most` characters.
+    """Encode lane specifications as JSON in parts of at most `most` characters.
 
     Raises InvalidRequest for a spec larger than `LARGEST_SPEC`.
     """
@@ -70,7 +70,7 @@ def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
         row = dumps(_row(spec))[1:]
         if len(row) + len(texts[policy]) > LARGEST_SPEC:
             raise InvalidRequest(
-                f"spec of {str(spec.key.partition)[:_SHOWN]} too long: {len(row) + len(texts[policy])} bytes",
+                f"lane {str(spec.key.partition)[:_SHOWN]} too long: {len(row) + len(texts[policy])} bytes",
                 advice=f"at most {LARGEST_SPEC} are allowed; shorten names and transforms of its datastream",
             )
         if rows and size + len(row) + len(texts[policy]) + _ROW_BYTES > most:
@@ -113,7 +113,7 @@ def _read_specs(plain: Any) -> tuple[LaneSpec, ...]:
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value as a list of its fields, recursively."""
+    """Convert a value to a list of its fields, recursively."""
     kind: Any = type(value)
     if kind in _PLAIN or _is_plain(kind):
         return value

@@ -29,7 +29,7 @@ _LAST_WORDS_SECONDS: Final = 0.5
 The pool serves no other worker in this time.
 """
 _GRACE_SECONDS: Final = 2.0
-"""Seconds after the deadline for a worker to exit on request."""
+"""Seconds after its deadline for which a worker process may still exit by itself."""
 LEASE_OVER: Final = "its lease expired"
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
@@ -42,7 +42,7 @@ Inbox = queue.SimpleQueue[object]
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """Limits of a pool.
+    """Restart delay and silence limit of a worker pool.
 
     `restart_delay_seconds`: delay after the first crash, doubled after each further crash.
     `silence_limit_seconds`: time without messages after which a worker is killed.
@@ -54,7 +54,7 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """A worker of a pool. A worker survives restarts of its process.
+    """A worker of a pool, which continues to exist when its process is restarted.
 
     Consists of the process, if it is running, the channel to the process, and the reader and writer threads
     of the channel. The reader updates `pulse`.
@@ -69,11 +69,11 @@ class PooledWorker:
 
     @property
     def number(self) -> int:
-        """Index in the pool."""
+        """Index of the worker in the pool."""
         return self.slot.number
 
     def send(self, message: Message) -> None:
-        """Queue a message. Raises encoding errors.
+        """Queue a message to the worker. Raises encoding errors.
 
         Never blocks, because a slow worker must not delay the leases of other workers.
         """
@@ -86,7 +86,7 @@ class PooledWorker:
         return self.writer is None or self.writer.is_idle
 
     def open(self, channel: socket.socket, inbox: Inbox) -> None:
-        """Start the threads that write to the channel and read from it."""
+        """Start the threads that write to the worker's channel and read from it."""
         self.channel = channel
         self.writer = ChannelWriter(channel, self.number)
         self.writer.start()
@@ -100,7 +100,7 @@ class PooledWorker:
         self.reader = reader
 
     def hang_up(self) -> None:
-        """Close the channel after its threads have ended.
+        """Close the worker's channel after its threads have ended.
 
         If a reader still waited on the closed file descriptor, it could read messages of the next socket with
         the same number.
@@ -118,7 +118,7 @@ class PooledWorker:
         self.channel = self.reader = self.writer = None
 
     def kill(self, why: str = "") -> None:
-        """Kill the process immediately."""
+        """Kill the worker's process immediately."""
         if self.process is not None:
             if why:
                 _log.error("worker killed", worker=self.number, reason=why)
@@ -155,16 +155,16 @@ class WorkerPool:
 
     @property
     def alive(self) -> list[PooledWorker]:
-        """Workers with a process, without spares."""
+        """Workers that have a process, without spares."""
         return [worker for worker in self.workers if worker.process is not None]
 
     def start(self) -> None:
-        """Start every worker."""
+        """Start the process of every worker."""
         for worker in self.workers:
             self.launch(worker)
 
     def launch(self, worker: PooledWorker) -> None:
-        """Start the process and its threads. Schedule a retry after a failure."""
+        """Start a worker's process and its threads. Schedule a retry after a failure."""
         ours, theirs = socket.socketpair()
         now, slot = self._clock.monotonic(), worker.slot
         slot.launch(now)
@@ -189,7 +189,7 @@ class WorkerPool:
             theirs.close()
 
     def bury(self, worker: PooledWorker, *, failed: bool) -> str:
-        """Remove an ended process, and return how it ended. A failed process is restarted after a delay."""
+        """Remove an exited process, and return how it ended. A failed process is restarted after a delay."""
         assert worker.process is not None
         code = _exit_code(worker.process)
         worker.process = None
@@ -216,13 +216,13 @@ class WorkerPool:
         return worker
 
     def send(self, worker: PooledWorker, message: Message) -> None:
-        """Queue a message. Never blocks."""
+        """Queue a message to a worker. Never blocks."""
         worker.send(message)
 
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Request that a worker drains until the deadline and exits.
+        """Request that a worker drains its lanes until the deadline and exits.
 
         If the process does not exit, `look` kills it after the grace period.
         """
@@ -231,7 +231,7 @@ class WorkerPool:
         worker.send(Shutdown(deadline_seconds))
 
     def look(self) -> list[PooledWorker]:
-        """Kill hung workers, and start workers whose restart is due. Return the started workers."""
+        """Kill hung worker processes, and start workers whose restart is due. Return the started workers."""
         started = []
         for worker in self.everyone:
             now = self._clock.monotonic()
@@ -256,7 +256,7 @@ class WorkerPool:
             worker.kill(f"it has sent nothing for {slot.silence.seconds:.0f} s")
 
     def kill(self) -> list[PooledWorker]:
-        """Kill all processes at once. Return the workers that had a process."""
+        """Kill all worker processes at once. Return the workers that had a process."""
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             worker.kill()
@@ -265,7 +265,7 @@ class WorkerPool:
         return running
 
     def stop(self, deadline_seconds: float) -> list[PooledWorker]:
-        """Let every worker drain until the deadline, kill the remaining ones, and cancel restarts.
+        """Let every worker drain its lanes until the deadline, kill the remaining ones, and cancel restarts.
 
         Returns the workers that had a process. Idempotent.
         """

@@ -1,4 +1,4 @@
-"""Loop of one worker process: receive commands, copy, report.
+"""Main loop of a worker process: receives commands, copies partitions, reports measurements.
 
 Outside the engine, the loop blocks for at most a few milliseconds. If the control process dies, the worker
 writes the checkpoints and releases its lanes, and other workers take over. If the lease expires, the worker
@@ -46,7 +46,7 @@ _RENEWAL_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """Watchdog timer. Call `turn` in every iteration of the loop, and `rest` after the last iteration.
+    """Detects a hung main loop. Call `turn` in every iteration of the loop, and `rest` after the last.
 
     A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
     endless loop does not stop it. An expired watchdog writes the stack to standard error and ends the
@@ -58,14 +58,14 @@ class Watchdog:
         self._renew_at = 0.0
 
     def turn(self) -> None:
-        """Reset the timer."""
+        """Reset the watchdog timer."""
         now = monotonic()
         if now >= self._renew_at:
             self._renew_at = now + min(_RENEWAL_SECONDS, self._longest / 2)
             faulthandler.dump_traceback_later(self._longest, exit=True)
 
     def rest(self) -> None:
-        """Stop the timer."""
+        """Stop the watchdog timer."""
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -79,11 +79,11 @@ _PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
 class LeaseOver(SessionLost):
-    """The lease has expired. The process must exit immediately."""
+    """The lease of the instance has expired. The process must exit immediately."""
 
 
 class Worker:
-    """Runs one engine for a control process.
+    """Runs one copy engine as the control process commands.
 
     `control`: socket to the control process.
     """
@@ -144,7 +144,7 @@ class Worker:
         self._send(*self._reports.closed())
 
     def _receive(self) -> bool:
-        """Read arrived messages; return whether any data arrived."""
+        """Read messages from the control process. Return whether any data arrived."""
         readable, _, _ = select.select([self._control], [], [], 0)
         data = self._control.recv(1 << 20) if readable else b""
         if not data:
@@ -196,7 +196,8 @@ class Worker:
                 _log.error("unexpected message skipped", kind=type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes. Failures are only logged; the start of a lane will report them."""
+        """Prepare lanes that will be started later. Failures are only logged; the start reports them
+        again."""
         for spec in specs:
             try:
                 self._engine.expect_lanes((spec,))
@@ -237,7 +238,7 @@ def _skipped(error: CorruptData) -> None:
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
-    """Read the first message from the parent process of a copy. Return None if the parent has ended."""
+    """Read the first message from the parent of a copy worker. Return None if the parent has ended."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):

@@ -28,7 +28,7 @@ EXIT_LEASE_OVER: Final = 75
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """First message to a worker of a copy: parameters of its engine, including secrets."""
+    """First message to a worker of `headrace copy`: parameters of its engine, including secrets."""
 
     document: dict[str, Any]
 
@@ -56,7 +56,7 @@ class StopLanes:
 
 
 class QuotaShare(NamedTuple):
-    """Rate limit in bytes per second for the lanes of one group in one worker."""
+    """Rate limit in bytes per second for the lanes of one datastream group in one worker."""
 
     group: GroupName
     bytes_per_second: float
@@ -64,7 +64,7 @@ class QuotaShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareQuotas:
-    """Message to a worker: its share of the quota of each group."""
+    """Message to a worker: its share of the quota of each datastream group."""
 
     shares: tuple[QuotaShare, ...]
 
@@ -103,7 +103,7 @@ class WorkerAlive:
 
 @dataclass(frozen=True, slots=True)
 class LaneNews:
-    """Message from a worker: lane events."""
+    """Message from a worker: events of its lanes."""
 
     events: tuple[LaneEvent, ...]
 
@@ -175,7 +175,7 @@ class LaneRate:
 
 @dataclass(frozen=True, slots=True)
 class TaskSums:
-    """Sums over the lanes of a task, for one interval or since the instance started.
+    """Counters summed over the lanes of a task, for one interval or since the instance started.
 
     `sums`: values of the `SUMMED` fields of `MirrorMetric`, in that order.
     """
@@ -187,7 +187,7 @@ class TaskSums:
 
     @classmethod
     def of(cls, metric: MirrorMetric) -> TaskSums:
-        """Return the share of one lane in the sums of its task."""
+        """Return what one lane adds to the sums of its task."""
         return cls(
             group=GroupName(metric.datastream),
             task=TaskName(metric.task),
@@ -221,7 +221,7 @@ class ClusterClock(NamedTuple):
 
 
 class WaitingLane(NamedTuple):
-    """A lane that waits for an overdue response."""
+    """A lane that waits for an overdue response of a broker."""
 
     key: LaneKey
     unanswered: Unanswered
@@ -236,7 +236,7 @@ class LimitedLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneRates:
-    """Message from a worker in every metrics interval.
+    """Message from a worker: rates of its lanes in the last metrics interval.
 
     Contains the rates of changed lanes, the sums of their tasks, clusters that throttle the worker, and known
     clock skews. `at`: time of the measurement (monotonic seconds), None for now. `waiting`: lanes that wait
@@ -264,7 +264,7 @@ class RecordsDropped:
 
 @dataclass(frozen=True, slots=True)
 class CopySums:
-    """Message from a worker of a copy: totals of its lanes since its start, and their lag in records.
+    """Message from a worker of `headrace copy`: totals of its lanes since its start, and their lag.
 
     `fenced`: number of lanes that another owner has taken over permanently. `throttled`: throttled time by
     cluster since the start. `unknown`: number of lanes with an unknown lag.
@@ -280,7 +280,7 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """Message from a worker of a copy: final reports of stopped lanes.
+    """Message from a worker of `headrace copy`: final reports of stopped lanes.
 
     Before the worker exits, it also reports its remaining lanes. `reports`: fields of `LaneReport` by name,
     for each lane.
@@ -291,7 +291,7 @@ class LaneReports:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDone:
-    """Last message from a worker of a copy, after all reports: resource usage of the process."""
+    """Last message from a worker of `headrace copy`, after all reports: resource usage of the process."""
 
     cpu_seconds: float
     peak_rss_bytes: int
@@ -327,12 +327,12 @@ tag(*get_args(Message), *get_args(LaneEvent))
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode a message with its length prefix."""
+    """Encode a message to or from a worker with its length prefix."""
     return _framed(dumps(to_plain(message)))
 
 
 def encode_parts(message: Message) -> list[bytes]:
-    """Encode a message, in several parts if it contains many lanes.
+    """Encode a message to or from a worker, in several parts if it contains many lanes.
 
     Raises InvalidRequest for a lane that is too large.
     """

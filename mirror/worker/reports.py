@@ -1,4 +1,4 @@
-"""Periodic reports of a worker process: measurements for the service."""
+"""Periodic reports of a worker process to the control process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BILLION: Final = 1e9
 
 
 def waited_seconds(counted: Path = _COUNTED) -> float | None:
-    """Return the seconds that the calling thread has waited for a core since its start.
+    """Return the seconds that the calling thread has waited for a CPU core since its start.
 
     Returns None if the system does not report this time.
     """
@@ -42,27 +42,26 @@ _DROPS_SECONDS: Final = 1.0
 
 
 class WorkerReports(Protocol):
-    """Source of the worker's reports, which the loop requests in every iteration and when it closes the
-    engine."""
+    """Reports of a worker, which its main loop sends in every iteration and when it closes the engine."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return the messages that are due.
+        """Return the reports that are due, as messages.
 
         `now`: monotonic seconds.
         """
         ...
 
     def closing(self) -> Sequence[Message]:
-        """Return the messages to send before the engine is closed."""
+        """Return the reports to send before the engine is closed, as messages."""
         ...
 
     def closed(self) -> Sequence[Message]:
-        """Return the last messages, after the engine was closed."""
+        """Return the final reports after the engine was closed, as messages."""
         ...
 
 
 class MetricReports:
-    """Reports for the service.
+    """Reports measurements to the service.
 
     Writes measurements of lanes to the sink, and sends rates and sums to the control process.
     """
@@ -79,7 +78,7 @@ class MetricReports:
         """Number of dropped records, as last reported to the control process."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return measurements once per interval, and the number of dropped records after a change."""
+        """Return the measurements once per interval, and the number of dropped records when it changes."""
         dropped = self._dropped(now)
         if now < self._next:
             return dropped
@@ -110,7 +109,7 @@ class MetricReports:
         return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting, limited),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
-        """Return the share of the interval in which the calling thread waited for a core.
+        """Return the share of the interval in which the calling thread waited for a CPU core.
 
         The engine runs in this thread.
         """
@@ -125,7 +124,7 @@ class MetricReports:
 
 
 def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
-    """Return the number of cores in use, from the CPU time in the measurements.
+    """Return the number of CPU cores in use, from the CPU time in the measurements.
 
     Returns None if no lane has copied anything.
     """

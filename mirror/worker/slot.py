@@ -36,8 +36,8 @@ Within this time, the watchdog of the worker ends an endless loop and logs its s
 
 @dataclass(eq=False)
 class WorkerSilence:
-    """Times for which a running process has sent nothing and read nothing. `limit_seconds`: silence after
-    which a process that is ready and computes nothing is killed. `heartbeats`: number of reads from the
+    """Seconds for which a running worker process has sent nothing and read nothing. `limit_seconds`: silence
+    after which a process that is ready and computes nothing is killed. `heartbeats`: number of reads from the
     process. `taken`: number of chunks that it has read; None if no message is pending. `cpu_at`: length of
     the silence and CPU time when the process last computed, in seconds. `is_fatal`: whether it was killed
     because of silence."""
@@ -52,13 +52,13 @@ class WorkerSilence:
     is_fatal: bool = False
 
     def restart(self, now: float) -> None:
-        """Begin with a new process."""
+        """Reset the times for a new process."""
         self.listened_at, self.taken, self.deaf_seconds = now, None, 0.0
         self.heartbeats, self.seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
         self.is_fatal = False
 
     def listen(self, now: float, beats: int, taken: int | None, *, is_ending: bool) -> None:
-        """Update the times. A process that is ending is not expected to send anything."""
+        """Update the times of silence. A process that is ending is not expected to send anything."""
         waited, self.listened_at = now - self.listened_at, now
         if self.heartbeats != beats or is_ending:
             self.heartbeats, self.seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
@@ -81,8 +81,8 @@ class WorkerSilence:
         return self.limit_seconds * (1 if is_ready else _BUSY_PATIENCE)
 
     def is_over(self, cpu_seconds: Callable[[], float | None], *, is_ready: bool) -> bool:
-        """Return whether the limit is exceeded, later if the process computes. `cpu_seconds`: see
-        `WorkerSlot.has_hung`."""
+        """Return whether the process has sent nothing for longer than its limit, which is longer while it
+        computes. `cpu_seconds`: see `WorkerSlot.has_hung`."""
         limit = self._limit(is_ready=is_ready)
         is_over = is_ready and self.seconds >= limit * _BUSY_PATIENCE
         self.is_fatal = is_over or (not self._is_busy(cpu_seconds(), limit) and self.seconds >= limit)
@@ -124,7 +124,7 @@ class WorkerSlot:
     is_unborn: bool = False
 
     def launch(self, now: float) -> None:
-        """Record the start of a process."""
+        """Record that a process of the worker was started."""
         self.generation += 1
         self.is_running = True
         self.data_plane = ""
@@ -133,7 +133,7 @@ class WorkerSlot:
         self.silence.restart(now)
 
     def end(self, now: float, *, failed: bool) -> float:
-        """Record the exit of the process, and return the delay of the next start in seconds.
+        """Record that the process has exited, and return the seconds until the next start.
 
         The delay doubles with each failure.
         """
@@ -152,7 +152,7 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record an exit because of an expired lease, although the control process had a lease."""
+        """Record that the worker exited because its lease expired, although the instance had a lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
@@ -161,11 +161,11 @@ class WorkerSlot:
 
     @property
     def is_ending(self) -> bool:
-        """True if the process was requested to exit."""
+        """True if the worker process was requested to exit."""
         return self.end_by is not None
 
     def is_due(self, now: float) -> bool:
-        """Return whether to start the next process."""
+        """Return whether it is time to start the worker's next process."""
         return not self.is_running and self.restart_at is not None and now >= self.restart_at
 
     def is_overdue(self, now: float) -> bool:

@@ -19,7 +19,7 @@ _REFERENCE: Final = re.compile(r"\$\{[A-Za-z0-9_]+\}")
 
 
 class PinotController:
-    """Client of one controller. `close` closes the connections."""
+    """Client of one Pinot controller. `close` closes the connections."""
 
     def __init__(self, settings: PinotSettings) -> None:
         self._address = settings.controller
@@ -36,7 +36,7 @@ class PinotController:
         )
 
     def close(self) -> None:
-        """Release connections. Safe to call twice."""
+        """Close the connections. Idempotent."""
         self._http.close()
 
     def schema(self, name: str) -> dict[str, Any] | None:
@@ -50,8 +50,8 @@ class PinotController:
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
 
     def references(self, name: str) -> frozenset[str]:
-        """Return the environment variables (`${NAME}`) in the stored table. The document that `table` returns
-        may contain their values instead. The result is empty if the table does not exist."""
+        """Return the environment variables (`${NAME}`) in the stored table; empty if the table does not
+        exist. The document that `table` returns may contain their values instead."""
         cluster = self._call("GET", "/cluster/info")["clusterName"]
         path = f"/{cluster}/PROPERTYSTORE/CONFIGS/TABLE/{name}_REALTIME"
         with translated(f"controller {self._address}"):
@@ -83,7 +83,7 @@ class PinotController:
                 self._call("POST", "/tables", document)
 
     def reload(self, name: str) -> None:
-        """Reload the segments to add new columns and indexes."""
+        """Reload the segments of a table to add new columns and indexes."""
         self._call("POST", f"/segments/{name}_REALTIME/reload")
 
     def drop(self, name: str) -> None:
@@ -92,7 +92,7 @@ class PinotController:
         self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
 
     def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        """Return the state of the consuming segments by segment name.
+        """Return the state of a table's consuming segments by segment name.
 
         The state of a stalled segment is empty.
         """

@@ -29,7 +29,7 @@ class DeploymentStep(StrEnum):
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """Schema or table definition with its differences, one per line."""
+    """Differences of a schema or table from its definition, one per line."""
 
     table: str
     document: str
@@ -44,7 +44,7 @@ _FIELDS: Final = ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs
 def plan(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
 ) -> list[SchemaChange]:
-    """Return the changes that `apply` would make."""
+    """Return the changes of schemas and tables that `apply` would make."""
     changes = []
     for table, placement in wanted.items():
         schema, document = controller.schema(table.name), controller.table(table.name)
@@ -61,7 +61,8 @@ def plan(
 def apply(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
 ) -> list[SchemaChange]:
-    """Apply the changes. Raises Refused, before changing anything, if a change is blocked."""
+    """Apply changes to schemas and tables. Raises Refused, before changing anything, if a change is
+    blocked."""
     changes = plan(controller, wanted, recreate)
     blocked = [change for change in changes if change.step is DeploymentStep.BLOCKED]
     if blocked:
@@ -93,20 +94,22 @@ def _carry_out(controller: PinotController, change: SchemaChange, table: Table, 
 
 
 def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
-    """Return the change from Pinot's current schema to the wanted schema. Pure."""
+    """Return the change from Pinot's current schema to the defined schema. Pure."""
     wanted = pinot_schema(table)
     if present is None:
         return SchemaChange(table.name, "schema", DeploymentStep.CREATE)
     have, want = _columns(present), _columns(wanted)
     blocked = [f"column {name} would be removed" for name in sorted(have.keys() - want.keys())]
     blocked += [
-        f"column {name} is {have[name]}, wanted {want[name]}"
+        f"column {name} is {have[name]}, but must be {want[name]}"
         for name in sorted(have.keys() & want.keys())
         if have[name] != want[name]
     ]
     keys = (present.get("primaryKeyColumns") or [], wanted.get("primaryKeyColumns") or [])
     if keys[0] != keys[1]:
-        blocked.append(f"the key is {', '.join(keys[0]) or 'none'}, wanted {', '.join(keys[1]) or 'none'}")
+        blocked.append(
+            f"the key is {', '.join(keys[0]) or 'none'}, but must be {', '.join(keys[1]) or 'none'}"
+        )
     if blocked:
         return SchemaChange(table.name, "schema", DeploymentStep.BLOCKED, tuple(blocked))
     added = tuple(f"+ column {name} {want[name]}" for name in sorted(want.keys() - have.keys()))
@@ -116,7 +119,7 @@ def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the types by column name."""
+    """Return the types of a schema's columns by column name."""
     return {spec["name"]: spec["dataType"] for fields in _FIELDS for spec in schema.get(fields) or ()}
 
 
@@ -126,7 +129,7 @@ def judge_table(
     present: dict[str, Any] | None,
     references: frozenset[str] = frozenset(),
 ) -> SchemaChange:
-    """Return the change from Pinot's current table to the wanted table. Pure.
+    """Return the change from Pinot's current table to the defined table. Pure.
 
     `references`: environment variables in the stored table. The document `present` may contain their values
     instead.
@@ -145,7 +148,7 @@ def judge_table(
 
 
 def _differences(path: str, have: Any, want: Any, references: frozenset[str]) -> Iterator[str]:
-    """Yield the differences from the wanted definition; keys that Pinot adds are ignored."""
+    """Yield the differences from the defined schema or table; keys that Pinot adds are ignored."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         for key, value in want.items():
             yield from _differences(f"{path}.{key}" if path else key, have.get(key), value, references)

@@ -1,5 +1,5 @@
-"""Pinot's positions in the topic of a table. A restarted server already responds to queries while it rereads
-the topic."""
+"""Reads the offsets up to which Pinot has consumed a table's topic. A restarted server already responds to
+queries while it rereads the topic."""
 
 from __future__ import annotations
 

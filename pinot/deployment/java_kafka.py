@@ -19,7 +19,7 @@ _SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.pa
 
 
 def client_properties(cluster: KafkaCluster) -> dict[str, str]:
-    """Return all properties except `bootstrap.servers`; empty for a cluster without security.
+    """Return the Java client's properties for a cluster except `bootstrap.servers`; empty without security.
 
     The values contain the certificates, so that the certificate files need not exist on Pinot's machines.
     Raises ConfigError if a file cannot be read or the mechanism is not supported.

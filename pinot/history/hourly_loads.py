@@ -25,7 +25,7 @@ _SAMPLED_HOURS: Final = 2
 def partition_hours(
     client: PinotClient, cluster: str, when: TimeRange, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[LoadHour]]:
-    """Return the hours of some partitions, oldest first; omits partitions without data.
+    """Return the hourly loads of some partitions, oldest first; omits partitions without data.
 
     Raises the errors of `PinotClient.ask`.
     """
@@ -55,7 +55,7 @@ def partition_hours(
 def topics_hours(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str]
 ) -> list[LoadHour]:
-    """Return the sums over all partitions of some topics, oldest hour first, from the rollups only.
+    """Return the hourly loads summed over all partitions of some topics, oldest first, from the rollups only.
 
     Raises the errors of `PinotClient.ask`.
     """
@@ -70,7 +70,7 @@ def topics_hours(
 
 
 def _condition(places: Sequence[TopicPartition]) -> str:
-    """Return a condition with parameters for the topic names."""
+    """Return an SQL condition with parameters for the topic names."""
     return " or ".join(
         f"(topic = %(topic{at})s and kafka_partition = {int(place.partition)})"
         for at, place in enumerate(places)
@@ -82,7 +82,7 @@ def _chosen(places: Sequence[TopicPartition]) -> dict[str, Value]:
 
 
 def _hours(rows: Sequence[Row], unit_ms: int) -> dict[TopicPartition, list[LoadHour]]:
-    """Return rows as hours. `unit_ms`: unit of the hour column."""
+    """Convert result rows to hourly loads. `unit_ms`: unit of the hour column."""
     found: dict[TopicPartition, list[LoadHour]] = defaultdict(list)
     for topic, number, hour, begin, mean, p95, most in rows:
         found[TopicPartition(topic, int(number))].append(

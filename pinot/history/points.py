@@ -17,7 +17,7 @@ _STEPS_MS: Final = tuple(
 
 
 class LoadHour(NamedTuple):
-    """Load in the hour from `hour_ms` (epoch ms), in bytes per second.
+    """Load of a partition in the hour from `hour_ms` (epoch ms), in bytes per second.
 
     `begin_ms`: start of the hour's measurements if known, otherwise start of the hour. `p95`, `most`: p95 and
     maximum of the samples; None for a sum of partitions.
@@ -35,7 +35,7 @@ LoadHours = Mapping[TopicPartition, Sequence[LoadHour]]
 
 
 class HighLoad(NamedTuple):
-    """Start of an uninterrupted high load.
+    """Start of an uninterrupted period of high load.
 
     `is_longer`: the period may have started earlier, because the values before are unknown.
     """
@@ -62,7 +62,7 @@ def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
 
 
 def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, list[LoadHour]]:
-    """Return all hours of each partition, oldest first; samples take precedence over rollups."""
+    """Return all hourly loads of each partition, oldest first; samples take precedence over rollups."""
     found: dict[TopicPartition, dict[int, LoadHour]] = {}
     for hours in (rolled_up, sampled):
         for place, some in hours.items():
@@ -84,7 +84,7 @@ class UsageSum(NamedTuple):
 
 
 class LatencyStep(NamedTuple):
-    """Measurements of one time step, which starts at `begin_ms` (epoch ms).
+    """Latency measurements in one time step, which starts at `begin_ms` (epoch ms).
 
     Records copied, batches, the latencies of all batches summed by stage (ms: source, fetch, queue, produce),
     the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, bytes
@@ -120,7 +120,7 @@ class LatencyStep(NamedTuple):
 
 @dataclass(frozen=True)
 class LatencyHistory:
-    """Steps of `step_ms`, oldest first; steps without measurements are missing."""
+    """Latency in time steps of `step_ms`, oldest first; steps without measurements are missing."""
 
     step_ms: int
     steps: Sequence[LatencyStep]
@@ -139,10 +139,10 @@ def step_for(when: TimeRange, most: int) -> int:
 
 
 def begun(when: TimeRange, step_ms: int) -> range:
-    """Return the starts of all steps that overlap the range."""
+    """Return the start times of all steps that overlap the range."""
     return range(when.since_ms // step_ms * step_ms, when.until_ms, step_ms)
 
 
 def sums_by_hour(hours: Iterable[tuple[int, float]]) -> list[LoadHour]:
-    """Return sums of partitions as hours, oldest first. `hours`: each hour once, with its sum."""
+    """Return load sums of partitions as hours, oldest first. `hours`: each hour once, with its sum."""
     return [LoadHour(hour, hour, total, None, None) for hour, total in sorted(hours)]

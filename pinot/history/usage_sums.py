@@ -1,4 +1,4 @@
-"""Daily sums of the mirror's measurements."""
+"""Queries for daily sums of the mirror's measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MOST_SUMS: Final = 200_000
 
 @checked_rows
 def usage_sums(client: PinotClient, when: TimeRange) -> list[UsageSum]:
-    """Return the sums of each group, topic and day in the range. Raises the errors of `PinotClient.ask`."""
+    """Return the usage sums of each group, topic and day in the range. Raises the errors of
+    `PinotClient.ask`."""
     answer = client.ask(
         "select datetrunc('DAY', time_ms), datastream, source_cluster, topic, sum(records_copied), "  # noqa: S608
         "sum(bytes_copied), sum(batches), sum(cpu_ms) from mirrorMetrics "

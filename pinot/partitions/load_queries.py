@@ -139,7 +139,7 @@ def partition_rates_pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[list[PartitionRates]]:
-    """Yield the rates in pages of about `page_partitions`, sorted by topic.
+    """Yield the rates of partitions in pages of about `page_partitions`, sorted by topic.
 
     Only one page is in memory at a time.
     """
@@ -210,7 +210,7 @@ class TopicRates:
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
-    """Return loads of topics from the hourly rollups, for partitions whose own load is unknown."""
+    """Return the loads of topics from the hourly rollups, for partitions whose own load is unknown."""
     if topics is not None and not topics:
         return []
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -252,7 +252,8 @@ class MoverRow:
 
 
 def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
-    """Return the largest changes of load from one day to the next. The second day ends with the range."""
+    """Return the partitions with the largest load changes from one day to the next. The second day ends with
+    the range."""
     until = when.until_ms
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}
@@ -284,7 +285,7 @@ def _mover(row: Row) -> MoverRow:
 
 
 def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
-    """Return the largest changes, each partition once, without unchanged partitions."""
+    """Return the partitions with the largest load changes, each once, without unchanged partitions."""
     changed = {(row.topic, row.kafka_partition): row for row in rows if row.change_bytes_per_second}
     ordered = sorted(
         changed.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
@@ -294,7 +295,7 @@ def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
 
 @dataclass(frozen=True, slots=True)
 class FreshnessRow:
-    """Samples of one cluster and sampler; `newest_ms` is the time of the latest (epoch ms).
+    """Latest sample of one cluster and sampler; `newest_ms` is its time (epoch ms).
 
     `grown`: share of samples with known log growth, 0 to 1.
     """

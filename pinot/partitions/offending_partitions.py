@@ -33,7 +33,7 @@ _WHERE: Final = "where cluster = %(cluster)s and time_ms >= %(since)s and time_m
 
 
 class Remedy(StrEnum):
-    """The remedy for an offending partition."""
+    """What to do about an offending partition."""
 
     ADD_PARTITIONS = "add partitions: the topic's load is even but too high for its number of partitions"
     FIX_KEY = "fix the key: this partition carries far more than the topic's other partitions"
@@ -99,7 +99,7 @@ def offending_partitions(
 
 
 def _offending(rows: list[Row], least: float, usable: float) -> list[OffendingRow]:
-    """Return the rows of partitions with a load of at least `least`."""
+    """Return the result rows of partitions with a load of at least `least`."""
     loads: dict[str, list[float]] = defaultdict(list)
     for topic, _, rate, *_ in rows:
         loads[topic].append(float(rate))
@@ -113,7 +113,8 @@ def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:
 
 
 def _row(row: Row, of_topic: list[float], usable: float) -> OffendingRow:
-    """Return the result row. `of_topic`: loads of all partitions of the topic, including this one."""
+    """Return the result row of a partition. `of_topic`: loads of all partitions of the topic, including this
+    one."""
     topic, number, rate, *times = row
     mean = sum(of_topic) / len(of_topic)
     others = (sum(of_topic) - rate) / max(1, len(of_topic) - 1)

@@ -42,7 +42,7 @@ class Grain(StrEnum):
 
     @property
     def table(self) -> str:
-        """Name of the table."""
+        """Name of the queried table."""
         return _TABLES[self].name
 
     @property
@@ -62,7 +62,7 @@ ON_PAGE: Final = (
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Return values for `Grain.where`."""
+    """Return the parameter values for `Grain.where`."""
     return {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
 
 
@@ -77,7 +77,7 @@ class QueryPage:
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Values for `ON_PAGE`."""
+        """Parameter values for the condition `ON_PAGE`."""
         return {"first": self.first, "last": self.last, "low": self.low, "high": self.high}
 
 
@@ -105,7 +105,7 @@ def pages(
 
 
 def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Iterator[T]:
-    """Yield the result of `ask` for each page, in order. A few pages are queried concurrently."""
+    """Yield the result of `ask` for each page of topics, in order. A few pages are queried concurrently."""
     with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
         under_way: deque[Future[T]] = deque()
         try:

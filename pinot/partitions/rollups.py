@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour of one cluster; starts at `hour_ms`."""
+    """One hour of a cluster's samples, from `hour_ms` (epoch ms)."""
 
     cluster: str
     hour_ms: int

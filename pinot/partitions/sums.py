@@ -1,4 +1,4 @@
-"""Queries the sums over the partitions of some topics, by hour.
+"""Queries for the load summed over the partitions of some topics, by hour.
 
 A response has one row for each hour, whatever the number of partitions. Conventions as in `pinot.queries`.
 """
@@ -27,7 +27,7 @@ _DAY_MS: Final = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class TaskRoom:
-    """Usable capacity of a task per second.
+    """Usable capacity of a task in bytes and messages per second.
 
     `messages`: None if unlimited. `half`: load above which two partitions do not fit into a task.
     """

@@ -1,4 +1,4 @@
-"""Settings that must not change after the first run with a checkpoint folder.
+"""Settings that must not change after the first run of the Spark job with a checkpoint folder.
 
 A small file in the checkpoint folder stores these settings. The file is accessed through Hadoop's file
 systems, so it can be stored wherever Spark can store a checkpoint.
@@ -41,7 +41,7 @@ def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
 
 
 def _kept(session: SparkSession, folder: str) -> dict[str, int] | None:
-    """Return the stored settings, None for a new folder."""
+    """Return the settings stored in the checkpoint folder, None for a new folder."""
     if _exists(session, f"{folder}/{_FILE}"):
         found: dict[str, int] = json.loads(_read(session, f"{folder}/{_FILE}"))
         return found

@@ -1,4 +1,4 @@
-"""Locks in a checkpoint folder that prevent two jobs from using the same checkpoint.
+"""Locks in a checkpoint folder of Spark that prevent two jobs from using the same checkpoint.
 
 The locks are file locks (flock) on files in the folder and are released when the process ends. If the folder
 is a URL (hdfs, s3a), there are no locks; instead, Spark's commit log rejects a second writer of the same
@@ -17,7 +17,8 @@ from mirror.errors import ConfigError, Refused
 
 
 class CheckpointLocks:
-    """Locks that this process holds in one folder. Thread-safe if each name is used by one thread only."""
+    """Locks that this process holds in one checkpoint folder. Thread-safe if each name is used by one thread
+    only."""
 
     def __init__(self, folder: str) -> None:
         self._name = folder

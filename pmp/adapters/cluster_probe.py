@@ -23,13 +23,14 @@ from mirror.settings import KafkaCluster
 from pmp.samples.look import LogSnapshot
 
 _SECONDS: Final = 60.0
-"""Maximum seconds of a measurement, which needs several requests."""
+"""Maximum seconds that a measurement of a cluster takes; it needs several requests."""
 _LEADER_SECONDS: Final = 2.0
 """Maximum seconds by which partitions whose leader changes delay a measurement."""
 
 
 class KafkaClusterProbe:
-    """Implements `pmp.ports.ClusterProbe`. Connects at the first call."""
+    """Measures one cluster over Kafka's protocol. Implements `pmp.ports.ClusterProbe`. Connects at the first
+    call."""
 
     def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
         self._name = cluster.bootstrap_servers
@@ -37,7 +38,7 @@ class KafkaClusterProbe:
         self._session = ClusterSession(self._name, "headrace-sampler", partial(usable_access, cluster))
 
     def look(self) -> LogSnapshot:
-        """Read leaders, end offsets and log sizes, in this order.
+        """Read the leaders, end offsets and log sizes of all partitions, in this order.
 
         Raises Unreachable, NotAuthorized, Refused.
         """
@@ -46,7 +47,7 @@ class KafkaClusterProbe:
         )
 
     def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""
         shared_loop().post(lambda _: self._session.close())
 
     async def _look(self, cluster: Cluster) -> LogSnapshot:
@@ -70,7 +71,7 @@ class KafkaClusterProbe:
 
 
 async def _end_offsets(cluster: Cluster, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the end offsets, without partitions that return an error. Raises NotAuthorized."""
+    """Return the end offsets of partitions, without those that return an error. Raises NotAuthorized."""
     found = await cluster.offsets(dict.fromkeys(leaders, LATEST), seconds=_LEADER_SECONDS)
     for place, answer in found.items():
         if answer.error:

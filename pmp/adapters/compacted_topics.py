@@ -1,5 +1,5 @@
-"""Compacted topics of clusters. The log size of a compacted topic does not show how much is written to the
-topic."""
+"""Finds the compacted topics of clusters. The log size of a compacted topic does not show how much is written
+to it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class CompactedTopics:
         return self._known.get(cluster, frozenset())
 
     def _read(self, cluster: ClusterRef, address: KafkaCluster) -> HeadraceError | None:
-        """Read the topics of a cluster. Return the error, also that of a topic whose settings cannot be
-        read."""
+        """Read which topics of a cluster are compacted. Return the error, also that of a topic whose settings
+        cannot be read."""
         admin = KafkaAdmin(address)
         try:
             described = admin.describe([name for name in admin.list_topics() if not name.startswith("__")])

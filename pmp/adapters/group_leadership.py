@@ -28,7 +28,7 @@ _AGAIN_SECONDS: Final = 2.0
 
 
 class GroupLeadership(ThreadService):
-    """Takes part in the election.
+    """Takes part in the election of a cluster's leading sampler.
 
     `is_leader` is safe to call from any thread. `start` joins the group, whose topic must exist; `stop`
     leaves it, so that another sampler leads immediately.
@@ -64,7 +64,7 @@ class GroupLeadership(ThreadService):
                 self._leads.clear()
 
     def _take_part(self) -> None:
-        """Be a member of the group until the service stops. Raises KafkaError."""
+        """Be a member of the consumer group until the service stops. Raises KafkaError."""
         consumer = KafkaConsumer(
             **_settings(self._cluster),
             group_id=f"headrace-sampler-{self._topic}",

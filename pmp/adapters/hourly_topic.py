@@ -1,4 +1,4 @@
-"""Writer of hourly rollups: plain Avro, keyed by cluster, topic and partition."""
+"""Writes hourly rollups to a topic: plain Avro, keyed by cluster, topic and partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pinot.tables import PARTITION_METRICS_HOURLY, UNKNOWN, PartitionMetricHourl
 
 
 class HourlyTopic:
-    """Implements `pmp.ports.HourSink`."""
+    """Writes hourly rollups to their topic. Implements `pmp.ports.HourSink`."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._client = TopicClient(cluster, topic, "headrace-rollup")

@@ -18,7 +18,7 @@ _HOUR_MS: Final = "3600000"
 
 
 class SampleTopic:
-    """Implements `pmp.ports.SampleSink`. Creates the topic if it does not exist."""
+    """Writes samples to their topic, which it creates if missing. Implements `pmp.ports.SampleSink`."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
         self._description = TopicDescription(
@@ -27,11 +27,11 @@ class SampleTopic:
         self._client = TopicClient(cluster, topic, "headrace-sampler")
 
     def create(self) -> None:
-        """Create the topic unless it exists. Raises Unreachable, NotAuthorized, Refused."""
+        """Create the topic of samples unless it exists. Raises Unreachable, NotAuthorized, Refused."""
         self._client.ask("creating", partial(create_missing, wanted=self._description))
 
     def write(self, samples: Sequence[Sample]) -> None:
-        """Write samples as version 1 and wait for the acknowledgements. Raises the errors of
+        """Write samples in format version 1 and wait for the acknowledgements. Raises the errors of
         `TopicClient.append`."""
         records = [Record(0, one.time_ms, None, encode(one)) for one in samples]
         try:

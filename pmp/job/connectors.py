@@ -22,7 +22,7 @@ _FIRST: Final = "spark-sql-kafka-*.jar"
 
 
 def connectors(settings: JobSettings) -> list[str]:
-    """Return the paths of the connectors if this process starts Spark.
+    """Return the paths of Spark's connectors if this process starts Spark.
 
     spark-submit supplies its own connectors. The result is empty if Spark's own folder contains the
     connectors. If Spark runs in local mode, also make Spark listen on loopback only. Raises ConfigError if no

@@ -1,4 +1,4 @@
-"""Reason why a cluster has no samples yet, with advice. Pure."""
+"""Explains why a cluster has no samples yet, with advice. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pmp.settings import SampledCluster
 
 
 class FirstSamplesWait(NamedTuple):
-    """Reason why the job has not started yet.
+    """Reason why the Spark job does not read a cluster yet.
 
     `problem`: the missing topics or samples; `advice`: how to create them.
     """
@@ -20,7 +20,7 @@ class FirstSamplesWait(NamedTuple):
 
 
 def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> FirstSamplesWait | None:
-    """Return what the job waits for, or None.
+    """Return why the Spark job does not read the cluster yet, or None.
 
     The progress report of Spark shows whether the sample topics or the first sample are missing. None means
     that the topics have samples, or had samples that have expired.

@@ -50,7 +50,7 @@ _SCHEMA: Final = pa.schema(_FIELDS, metadata={"memory": "2"})
 
 @dataclass(frozen=True)
 class Memory:
-    """The latest sample of each partition, and its last known rate (bytes/s).
+    """The latest sample of each partition, and its last known rate (bytes/s), between two batches.
 
     `key` identifies a partition within its cluster; `rate` is UNKNOWN_RATE before the first growth.
     """
@@ -71,7 +71,7 @@ class Memory:
 
     @staticmethod
     def from_bytes(data: bytes) -> Memory:
-        """Deserialize the state.
+        """Deserialize the state from Spark's state store.
 
         State of a different version is discarded, so that one growth per partition is unknown.
         """
@@ -156,7 +156,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
 
 
 def _in_order(code: Integers, time: Integers) -> Integers:
-    """Return row positions sorted by partition and time, without duplicate samples.
+    """Return row positions of samples sorted by partition and time, without duplicate samples.
 
     The sort is stable, and rows of the state come first, so that they precede samples of the same time.
     """
@@ -173,7 +173,8 @@ def _follows(code: Integers) -> Flags:
 
 
 def _held(rate: Floats, follows: Flags) -> Floats:
-    """Return the rates. An unknown rate is replaced by the last known rate of the same partition, if any."""
+    """Return the rates of samples. An unknown rate is replaced by the last known rate of the same partition,
+    if any."""
     position = np.arange(len(rate))
     first = np.maximum.accumulate(np.where(follows, 0, position))
     last = np.maximum.accumulate(np.where(rate >= 0, position, -1))

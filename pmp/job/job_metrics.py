@@ -1,4 +1,4 @@
-"""Prometheus metrics of the job, from Spark's progress reports. Pure bookkeeping."""
+"""Prometheus metrics of the Spark job, from Spark's progress reports. Pure bookkeeping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_CLUSTER: Final = ("cluster",)
 
 
 class JobMetrics:
-    """Prometheus metrics of the job. `record` takes each progress report of a cluster's query once."""
+    """Prometheus metrics of the Spark job. `record` takes each progress report of a cluster's query once."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -78,11 +78,11 @@ class JobMetrics:
         self._lost_executors.inc()
 
     def set_up(self, cluster: str, is_up: bool) -> None:
-        """Set whether the cluster is being read."""
+        """Set the metric that shows whether the cluster is being read."""
         self._up.labels(cluster).set(int(is_up))
 
     def count_restart(self, cluster: str) -> None:
-        """Count a restart of the cluster's query."""
+        """Count a restart of the cluster's streaming query."""
         self._restarts.labels(cluster).inc()
 
     def forget(self, cluster: str) -> None:

@@ -43,7 +43,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SampleReader:
-    """The Python step of one cluster; Spark calls it with all new records of a bucket.
+    """Decodes the samples of one cluster; Spark calls it with all new records of a bucket.
 
     `retention_ms`: older samples are counted and dropped, because Pinot would drop them.
     """
@@ -55,7 +55,7 @@ class SampleReader:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """Return rows of good and malformed samples; stores the latest sample of each partition."""
+        """Return rows of valid and malformed samples; stores the latest sample of each partition."""
         records = pd.concat(list(frames), ignore_index=True)
         values = pa.array(records["value"], pa.binary())
         now_ms = SystemClock().now_ms()
@@ -75,8 +75,7 @@ class SampleReader:
             yield _empty(1).assign(too_old=int(too_old.sum()))
 
     def _wanted(self, decoded: Decoded) -> Flags:
-        """Return a mask of the selected topics. Each distinct topic name is matched with the filter only
-        once."""
+        """Return a mask of the selected topics. Each distinct topic name is matched only once."""
         names = decoded.topic.dictionary_encode()
         verdicts = [
             name is not None and self.selection.matches(name) for name in names.dictionary.to_pylist()

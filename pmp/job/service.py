@@ -1,4 +1,4 @@
-"""Service that keeps one query per cluster running, according to the current configuration.
+"""Service that keeps one streaming query per cluster running, according to the current configuration.
 
 A failed query is restarted after a delay, which doubles after each failure. Other queries are not affected.
 The log has one line when a cluster becomes unreadable and one when it recovers. Several queries start in
@@ -61,7 +61,7 @@ _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
 
 @dataclass
 class RunningQuery:
-    """One cluster's query and its state. Times are monotonic seconds."""
+    """State of one cluster's streaming query. Times are monotonic seconds."""
 
     stream: QueryStream
     query: StreamingQuery | None = None
@@ -74,7 +74,7 @@ class RunningQuery:
 
 
 class PmpService(ThreadService):
-    """Service: `start` starts the queries, `stop` stops them after their batches."""
+    """Service of the Spark job: `start` starts the queries, `stop` stops them after their batches."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class PmpService(ThreadService):
             self._pool.shutdown()
 
     def _ended_by(self, error: Exception) -> None:
-        """Handle an error outside the queries of clusters."""
+        """Handle an error outside the streaming queries of clusters."""
         if is_alive(self._session):
             self.failure = error
             if not isinstance(error, HeadraceError):
@@ -160,7 +160,7 @@ class PmpService(ThreadService):
 
     @property
     def _driver_memory(self) -> str:
-        """Setting of the driver's heap."""
+        """Setting of the heap size of Spark's driver."""
         is_ours = bool(self._known_settings.job.master)
         return "pmp.job.driver_memory" if is_ours else "--driver-memory of spark-submit"
 
@@ -225,13 +225,13 @@ class PmpService(ThreadService):
             hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
 
     def _launch(self, name: str, stream: QueryStream) -> StreamingQuery:
-        """Start a query. Runs in a thread of the pool."""
+        """Start the streaming query of a cluster. Runs in a thread of the pool."""
         assert self._locks is not None, "start comes first"
         self._locks.take(f"cluster {name}")
         return start_stream(self._session, self._known_settings, stream)
 
     def _take_over(self, name: str, running: RunningQuery, starting: Future[StreamingQuery]) -> None:
-        """Store a started query, or record why it failed to start."""
+        """Store a started streaming query, or record why it failed to start."""
         if not starting.done():
             return
         running.starting = None
@@ -244,7 +244,7 @@ class PmpService(ThreadService):
             _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
 
     def _look_after(self, name: str, running: RunningQuery, query: StreamingQuery, now: float) -> None:
-        """Record the query's progress and detect if it has ended or is stuck."""
+        """Record the progress of a streaming query, and detect if it has ended or is stuck."""
         if not query.isActive:
             self._note_failure(name, running, query.exception())
             return
@@ -280,7 +280,8 @@ class PmpService(ThreadService):
         return now - running.reported_at > patience + running.stream.trigger_seconds
 
     def _note_failure(self, name: str, running: RunningQuery, error: BaseException | None) -> None:
-        """Record a failure and schedule a restart. Raises AnalyticsError if Spark itself has ended."""
+        """Record a failure of a streaming query and schedule a restart. Raises AnalyticsError if Spark itself
+        has ended."""
         running.query = None
         if self._stopping.is_set():
             return
@@ -294,7 +295,7 @@ class PmpService(ThreadService):
         self._report(name, running)
 
     def _report(self, name: str, running: RunningQuery) -> None:
-        """Log an outage once, regardless of the number of attempts."""
+        """Log an outage of a cluster's query once, regardless of the number of attempts."""
         if self._outages.failed(name, running.problem, self._clock.monotonic()):
             _log.warning(
                 "cannot read cluster",

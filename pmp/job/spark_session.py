@@ -75,7 +75,7 @@ def open_session(
 def open_unless_stopping(
     settings: JobSettings, jars: Sequence[str], stopping: threading.Event
 ) -> SparkSession | None:
-    """Open a session, or return None if a stop signal set `stopping` in the meantime.
+    """Open a Spark session, or return None if a stop signal set `stopping` in the meantime.
 
     The signal may have stopped Spark too.
     """
@@ -92,7 +92,7 @@ def open_unless_stopping(
 
 
 def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's options; settings and the caller's options take precedence."""
+    """Return the options of the Spark session; settings and the caller's options take precedence."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -139,7 +139,7 @@ def close_session(session: SparkSession) -> None:
 
 
 def _ignore_stop_signals(session: SparkSession) -> None:
-    """Make Java ignore stop signals if this process started it.
+    """Make the Java process ignore stop signals if this process started it.
 
     Java ends with this process. A terminal or process manager sends its signal to all processes, and Java
     would otherwise end in the middle of a batch.

@@ -1,4 +1,4 @@
-"""The job's streaming queries: one per cluster, each with its own checkpoint.
+"""Streaming queries of the Spark job: one per cluster, each with its own checkpoint.
 
 A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. A query commits
 offsets to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a repeated
@@ -37,7 +37,7 @@ several tasks.
 
 @dataclass(frozen=True)
 class QueryStream:
-    """Complete description of a cluster's query; equal streams need no restart."""
+    """Complete description of a cluster's streaming query; equal streams need no restart."""
 
     name: str
     source: KafkaCluster
@@ -49,7 +49,7 @@ class QueryStream:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Configuration of the job. `retention_days`: Pinot's retention of samples."""
+    """Configuration of the Spark job. `retention_days`: Pinot's retention of samples."""
 
     settings: PmpSettings
     clusters: Mapping[str, KafkaCluster]
@@ -57,7 +57,7 @@ class Configuration:
 
 
 def streams(configuration: Configuration) -> dict[str, QueryStream]:
-    """Return the streams of this driver's enabled clusters, by name.
+    """Return the streaming queries of this driver's enabled clusters, by name.
 
     Raises ConfigError for an alias that the configuration's `clusters` do not define.
     """
@@ -86,7 +86,7 @@ def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
 
 
 def start_stream(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> StreamingQuery:
-    """Start reading a cluster from its checkpoint, or from the oldest samples."""
+    """Start to read a cluster's samples from its checkpoint, or from the oldest samples."""
     session.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     return write_stream(
         transformed(read_samples(session, settings, stream), settings, stream), settings, stream
@@ -94,7 +94,7 @@ def start_stream(session: SparkSession, settings: PmpSettings, stream: QueryStre
 
 
 def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream) -> StreamingQuery:
-    """Start writing records to their topics."""
+    """Start to write output records to their topics."""
     writer = records.writeStream.format("kafka").queryName(f"samples-{stream.name}").outputMode("append")
     for key, value in _producer(stream.output).items():
         writer = writer.option(f"kafka.{key}", value)
@@ -107,7 +107,8 @@ def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream)
 
 
 def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> DataFrame:
-    """Return new records of both sample topics. A missing topic is read as soon as it exists."""
+    """Return the new records of both sample topics of a cluster. A missing topic is read as soon as it
+    exists."""
     names = "|".join(re.escape(t) for t in (stream.sampled.samples_topic, stream.sampled.execution_topic))
     reader = session.readStream.format("kafka")
     for key, value in client_properties(stream.source).items():
@@ -128,7 +129,7 @@ def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStre
 
 
 def transformed(records: DataFrame, settings: PmpSettings, stream: QueryStream) -> DataFrame:
-    """Return the output records for raw input records."""
+    """Return the output records for raw records of sample topics."""
     sampled = stream.sampled
     tolerance_ms = int(settings.job.clock_tolerance_seconds * 1000)
     reader = SampleReader(sampled.selection, tolerance_ms, stream.retention_ms)

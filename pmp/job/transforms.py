@@ -35,7 +35,7 @@ class ClusterLabels:
 
 
 def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFrame:
-    """Return Kafka records with the bucket of the measured partition.
+    """Return the Kafka records with the bucket of the partition that each measures.
 
     `buckets`: number of parts of a cluster's state; each is one value of the state store. Values are
     truncated to the largest size of a sample, so that batches fit into memory and dead letters into their
@@ -54,7 +54,7 @@ def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFram
 
 
 def measured(records: DataFrame, reader: SampleReader) -> DataFrame:
-    """Return rows (`ROWS`) of bucketed records: kept samples with their growth, and malformed values."""
+    """Return rows (`ROWS`) of bucketed records: selected samples with their growth, and malformed values."""
     return records.groupBy("bucket").applyInPandasWithState(reader, ROWS, STATE, "append", "NoTimeout")
 
 
@@ -99,7 +99,7 @@ def _record(labels: ClusterLabels, table: Table) -> Column:
 
 
 def _headers(labels: ClusterLabels, origin: Column) -> Column:
-    """Return headers with the origin of a malformed value and the reason."""
+    """Return record headers with the origin of a malformed value and the reason."""
     explained = F.create_map(*(F.lit(part) for pair in EXPLANATIONS.items() for part in map(str, pair)))
     entries = {
         "headrace.reason": F.col("reason"),

@@ -1,4 +1,4 @@
-"""Adds loads for partitions without measurements. Pure."""
+"""Estimates the loads of partitions without measurements. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def completed(
     topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return a load for each partition.
+    """Return a load for each partition, measured or estimated.
 
     The load is the partition's own load, its seasonal load, the mean of its topic, or the default.
 
@@ -95,7 +95,7 @@ def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]
 
 
 def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> list[str]:
-    """Return notes about held loads and partial loads."""
+    """Return notes about loads that are outdated (held) or cover only part of the time (partial)."""
     notes = []
     ages = {
         key: load.age_ms(now_ms) or 0
@@ -150,5 +150,5 @@ def mismatch_notes(
 
 
 def _plain(topic: str) -> str:
-    """Return a name without the characters that metric systems replace."""
+    """Return a topic name without the characters that metric systems replace."""
     return topic.replace(".", "_").replace("-", "_").lower()

@@ -27,14 +27,14 @@ _FORMAT: Final = 2
 
 @dataclass(frozen=True)
 class CachedReport:
-    """A report, and the time at which it was made (epoch milliseconds)."""
+    """A load report, and the time at which it was made (epoch milliseconds)."""
 
     report: LoadReport
     answered_ms: int
 
 
 class LastKnown:
-    """Last good report of each cluster. If `folder` is None, reports are kept in memory only."""
+    """Last good load report of each cluster. If `folder` is None, reports are kept in memory only."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class LastKnown:
         self._written_ms: dict[str, int] = {}
 
     def remember(self, cluster: str, report: LoadReport, now_ms: int) -> None:
-        """Store a report. If the disk is full or read-only, this is logged and the report is kept in
+        """Store a load report. If the disk is full or read-only, this is logged and the report is kept in
         memory."""
         self._memory[cluster] = CachedReport(report, now_ms)
         written_ms = self._written_ms.get(cluster)
@@ -59,7 +59,7 @@ class LastKnown:
             _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
     def recall(self, cluster: str) -> CachedReport | None:
-        """Return the last report of a cluster, or None. The report may be from before a restart."""
+        """Return the last load report of a cluster, or None. It may be from before a restart."""
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
             if found is not None:

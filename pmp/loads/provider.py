@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ProviderInputs:
-    """Functions and values from other components.
+    """Functions and values that the load provider gets from other components.
 
     `name_of`: the name of a cluster in its samples. `compacted`: compacted topics of a cluster. `progress`:
     Pinot's progress in the samples topic, None if it cannot be queried. `unknown_bytes_per_second`: load of a
@@ -75,7 +75,7 @@ class _LookedUp(Generic[_Key, _Value]):
 
 
 class PinotLoadProvider:
-    """Implements `mirror.ports.LoadProvider`. Used by one thread."""
+    """Load provider that queries Pinot. Implements `mirror.ports.LoadProvider`. Used by one thread."""
 
     def __init__(
         self, client: PinotClient, settings: PmpSettings, clock: Clock, world: ProviderInputs | None = None
@@ -142,7 +142,7 @@ class PinotLoadProvider:
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
     ) -> LoadReport:
-        """Query all partitions with samples in the `window_ms` before `at_ms` (inclusive).
+        """Query the rates of all partitions with samples in the `window_ms` before `at_ms` (inclusive).
 
         If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
         that time count.
@@ -173,7 +173,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest report, and the reason if it is not fresh (empty otherwise).
+        """Return the latest load report, and the reason if it is not fresh (empty otherwise).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -196,7 +196,7 @@ class PinotLoadProvider:
         return self._instead(cluster, failure.error, remembered, now_ms)
 
     def _whole(self, cluster: ClusterRef, now_ms: int, remembered: CachedReport | None) -> LoadReport:
-        """Return a complete report.
+        """Return a load report that includes all of Pinot's rows.
 
         Raises LoadUnavailable for a partial result, and the errors of `measured`.
         """
@@ -225,7 +225,7 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known report, with all loads marked as held.
+        """Return the last known load report, with all loads marked as held (outdated).
 
         Raises LoadUnavailable if there is no report, or if the last report is too old.
         """
@@ -280,7 +280,7 @@ class PinotLoadProvider:
         try:
             loads = seasonal_loads(wanted, now_ms, loads_of)
         except HeadraceError as error:
-            _log.warning("no seasonal loads", cluster=cluster, problem=str(error))
+            _log.warning("cannot estimate seasonal loads", cluster=cluster, problem=str(error))
             return {}
         self._seasonal[cluster] = _LookedUp(topics, loads, now_ms)
         return loads
@@ -307,7 +307,7 @@ class PinotLoadProvider:
             for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
                 means[row.topic] = row
         except HeadraceError as error:
-            _log.warning("cannot query topic-level loads", cluster=cluster, problem=str(error))
+            _log.warning("cannot query loads by topic", cluster=cluster, problem=str(error))
         self._means[cluster] = _LookedUp(frozenset(missing), means, now_ms)
         return means
 
@@ -366,7 +366,7 @@ class SampleFreshness:
         self._name_of = name_of
 
     def of(self, cluster: ClusterRef) -> Freshness:
-        """Query the time of the latest sample.
+        """Return the time of the cluster's latest sample in Pinot.
 
         Raises LoadUnavailable if there is no sample of the cluster in the window (or in the time after which
         loads are stale, if that is longer), and the errors of the client.

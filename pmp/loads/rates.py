@@ -37,7 +37,7 @@ _UNIT_FACTOR: Final = 100.0
 
 @dataclass(frozen=True)
 class RateOptions:
-    """Options for interpreting rates.
+    """Options for interpreting measured rates.
 
     `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the partition's own
     (Headrace's sampler). `compacted`: topics whose log sizes do not show how much is written. `settled`:
@@ -109,7 +109,7 @@ def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Return the growths, scaled up where retention has hidden a part.
+    """Return the log growths, scaled up where retention has hidden a part.
 
     If the sum of the growths is clearly below the rate `total` of the topic, the growths of the `shrinking`
     partitions are scaled up to the missing part.

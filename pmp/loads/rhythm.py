@@ -35,9 +35,9 @@ A partition with an older sample was not part of the round.
 _LONG: Final = 1.5
 """Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3
-"""Number of missed rounds after which the whole cluster counts as not sampled."""
+"""Number of missed sampling rounds after which the whole cluster counts as not sampled."""
 _LATE_MS: Final = {Grain.SAMPLES: 15_000, Grain.HOURS: 600_000}
-"""Time after a round until all of its samples can be queried (ms).
+"""Time in ms after a sampling round until all of its samples can be queried.
 
 Cruise Control alone takes 5 s, and hours are rolled up every five minutes.
 """
@@ -60,7 +60,7 @@ class SampleTimes:
     samples: int
 
     def is_held(self, rates: PartitionRates) -> bool:
-        """Return whether the partition's latest samples are missing."""
+        """Return whether the partition's latest samples are missing, so that its load is held (outdated)."""
         return rates.newest_ms < self.newest_ms - _MISSED * self.interval_ms
 
     def is_partial(self, rates: PartitionRates, statistic: Statistic) -> bool:
@@ -74,7 +74,7 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether too much of the range has only growths over several rounds.
+        """Return whether too much of the range has only growths over several sampling intervals.
 
         The partition missed some sampling rounds.
         """
@@ -116,7 +116,7 @@ def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) ->
 
 
 def held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, all marked as held."""
+    """Return the loads, all marked as held (outdated)."""
     return {key: replace(load, rate_source=RateSource.HELD) for key, load in loads.items()}
 
 
@@ -126,7 +126,8 @@ def marked(
     rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, with held and partial loads marked. `statistic`: statistic of the loads."""
+    """Return the loads, with held (outdated) and partial loads marked. `statistic`: statistic of the
+    loads."""
     answer = dict(loads)
     for rate in rates:
         partition = TopicPartition(rate.topic, rate.kafka_partition)

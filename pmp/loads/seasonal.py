@@ -45,7 +45,7 @@ def seasonal_loads(
 
 
 def _same_hours(now_ms: int, period_ms: int, number: int) -> Iterator[TimeRange]:
-    """Yield the hour of `now_ms` in earlier periods, newest first."""
+    """Yield the hour of `now_ms` in earlier weeks or days, newest first."""
     begin = now_ms // HOUR_MS * HOUR_MS
     for back in range(1, number + 1):
         since = begin - back * period_ms

@@ -1,4 +1,4 @@
-"""Detects partial results: a restarted Pinot server answers queries while it still reads its topic.
+"""Detects partial results of Pinot: a restarted server answers queries while it still reads its topic.
 
 Such a response looks complete. A partial result is detected by comparison with the previous result or, if
 there is none, by Pinot's offsets in the topic.
@@ -22,7 +22,7 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """Describe samples of the previous result that are missing now; empty if there are none. Pure.
+    """Describe which samples of Pinot's previous result are missing now; empty if there are none. Pure.
 
     `since_ms`: start of the time for which both results must contain all samples.
     """
@@ -40,7 +40,8 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """Functions that return the end offsets of a topic (`ends`) and Pinot's offsets (`read`)."""
+    """Functions that return the end offsets of a topic (`ends`) and the offsets that Pinot has consumed
+    (`read`)."""
 
     ends: Callable[[], Positions]
     read: Callable[[], Positions]
@@ -67,7 +68,7 @@ class CatchingUp:
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:
-        """Describe how much Pinot still has to consume.
+        """Describe how much of the topic Pinot still has to consume.
 
         The text is empty if Pinot has caught up or its progress is unknown.
         """

@@ -24,9 +24,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 EARLIEST_MS: Final = 1_262_304_000_000
 """Earliest valid time, 2010-01-01, which is before the first release of Kafka."""
 LATEST_MS: Final = 4_102_444_800_000
-"""2100-01-01."""
+"""Latest valid time, 2100-01-01."""
 LARGEST: Final = float(2**63)
-"""Upper limit of valid bytes, or units per second; larger values are physically impossible."""
+"""Upper limit of valid sizes (bytes) and rates (per second); larger values are physically impossible."""
 _LEGAL_NAME: Final = f"^{LEGAL_TOPIC}$"
 _ILLEGAL_NAMES: Final = pa.array([".", ".."], pa.string())
 
@@ -56,7 +56,7 @@ _NOTHING: Final = np.empty(0, dtype=np.uint8)
 
 @dataclass(frozen=True)
 class Decoded:
-    """One row per value. Rates per second, sizes in bytes; NaN if unknown.
+    """Decoded samples, one row per value. Rates per second, sizes in bytes; NaN if unknown.
 
     The keys of `metrics` are the names in `sample.METRICS`. In malformed rows (`error` > 0) only `error` is
     valid. `topic` is an Arrow string array, null if there is no valid name.
@@ -72,7 +72,8 @@ class Decoded:
 
 
 def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
-    """Decode an Arrow array of type binary, nulls allowed. Samples from `latest_ms` on are malformed."""
+    """Decode samples in an Arrow array of type binary, nulls allowed. Samples from `latest_ms` on are
+    malformed."""
     starts, lengths, data = _layout(values)
     rows = len(values)
     versions = np.full(rows, -1, dtype=np.int8)
@@ -99,7 +100,7 @@ def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
 
 
 def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-    """Return the start and length of each value, and the underlying bytes. A null has length 0."""
+    """Return the start and length of each sample, and the underlying bytes. A null has length 0."""
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None or len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), _NOTHING
@@ -135,7 +136,7 @@ def _topics(
 
 
 def _judge_names(names: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """Return distinct names as strings (null if not UTF-8), and the error code of each."""
+    """Return distinct topic names as strings (null if not UTF-8), and the error code of each."""
     verdicts = np.zeros(len(names), dtype=np.uint8)
     try:
         texts = names.cast(pa.string())
@@ -158,7 +159,8 @@ def _text(name: bytes) -> str | None:
 
 
 def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
-    """Write the numbers of `rows` at the positions `chosen`; return True for impossible metrics."""
+    """Write the metrics of the samples `rows` to the positions `chosen`; return True for impossible
+    metrics."""
     out.broker[chosen] = rows["broker"]
     out.time_ms[chosen] = rows["time_ms"]
     out.partition[chosen] = rows["partition"]
@@ -176,7 +178,8 @@ def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
 def _judge(
     out: Decoded, lengths: Integers, topic_errors: npt.NDArray[np.uint8], bad_number: Flags, latest_ms: int
 ) -> None:
-    """Set `error`. Checks are in order of increasing precedence, so the last assignment counts."""
+    """Set the `error` of each sample. Checks are in order of increasing precedence, so the last assignment
+    counts."""
     error = out.error
     error[(out.time_ms < EARLIEST_MS) | (out.time_ms >= latest_ms)] = _CODES[Malformed.TIME]
     error[bad_number] = _CODES[Malformed.NUMBER]

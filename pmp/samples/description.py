@@ -1,4 +1,4 @@
-"""Human-readable samples: hexadecimal to JSON objects."""
+"""Converts samples in hexadecimal to JSON objects that people can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def describe_line(line: str) -> dict[str, Any]:
 
 
 def describe(decoded: Decoded) -> dict[str, Any]:
-    """Return the first row of decoded columns, or its error."""
+    """Return the first row of decoded columns as a JSON object, or its error."""
     reason = ERRORS[decoded.error[0]]
     if reason is not None:
         return {"error": str(reason), "reason": EXPLANATIONS[reason]}

@@ -17,7 +17,8 @@ from pmp.samples.sample import Sample
 
 @dataclass(frozen=True)
 class LogSnapshot:
-    """State of a cluster at one time. Offsets and sizes are read a few requests apart.
+    """Leaders, end offsets and log sizes of a cluster at one time. Offsets and sizes are read a few requests
+    apart.
 
     `*_seconds` are monotonic; `time_ms` is the wall-clock time of the sizes. Partitions without a leader are
     in none of the three mappings.
@@ -33,7 +34,7 @@ class LogSnapshot:
 
 @dataclass(frozen=True)
 class SampledRound:
-    """Samples of one measurement, and the state for the next measurement."""
+    """Samples of one measurement, and the state that the next measurement needs."""
 
     samples: tuple[Sample, ...]
     bytes_per_message: Mapping[TopicPartition, float] = field(default_factory=dict)

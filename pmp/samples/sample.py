@@ -40,7 +40,7 @@ METRICS: Final[Mapping[int, tuple[str, ...]]] = {
         "replication_bytes_out",
     ),
 }
-"""Metrics of each version, in byte order."""
+"""Metrics in each version of the sample format, in byte order."""
 NEEDED: Final = frozenset({"size", "bytes_in"})
 """Metrics that a sample must contain; the others may be unknown."""
 
@@ -62,7 +62,7 @@ _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, 
 
 
 class Malformed(StrEnum):
-    """Reason why a value is not a sample. If several reasons apply, the first in this order is used."""
+    """Reason why a value is not a valid sample. If several reasons apply, the first in this order is used."""
 
     SHORT = "short"
     VERSION = "version"
@@ -105,7 +105,7 @@ class Sample:
 
 
 def encode(sample: Sample, *, version: int = 1) -> bytes:
-    """Serialize a sample.
+    """Encode a sample in Cruise Control's format.
 
     Metrics that version 0 does not have are omitted. Unknown metrics are written as NaN. Requests per second
     are always unknown: nothing in Headrace measures them. Raises KeyError for another version and

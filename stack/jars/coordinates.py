@@ -11,7 +11,7 @@ from typing import Final
 from stack.errors import JarsUnavailable, UnknownName
 
 SET_NAMES: Final = ("kafka", "pinot", "spark")
-"""Sets that are fetched ahead."""
+"""Sets of jars that the set-up fetches."""
 KAFKA_RELEASES: Final = {
     "kafka-2.8": "2.8.2",
     "kafka-3.9": "3.9.1",
@@ -21,7 +21,7 @@ KAFKA_RELEASES: Final = {
 }
 """Sets with other releases of Kafka's broker, fetched when a test starts one of them."""
 NEWER_KAFKA: Final = "kafka-4.4"
-"""Set for tests of what Kafka of the set "kafka" does not have."""
+"""Set of jars for tests of features that the Kafka of the set "kafka" lacks."""
 _LISTS: Final = Path(__file__).with_name("artefacts")
 TIERED_KAFKA: Final = "kafka-tiered"
 """Set with a remote storage of Kafka's own tests, which keeps segments in a folder (KIP-405)."""

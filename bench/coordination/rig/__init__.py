@@ -1,1 +1,1 @@
-"""Service under steady traffic, with the arrival times of each partition."""
+"""Service under steady traffic that records when records arrive in each partition."""

@@ -18,7 +18,8 @@ _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "log_
 
 
 class Flow:
-    """Producer and consumer, running while in the context. Times are in seconds of the monotonic clock."""
+    """Producer and consumer of a steady stream, running while in the context. Times are in seconds of the
+    monotonic clock."""
 
     def __init__(self, source: str, destination: str, topic: str, partitions: int) -> None:
         self._source, self._destination = source, destination
@@ -44,7 +45,7 @@ class Flow:
             thread.join()
 
     def silence(self, partition: int, since: float, until: float) -> float:
-        """Return the longest time without an arrival in the window."""
+        """Return the longest time without an arrival in a partition within the window."""
         times = self._arrived[partition]
         inside = times[bisect.bisect_left(times, since) : bisect.bisect_right(times, until)]
         marks = [since, *inside, until]
@@ -55,7 +56,7 @@ class Flow:
         return max((self.silence(partition, since, until) for partition in partitions), default=0.0)
 
     def flows_since(self, moment: float) -> bool:
-        """Return whether a record has arrived in every partition after this moment."""
+        """Return whether a record has arrived in every partition since this moment."""
         return all(times and times[-1] > moment for times in self._arrived)
 
     def first_since(self, moment: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Outages of servers below a running service, and the time until every partition flows again."""
+"""Outages of the servers of a running service, and the time until every partition flows again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 120
 
 
 class Kind(StrEnum):
-    """Kind of outage."""
+    """Kind of server outage."""
 
     KILLED = "killed"
     FROZEN = "frozen"
@@ -33,7 +33,7 @@ class Recovery:
 
 
 def outage(flow: Flow, server: Server, kind: Kind, seconds: float) -> Recovery:
-    """Run one outage. It ends when a killed server is ready, or when a frozen one resumes."""
+    """Run one server outage. It ends when a killed server is ready, or when a frozen one resumes."""
     began = time.monotonic()
     if kind is Kind.KILLED:
         server.kill()

@@ -41,7 +41,7 @@ class Service:
         return (pair.source if role == "source" else pair.target).nodes[0]
 
     def ask(self, path: str, *but: str) -> Any:
-        """Send a GET to the first running instance that responds, skipping those in `but`."""
+        """Send a GET request to the first running instance that responds, skipping those in `but`."""
 
         def attempt() -> Any:
             for name, instance in self.instances.items():
@@ -55,7 +55,7 @@ class Service:
         return wait_until(attempt, 60, path)
 
     def homes(self, *but: str) -> dict[int, str]:
-        """Return the planned instance of each partition."""
+        """Return the instance that the plan assigns to each partition."""
         return {
             int(partition.rpartition("-")[2]): task["instance"]
             for task in self.ask("/v1/plan", *but)["tasks"]
@@ -63,7 +63,7 @@ class Service:
         }
 
     def leader(self) -> str:
-        """Return the name of the leader."""
+        """Return the name of the leading instance."""
         return str(self.ask("/v1/instances")[0]["name"])
 
     def wait_until_spread(self) -> None:

@@ -1,1 +1,1 @@
-"""Clusters with an authorizer, and producers that are denied Write."""
+"""Clusters with an authorizer, and producers that lose the permission Write."""

@@ -1,4 +1,4 @@
-"""Producers of one cluster, whose acknowledged records are counted."""
+"""Producers on one cluster, whose acknowledged records are counted."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Content = tuple[str, int, bytes | None]
 
 @dataclass
 class Written:
-    """Records acknowledged by either cluster."""
+    """Records that either cluster has acknowledged."""
 
     records: list[Content] = field(default_factory=list)
     begun: int = 0
 
     def contents(self) -> Counter[Content]:
-        """Return the records."""
+        """Return the contents of the acknowledged records."""
         return Counter(self.records)
 
 
 class Producers:
-    """Producers that write 20 records a second each. The first `rogues` producers are super users.
+    """Producers that write 20 records per second each. The first `rogues` producers are super users.
 
     `first_ms` and `last_ms`: time of the first and of the last acknowledgement (epoch milliseconds).
     """
@@ -59,12 +59,12 @@ class Producers:
 
     @property
     def are_writing(self) -> bool:
-        """Return whether each has received an acknowledgement within the last second."""
+        """Return whether each producer has received an acknowledgement within the last second."""
         since = time.monotonic() - _RECENT_SECONDS
         return sum(moment > since for moment in list(self._recent.values())) == NUMBER
 
     def rogue_batches(self) -> set[str]:
-        """Return how the rogues and the places of their records are named."""
+        """Return the names of the super users, and the partitions and offsets of their records."""
         return {
             f"producer id {identity} wrote to {topic}-{number} at offset {offset} "
             for identity in self._rogue_ids

@@ -55,7 +55,7 @@ def secured_pair(folder: Path, names: Sequence[str]) -> Iterator[dict[str, Kafka
 
 
 def allow_application(cluster: KafkaCluster) -> None:
-    """Allow the application to write to all topics, with a producer id."""
+    """Allow the application's user to write to all topics, with a producer id."""
     user, exactly = f"User:{APPLICATION}", ResourcePatternType.LITERAL
     rules = [
         (ResourceType.TOPIC, "*", AclOperation.WRITE),

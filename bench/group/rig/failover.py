@@ -1,4 +1,5 @@
-"""Failover of one group: it reads at the source, is cut off at a random time, and continues."""
+"""Failover of one consumer group: it reads at the source, is cut off at a random time, and continues at the
+destination."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _EMPTY_SECONDS: Final = 4.0
 
 @dataclass(frozen=True)
 class Case:
-    """A group. `mirror`: of its positions; `copy`: its topic at the destination; `kind`: type of the group;
-    `behind`: records."""
+    """A consumer group that fails over. `mirror`: mirror of its positions; `copy`: its topic at the
+    destination; `kind`: type of the group; `behind`: records."""
 
     mirror: str
     group: str
@@ -55,7 +56,8 @@ class Outcome:
 
 
 class Failover:
-    """One group from its first record at the source to the time after its member at the destination."""
+    """One consumer group, from its first record at the source to the time after its member at the
+    destination."""
 
     def __init__(self, pair: Pair, topic: str, traffic: Traffic, case: Case, chance: Random) -> None:
         self._pair = pair
@@ -65,7 +67,7 @@ class Failover:
         self._chance = chance
 
     def run(self) -> Outcome:
-        """Return how the group has continued."""
+        """Return how the group has continued at the destination."""
         case = self._case
         each = max(case.behind // PARTITIONS, 1)
         start = [self._traffic.offset(number, each) for number in range(PARTITIONS)]

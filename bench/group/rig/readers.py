@@ -1,4 +1,4 @@
-"""Groups of each type: their positions, and members that read one topic and commit when asked."""
+"""Consumer groups of each type: their positions, and members that read one topic and commit on request."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _CLIENT: Final[Mapping[str, str | int | bool]] = {"log_level": 0, "fetch.wait.ma
 
 
 class Reader(Protocol):
-    """Member of a group. `acknowledged`: by partition, the numbers of the records that a share group has
-    acknowledged; empty for other groups."""
+    """Member of a consumer group. `acknowledged`: by partition, the numbers of the records that a share group
+    has acknowledged; empty for other groups."""
 
     acknowledged: list[set[int]]
 
     def read(self, most: int) -> int:
-        """Return the number of records that were read; about `most` at the most."""
+        """Read about `most` records, and return their number."""
 
     def commit(self) -> None:
-        """Commit the positions after the records that were read."""
+        """Commit the positions after the records read so far."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def positions(address: str, group: str, kind: str, topic: str) -> list[int]:
 
 @contextmanager
 def consumer_of(address: str, group: str, protocol: str = CLASSIC) -> Iterator[Consumer]:
-    """Yield a consumer that commits only when asked, and leaves its group with the context."""
+    """Yield a consumer that commits only on request, and leaves its group with the context."""
     consumer = Consumer(
         {
             **_CLIENT,
@@ -98,7 +98,7 @@ def consumer_of(address: str, group: str, protocol: str = CLASSIC) -> Iterator[C
 
 @contextmanager
 def member_of(address: str, group: str, kind: str, topic: str) -> Iterator[Reader]:
-    """Yield a member that leaves its group with the context."""
+    """Yield a group member that leaves its group with the context."""
     if kind == SHARE:
         share = ShareConsumer(
             {
@@ -130,7 +130,7 @@ def member_of(address: str, group: str, kind: str, topic: str) -> Iterator[Reade
 
 
 def _wait_for_assignment(consumer: Consumer, group: str) -> None:
-    """Wait until all partitions are assigned."""
+    """Wait until the group member has all partitions."""
     until = time.monotonic() + _JOIN_SECONDS
     while len(consumer.assignment()) < PARTITIONS:
         if time.monotonic() > until:
@@ -139,7 +139,7 @@ def _wait_for_assignment(consumer: Consumer, group: str) -> None:
 
 
 class _ConsumerReader:
-    """Member of a classic group, or of a group of KIP-848. Satisfies `Reader`."""
+    """Member of a classic group or a KIP-848 group. Implements `Reader`."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
         self.acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]
@@ -177,7 +177,7 @@ class _StreamsReader(_ConsumerReader):
 
 
 class _ShareReader:
-    """Member of a share group, which acknowledges records one by one. Satisfies `Reader`."""
+    """Member of a share group, which acknowledges records one by one. Implements `Reader`."""
 
     def __init__(self, consumer: ShareConsumer) -> None:
         self.acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]

@@ -21,7 +21,7 @@ _PATIENCE_SECONDS: Final = 120.0
 
 class Traffic:
     """Writer of the numbers 0, 1, ... to each partition. Aborted transactions lie between them, so that the
-    offsets of both clusters differ by more and more. `digits`: smallest size of a value in bytes."""
+    offsets of both clusters differ more and more. `digits`: smallest size of a value in bytes."""
 
     def __init__(self, address: str, topic: str, partitions: int = PARTITIONS, digits: int = 1) -> None:
         self._topic = topic

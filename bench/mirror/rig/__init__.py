@@ -1,4 +1,4 @@
-"""Fixtures of the mirroring benchmarks: clusters, source data, the engines compared, sampling of processes.
+"""Fixtures of the copy benchmarks: clusters, source data, the mirrors compared, sampling of processes.
 
 Read `clusters` first, then `data`, `engines` and `watch`. The benchmarks are the modules of `bench/mirror/`.
 """

@@ -1,4 +1,4 @@
-"""Copy a topic between two clusters, and audit it in alternate rounds: `… audited_copy SOURCE DESTINATION
+"""Copies a topic between two clusters, and audits it in alternate periods: `… audited_copy SOURCE DESTINATION
 TOPIC MODE`.
 
 Prints a line of JSON: processor seconds of the copying without and with audits, and of the audits.
@@ -34,7 +34,7 @@ _MOST_SETTLING_SECONDS = 60.0
 
 
 def main(source: str, destination: str, topic: str, mode: AuditMode) -> None:
-    """Copy for a round without and a round with an audit, several times."""
+    """Copy for a period without and a period with an audit, several times."""
     addresses = {SOURCE: source, DESTINATION: destination}
     engine = BatchEngine(_context(addresses))
     context = _context(addresses)  # of its own, as in an instance, where another process copies
@@ -82,7 +82,7 @@ def _settle(engine: BatchEngine) -> None:
         lanes, dirty = [*engine.lanes.by_key.values()], engine.lanes.unsaved.dirty
         if len(lanes) == PARTITIONS and not dirty and all(one.checkpoint > 0 for one in lanes):
             return
-    raise AssertionError("no progress of some lanes")
+    raise AssertionError("some lanes stored no progress")
 
 
 def _audit(context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> None:

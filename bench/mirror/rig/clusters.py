@@ -37,7 +37,7 @@ _MANY_PARTITIONS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Source and destination, and a folder for the files of the engines."""
+    """Source and destination cluster, and a folder for the files of the mirrors."""
 
     source: KafkaCluster
     target: KafkaCluster
@@ -98,7 +98,7 @@ def chosen(*names: str) -> list[str]:
 
 
 class Topics:
-    """Topics of one cluster."""
+    """Creates, deletes and inspects the topics of one cluster."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._address = cluster.address
@@ -156,7 +156,7 @@ class Topics:
         assert producer.flush(_PATIENCE_SECONDS) == 0
 
     def end(self, name: str, partitions: int) -> int:
-        """Return the sum of the end offsets, or 0 while the topic does not exist."""
+        """Return the sum of the end offsets of a topic's partitions, or 0 while it does not exist."""
         return sum(self._ends(name, partitions))
 
     def ends(self, topics: Mapping[str, int]) -> int | None:

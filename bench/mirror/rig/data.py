@@ -56,7 +56,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class SourceTopic:
-    """Topic that was written. Sizes in bytes; the payload is keys and values before compression."""
+    """Source topic that was written. Sizes in bytes; the payload is keys and values before compression."""
 
     name: str
     shape: Shape
@@ -154,7 +154,7 @@ class GrowingTopic:
 
 
 async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[bytearray], turns: range) -> int:
-    """Write the batches, one of each partition per request. Returns their total bytes."""
+    """Write the batches, one of each partition per request. Return their total bytes."""
     await cluster.refresh([topic])
     connection = await cluster.connection(next(iter(cluster.brokers)), CONTROL)
     under_way: list[Promise[None]] = []

@@ -44,7 +44,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Engine:
-    """Mirror to measure: name in tables, destination topic, and process (not started)."""
+    """A mirror to measure: name in tables, destination topic, and process (not started)."""
 
     name: str
     target: str

@@ -1,4 +1,4 @@
-"""Samples of a mirror and both brokers at work: records at the destination, CPU, memory."""
+"""Samples a mirror and both brokers at work: records at the destination, CPU, memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drain:
-    """Copy of one topic. `samples`: from the first with a record at the destination to the last.
+    """Measured copy of one topic. `samples`: from the first with a record at the destination to the last.
 
     `worker_mib`: peak of the largest child process of the engine, or of the engine itself without children.
     """

@@ -103,7 +103,7 @@ class Judged:
         return any(row["partition"] == partition and (row["next_offset"] or 0) < begin for row in rows)
 
     def until(self, is_so: Callable[[], bool], label: str) -> float:
-        """Wait for the condition and return the time at which it became true."""
+        """Wait for the condition, and return the time at which it became true."""
         wait_until(is_so, _PATIENCE_SECONDS, label, interval_seconds=_LOOK_SECONDS)
         return time.monotonic()
 

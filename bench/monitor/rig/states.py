@@ -1,4 +1,5 @@
-"""CPU of worker processes and instances for the states of their partitions, measured on one instance."""
+"""CPU that worker processes and instances need for the states of their partitions, measured on one
+instance."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def seconds_of(call: Callable[[], object]) -> float:
 
 
 def states_of_fleet(label: str, busy: float, late: float, *, segments: bool) -> float:
-    """Print and return percent of a core for all instances.
+    """Print and return the CPU in percent of a core for all instances.
 
     `busy`: share of lanes that report each time. `late`: share of lanes that are behind. `segments`: the
     source deletes records older than a day every two minutes, so that every lane has a time to loss.

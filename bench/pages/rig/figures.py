@@ -1,4 +1,4 @@
-"""Titles and labels of a figure, from the SVG that matplotlib writes with `svg.fonttype: none`."""
+"""Reads titles and labels of a figure from the SVG that matplotlib writes with `svg.fonttype: none`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AxesLabels(NamedTuple):
 
 
 class FigureLabels(NamedTuple):
-    """Texts of a figure. `title`: of the whole figure, or of its only axes."""
+    """Texts of a figure. `title`: title of the whole figure, or of its only axes."""
 
     title: str
     axes: tuple[AxesLabels, ...]
@@ -38,7 +38,7 @@ class FigureLabels(NamedTuple):
 
 
 def labels_of(svg: str) -> FigureLabels:
-    """Return the texts of a figure. Raises ParseError if it is not XML."""
+    """Return the titles and labels of an SVG figure. Raises ParseError if it is not XML."""
     root = ElementTree.fromstring(svg)
     figure = next((one for one in root.iter(_GROUP) if one.get("id") == "figure_1"), root)
     axes = tuple(map(_axes, _groups(figure, "axes_")))

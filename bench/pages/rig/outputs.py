@@ -26,7 +26,7 @@ _SVG_TAG: Final = re.compile(r"<svg[^>]*>")
 
 
 class Unfit(ValueError):
-    """Outputs that must not be stored; the text names the notebook's cell and the reason."""
+    """Notebook outputs that must not be stored; the text names the cell and the reason."""
 
 
 def stored(notebook: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def stored(notebook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(notebook: Mapping[str, Any]) -> str:
-    """Return the content of the file."""
+    """Return the content of a notebook file."""
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -67,7 +67,8 @@ def lines_of(text: str | list[str]) -> list[str]:
 
 
 def _joined(outputs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the outputs, with the parts of one stream as one output: a kernel splits them by time."""
+    """Yield the outputs of a cell, with the parts of one stream joined, because a kernel splits them by
+    time."""
     last: dict[str, Any] | None = None
     for output in outputs:
         if last is not None and output["output_type"] == "stream" and output["name"] == last["name"]:
@@ -107,7 +108,7 @@ def _data(number: int, mime: str, value: str | list[str]) -> list[str]:
 
 
 def _figure(number: int, svg: str) -> str:
-    """Return a figure without the date and version of its writer, and with its title as an element."""
+    """Return an SVG figure without the date and version of its writer, and with its title as an element."""
     plain = _PROLOGUE.sub("", svg)
     labels = labels_of(plain)
     if labels.missing:

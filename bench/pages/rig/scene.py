@@ -72,14 +72,15 @@ _STEADY_SECONDS: Final = 120.0
 
 
 class Scene:
-    """The service. `start` first, then `incident`, then `recovery`; each returns when the pages show it."""
+    """The service for the screenshots. `start` first, then `incident`, then `recovery`; each returns when the
+    pages show it."""
 
     def __init__(self, processes: DemoProcesses) -> None:
         self._processes = processes
         self._client: RestClient = processes.client(INSTANCES[0])
 
     def close(self) -> None:
-        """Release the connection."""
+        """Close the connections."""
         self._client.close()
 
     def start(self) -> None:
@@ -157,7 +158,7 @@ class Scene:
         return [one for one in found["datastreams"] if found["is_complete"]]
 
     def _is_measured(self) -> bool:
-        """Return whether every partition has a load."""
+        """Return whether the load of every partition is known."""
         return all(self._has_loads(name) for name, *_ in _DATASTREAMS)
 
     def _has_loads(self, name: str) -> bool:

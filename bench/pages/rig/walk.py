@@ -33,7 +33,7 @@ INCIDENT: Final = Stop("incident", "an open incident with its cause and evidence
 
 
 class Found(NamedTuple):
-    """Result of the walk. `partition`: the hottest one; `text`: the sentence about it."""
+    """Result of following the path. `partition`: the hottest one; `text`: the sentence about it."""
 
     partition: str
     text: str

@@ -125,7 +125,8 @@ def make_topics(made: Servers, *topics: tuple[str, int]) -> None:
 
 
 def rounds(partitions: int, count: int, *, first: int = 0, step_ms: int = 120_000) -> Iterator[bytes]:
-    """Yield samples of version 1: `count` rounds of all partitions, heavy-tailed loads, growing logs."""
+    """Yield samples in format version 1: `count` intervals of all partitions, heavy-tailed loads, growing
+    logs."""
     rows = np.zeros(partitions, dtype=SAMPLE_ROWS[1])
     rates = np.random.default_rng(7).lognormal(3, 2, partitions)
     rows["version"], rows["partition"] = 1, np.arange(partitions) % PARTITIONS_OF_TOPIC

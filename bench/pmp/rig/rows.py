@@ -21,7 +21,8 @@ ROUND_MS = 120_000
 
 
 def write_samples(session: SparkSession, made: Servers, cluster: str, partitions: int, rounds: int) -> int:
-    """Write rounds of samples starting at START_MS; loads are heavy-tailed and vary by a fifth."""
+    """Write the samples of several intervals, starting at START_MS; loads are heavy-tailed and vary by a
+    fifth."""
     time_ms, rate = F.lit(START_MS) + _number(partitions) * ROUND_MS, _rate(partitions)
     columns = {
         "time_ms": time_ms,
@@ -103,7 +104,7 @@ def _write(
 
 
 def _number(partitions: int) -> Column:
-    """Return the number of the round."""
+    """Return the number of the sampling interval."""
     return (F.col("id") / partitions).cast("long")
 
 

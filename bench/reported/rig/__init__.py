@@ -1,1 +1,1 @@
-"""Register of the situations, and its table."""
+"""Bug reports that are reproduced, and their table."""

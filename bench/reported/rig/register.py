@@ -17,10 +17,10 @@ PAGE: Final = REPOSITORY / "docs/comparison/bug-reports.md"
 FILE: Final = Path(__file__).with_name("situations.toml")
 BEGIN: Final = "<!-- reported: written by bench reported_faults -->"
 END: Final = "<!-- end of reported -->"
-HEADER: Final = ("reported", "against", "reference", "here", "shown by")
-HOLDS: Final = "holds"
-FALLS_SHORT: Final = "falls short"
-FAILS: Final = "**fails**"
+HEADER: Final = ("reported", "against", "reference", "Headrace", "tests")
+HOLDS: Final = "handled"
+FALLS_SHORT: Final = "handled in part"
+FAILS: Final = "**test fails**"
 
 _JIRA: Final = re.compile(r"[A-Z]+-\d+")
 _GITHUB: Final = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
@@ -31,7 +31,7 @@ class Situation:
     """Public bug report, and the tests that show how Headrace behaves in that situation.
 
     `reference`: a key of Apache's Jira, or owner/name#number on GitHub. `state`: state of the report when it
-    was read. `tests`: file::function. `falls_short`: reason why Headrace does not hold; empty if it does.
+    was read. `tests`: file::function. `falls_short`: what Headrace does not handle, if anything.
     Raises ValueError for any other reference, and if both tests and `falls_short` are missing.
     """
 
@@ -108,7 +108,11 @@ def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
     found = [verdicts[situation.id] for situation in situations]
     parts = [
         f"{found.count(one)} {label}"
-        for one, label in ((HOLDS, "hold"), (FALLS_SHORT, "fall short"), (FAILS, "fail"))
+        for one, label in (
+            (HOLDS, "handled"),
+            (FALLS_SHORT, "handled in part"),
+            (FAILS, "with a failing test"),
+        )
     ]
     count = f"{len(found)} situations: {', '.join(parts)}."
     rows = [situation.row(verdicts[situation.id]) for situation in situations]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SwitchState(StrEnum):
-    """Requested state of the switch."""
+    """Requested state of the switch for automatic rebalances."""
 
     ON = "on"
     OFF = "off"

@@ -120,7 +120,7 @@ def plan(
 def _refuse_contradictions(
     given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
 ) -> None:
-    """Reject contradicting options.
+    """Raise InvalidRequest for options of `headrace plan` that contradict each other.
 
     `given`: whether --input, --history and --since are set.
 
@@ -137,7 +137,7 @@ def _refuse_contradictions(
 
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
-    """Return the capacity in the latest plan of a datastream. The result is empty if `name` is empty. Raises
+    """Return the task capacity in the latest plan of a datastream; empty if `name` is empty. Raises
     InvalidRequest if the service has not planned the datastream yet."""
     if not name:
         return {}
@@ -152,7 +152,7 @@ def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
 
 
 def _changes(*sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given options as parts of an input document."""
+    """Return the options given on the command line as parts of an input document."""
     in_use, given, limits, rest = ({key: v for key, v in part.items() if v is not None} for part in sections)
     capacity = {**in_use, **given}
     return {**({"capacity": capacity} if capacity else {}), **({"limits": limits} if limits else {}), **rest}
@@ -191,7 +191,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _merged(
     document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
 ) -> dict[str, Any]:
-    """Merge the options into the document. Options take precedence.
+    """Merge the options into the input document. Options take precedence.
 
     Invalid parts of the document are kept, so that validation reports them. Missing values of a capacity come
     from the settings.
@@ -252,7 +252,7 @@ def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """Recorded loads and options of a replay.
+    """Recorded loads, and options of a replay of them.
 
     `changes`: values set by options. `notes`: messages about gaps in the recorded loads.
     """

@@ -82,7 +82,7 @@ def run(config: ConfigOption = None) -> None:
 
 
 def _create_topics(settings: HeadraceSettings) -> None:
-    """Create the output topics. If a cluster is unreachable, Spark retries."""
+    """Create the output topics of the Spark job. If a cluster is unreachable, Spark retries."""
     import structlog
 
     from mirror.adapters.kafka_admin import KafkaAdmin

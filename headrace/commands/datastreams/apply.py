@@ -22,7 +22,7 @@ _WOULD: Final = {"change": "would change", "create": "would be created", "delete
 
 @dataclass(frozen=True)
 class _DeletionWait(WaitOptions):
-    """Options that wait for the end of deletions."""
+    """Options of `headrace apply` that wait for the end of deletions."""
 
     wait: Annotated[
         bool,
@@ -121,7 +121,7 @@ def _refuse_contradictions(scope: PruneScope | None, *, is_scoped: bool, prune: 
 
 
 def _require_confirmation(is_unattended: bool) -> None:
-    """Reject a call that cannot be confirmed interactively. Raises InvalidRequest."""
+    """Raise InvalidRequest if a deletion cannot be confirmed because there is no terminal."""
     from mirror.errors import InvalidRequest
 
     if is_unattended:

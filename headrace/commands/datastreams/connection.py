@@ -37,7 +37,7 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the datastream.", aut
 
 
 def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> None:
-    """Print the updated datastream, or the changes of a dry run."""
+    """Print the updated datastream, or the changes that a dry run reports."""
     from headrace.console.datastreams.changes import print_update_plan
 
     if dry_run and not as_json:
@@ -47,7 +47,7 @@ def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> Non
 
 
 def show(datastream: dict[str, Any], as_json: bool) -> None:
-    """Print name and status, or the whole document as JSON."""
+    """Print name and status of a datastream, or the whole document as JSON."""
     if as_json:
         print_json(datastream)
     else:

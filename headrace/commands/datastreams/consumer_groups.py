@@ -81,7 +81,7 @@ def explain(
 
 
 def _remarks(group: dict[str, Any]) -> list[str]:
-    """Return the error message of a group, and other remarks."""
+    """Return the error message of a consumer group, and other remarks."""
     remarks = [group["detail"]] if group["detail"] else []
     if group["may_redeliver"] and group["follows"]:
         remarks.append("may receive records after its position again")
@@ -89,7 +89,7 @@ def _remarks(group: dict[str, Any]) -> list[str]:
 
 
 def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each position."""
+    """Return a table row for each position of a consumer group."""
     return [
         {
             "partition": f"{position['topic']}-{position['partition']}",
@@ -104,7 +104,7 @@ def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _show_age(found: dict[str, Any]) -> None:
-    """Print how long ago the groups were synchronised."""
+    """Print how long ago the consumer groups were synchronised."""
     if found["round_ms"] is None:
         console().print("not synchronised yet: check the option groups and the health of the leader")
     else:

@@ -140,7 +140,7 @@ def _pauses(datastream: dict[str, Any]) -> str:
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
-    """Join the fields with slashes. The result is empty if a damaged definition lacks `part`."""
+    """Join fields of a definition with slashes; empty if a damaged definition lacks `part`."""
     return "/".join(part[field] for field in fields) if part else ""
 
 

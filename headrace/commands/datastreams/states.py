@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PauseEnd(OptionGroup):
-    """End of a pause."""
+    """Options for the end of a pause."""
 
     duration: Annotated[
         str, typer.Option("--for", help="Duration, such as 90m or 6h (default: until resumed).")
@@ -32,7 +32,7 @@ class PauseEnd(OptionGroup):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of a request body. Raises InvalidRequest."""
+        """End of the pause as fields of a request body. Raises InvalidRequest."""
         from headrace.console.durations import duration_seconds
 
         length = {"for_seconds": duration_seconds(self.duration)} if self.duration else {}
@@ -220,7 +220,8 @@ def _act(call: CallOptions, name: str, action: str, body: dict[str, Any], *, dry
 def _act_on_group(
     call: CallOptions, prefix: str, action: str, body: dict[str, Any], *, dry_run: bool
 ) -> None:
-    """Perform an action on a group, and print the result. For a dry run, print the changes."""
+    """Perform an action on the datastreams that share tasks, and print the result. For a dry run, print the
+    changes."""
     answer = call.connect().post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
     if dry_run or call.as_json:
         show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
@@ -238,7 +239,7 @@ def _conclude(
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Wait for the operation, or print the updated datastream.
+    """Wait for the operation to end, or print the updated datastream.
 
     If a damaged definition was removed, there is no operation to wait for.
     """

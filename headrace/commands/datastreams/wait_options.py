@@ -22,7 +22,7 @@ _USUAL: Final = "60s"
 
 @dataclass(frozen=True)
 class WaitOptions(OptionGroup):
-    """Options that wait for the end of an operation."""
+    """Options of a command that waits for the end of an operation."""
 
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")

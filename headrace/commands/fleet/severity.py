@@ -14,7 +14,7 @@ _DAMAGED: Final = "DAMAGED"
 
 
 class StatusSeverity(IntEnum):
-    """Severity of a datastream, worst first."""
+    """Severity of a datastream's status, worst first."""
 
     LOSS = 0
     """The source is deleting uncopied records, or will within hours."""
@@ -30,7 +30,7 @@ class StatusSeverity(IntEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Return whether `headrace status` must exit with an error."""
+        """Return whether `headrace status` must exit with an error for this severity."""
         return self <= StatusSeverity.STUCK
 
 
@@ -53,7 +53,7 @@ def severity_of(
     *,
     has_recovered: bool,
 ) -> StatusSeverity:
-    """Return the worst severity of a datastream, from the resources of /v1.
+    """Return the severity of the worst status of a datastream, from the resources of /v1.
 
     `has_recovered`: the datastream meets its objective again while its incident is still open.
     """

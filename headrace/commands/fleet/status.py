@@ -25,7 +25,7 @@ _PARTS: Final = {
     "incidents": ("/v1/incidents", {"open": True, "limit": 100}),
     "monitor": ("/v1/monitor", {}),
 }
-"""Path and parameters of each requested resource, by its key in the output."""
+"""REST path and parameters of each requested resource, by its key in the output."""
 
 
 def status(call: CallOptions = CallOptions()) -> None:
@@ -51,8 +51,8 @@ def status(call: CallOptions = CallOptions()) -> None:
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Fetch all parts of the overview. Return the fetched parts, and the errors of the others. Raises
-    HeadraceError if no part can be fetched."""
+    """Fetch all parts of the overview from the service. Return the fetched parts, and the errors of the
+    others. Raises HeadraceError if no part can be fetched."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def _show_instances(found: Mapping[str, Any]) -> None:
 
 
 def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of datastreams, worst first."""
+    """Yield the table rows of datastreams, worst first."""
     movement = found.get("movement")
     judged = (
         {} if movement is None else {datastream["name"]: datastream for datastream in movement["datastreams"]}
@@ -124,7 +124,7 @@ def _row(
 
 
 def _objective(datastream: Mapping[str, Any]) -> list[str]:
-    """Format the objectives of a datastream."""
+    """Format the latency objectives of a datastream."""
     found = datastream["objectives"] or ([datastream["objective"]] if datastream["objective"] else [])
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
@@ -135,7 +135,7 @@ def problems_of(
     incident: Mapping[str, Any] | None,
     again_ms: int | None,
 ) -> Iterator[str]:
-    """Yield the problems, worst first. A reason that several of them have is not repeated."""
+    """Yield the problems of the service, worst first. A reason that several of them have is not repeated."""
     if movement and (loss := movement["loss"]) and loss["is_near"]:
         partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
         yield f"loses records of {partitions} in {when}, first {loss['worst']}"

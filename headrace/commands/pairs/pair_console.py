@@ -25,7 +25,8 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps wi
 def open_session(
     pair: str, service: ServiceOptions, *, reads_only: bool, request_seconds: float = math.inf
 ) -> AbstractContextManager[PairSession]:
-    """Open the connections that a command needs. Raises the errors of `pair_session`."""
+    """Open the connections that a command for a pair of clusters needs. Raises the errors of
+    `pair_session`."""
     from headrace.dr.pair_session import pair_session
     from headrace.settings import load_settings
 
@@ -36,7 +37,7 @@ def open_session(
 def show_plan(
     session: PairSession, state: PairState, *, as_json: bool, facts: Mapping[str, Any] | None = None
 ) -> None:
-    """Show the remaining steps of an operation.
+    """Show the remaining steps of a switch-over, failover or failback.
 
     `facts`: additional values for --json.
     """
@@ -51,14 +52,14 @@ def show_plan(
 
 
 def result_of(session: PairSession, state: PairState) -> dict[str, Any]:
-    """Return the JSON document about the last completed operation."""
+    """Return the JSON document about the last completed operation of a pair."""
     past = state.history[-1].model_dump(mode="json")
     rto_ms = session.settings.rto_seconds * 1000
     return {"pair": session.name, "active": state.active, **past, "rto_met": past["closed_ms"] <= rto_ms}
 
 
 def conclude(session: PairSession, state: PairState, *, as_json: bool) -> None:
-    """Show the result of an operation. Exits with 1 if the operation was undone."""
+    """Show the result of an operation on a pair. Exits with 1 if the operation was undone."""
     past = state.history[-1]
     if as_json:
         print_json(result_of(session, state))

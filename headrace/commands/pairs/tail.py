@@ -106,7 +106,7 @@ def skip(
 def _decide(
     session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Perform a decision about the tail, or show its steps.
+    """Replay, skip or export the undecided records, or show the steps.
 
     `action`: a value of `Kind`.
     """

@@ -37,7 +37,7 @@ class ClientCredentials(Protocol):
 
 @dataclass(frozen=True)
 class CallerSettings:
-    """Credentials that are read without validation. `ClientSettings` contains the validated settings."""
+    """Credentials of commands, read without validation. `ClientSettings` contains the validated settings."""
 
     token_file: str = ""
     ca_file: str = ""
@@ -46,21 +46,22 @@ class CallerSettings:
     largest_answer_bytes: int = LARGEST_ANSWER_BYTES
 
     def token(self) -> str:
-        """Return the token, empty if there is none. Raises ConfigError without the token in its message."""
+        """Return the access token, empty if there is none. Raises ConfigError without the token in its
+        message."""
         return token_of(self.token_file)
 
 
 @dataclass(frozen=True)
 class ServiceAccess:
-    """Addresses of instances, separated by commas, and credentials."""
+    """Addresses of a service's instances, separated by commas, and the caller's credentials."""
 
     addresses: str
     caller: ClientCredentials
 
 
 def token_of(token_file: str) -> str:
-    """Return the token from the environment variable, else from the file. The result is empty if there is
-    neither. Raises ConfigError without the token in its message."""
+    """Return the access token from the environment variable, else from the file; empty if there is neither.
+    Raises ConfigError without the token in its message."""
     place, found = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "").strip()
     if not found and token_file:
         place = token_file
@@ -89,7 +90,7 @@ def service_at(option: str, address: str, scheme: str = "") -> str:
 
 
 def services_at(given: str, *, is_tls: bool) -> str:
-    """Return the addresses of a comma-separated list. Raises InvalidRequest.
+    """Return the REST addresses in a comma-separated list. Raises InvalidRequest.
 
     An address without a scheme gets the scheme of the first address. Without a scheme there, the address gets
     `https://` if the service uses TLS.

@@ -1,4 +1,4 @@
-"""The settings file before validation."""
+"""Reads the settings file without validating it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_document(path: Path | None) -> dict[str, Any]:
 
 
 def port_offset() -> int:
-    """Return the offset added to default ports. Raises ConfigError."""
+    """Return the number that is added to all default ports. Raises ConfigError."""
     text = os.environ.get(OFFSET_VARIABLE, "")
     try:
         return int(text or 0)

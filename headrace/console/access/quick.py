@@ -17,7 +17,7 @@ _HIGHEST_PORT: Final = 65_535
 
 
 def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
-    """Return addresses and credentials, or None if the full settings must be loaded.
+    """Return the addresses and credentials of a service, or None if the full settings must be loaded.
 
     The full settings are required if environment variables set keys, or if the sections `api` and `commands`
     have invalid or unusual values. Raises ConfigError for an unreadable file; InvalidRequest for an invalid

@@ -23,7 +23,7 @@ _COSTS: Final = (
 
 
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return one row per change, or per field of a new definition."""
+    """Return one table row per change, or per field of a new definition."""
     rows: list[Mapping[str, Any]] = []
     for change in changes:
         is_new = change["before"] is None and isinstance(change["after"], Mapping)
@@ -38,7 +38,8 @@ def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
 
 
 def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
-    """Print the changes and effects of a dry run. `would`: verb for the title, such as "would change"."""
+    """Print the changes and effects that a dry run reports. `would`: verb for the title, such as "would
+    change"."""
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return

@@ -1,4 +1,4 @@
-"""Conditions of `headrace datastream wait`."""
+"""Conditions that `headrace datastream wait` waits for."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seco
 
 
 def unmet_condition(client: RestClient, path: str, condition: WaitCondition, most_lag: int) -> str:
-    """Return the unmet requirement, empty if the condition is met. Raises the errors of `RestClient.get`."""
+    """Return what a datastream lacks for a condition, empty if the condition is met. Raises the errors of
+    `RestClient.get`."""
     if condition is WaitCondition.DELETED:
         try:
             return f"it is {client.get(path)['status']}"

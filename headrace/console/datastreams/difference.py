@@ -21,7 +21,7 @@ _TRIES: Final = 3
 
 
 class StepKind(StrEnum):
-    """Kind of change of a datastream."""
+    """Kind of change that `headrace apply` makes to a datastream."""
 
     CHANGE = "change"
     CREATE = "create"
@@ -30,7 +30,8 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class PruneScope:
-    """Selection of datastreams to delete if no file defines them: by owner, by labels, or both.
+    """Selection of the datastreams that `--prune` deletes if no file defines them: by owner, by labels, or
+    both.
 
     Damaged datastreams, and those that are being deleted, are never selected.
     """
@@ -78,7 +79,7 @@ class DatastreamDifference:
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
 ) -> DatastreamDifference:
-    """Do a dry run of each definition, and return the changes.
+    """Do a dry run of each definition, and return the changes that it requires.
 
     `scope`: datastreams that may be deleted, or None.
 
@@ -105,8 +106,8 @@ def find_difference(
 
 
 def _step_of(client: RestClient, wanted: Manifest) -> DatastreamChange | None:
-    """Return the change that a definition requires, or None. Raises HeadraceError if the service
-    rejects it."""
+    """Return the change that makes a datastream match its definition, or None. Raises HeadraceError if the
+    service rejects it."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
         tries -= 1
@@ -139,7 +140,8 @@ def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterabl
 def carry_out(
     client: RestClient, steps: Sequence[DatastreamChange], reason: str, requested_by: str
 ) -> dict[str, str]:
-    """Apply the changes and return the failures by name. Stops if the service becomes unreachable."""
+    """Apply the changes of datastreams, and return the failures by name. Stops if the service becomes
+    unreachable."""
     failed: dict[str, str] = {}
     for number, step in enumerate(steps):
         try:

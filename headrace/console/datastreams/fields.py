@@ -26,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 @dataclass(frozen=True)
 class FieldOption:
-    """A field as an option.
+    """A field of a datastream as a command-line option.
 
     `place`: path in a definition. `at_creation`: default of `create`. `required`: whether `create` requires
     the option, in which case `update` cannot unset the field. `read`: converts the value of the option to the
@@ -45,7 +45,7 @@ class FieldOption:
 
     @property
     def may_change(self) -> bool:
-        """Return whether `update` has the option."""
+        """Return whether `headrace datastream update` has the option."""
         return self.place not in FIXED_FIELDS
 
     @property
@@ -75,7 +75,7 @@ def _positions(lines: Sequence[str]) -> dict[str, dict[str, int]]:
 
 
 def _of(*groups: str) -> Iterator[FieldOption]:
-    """Yield the options of the given groups."""
+    """Yield the options in the given groups of fields."""
     for option in (option for group in groups for option in options_of(group)):
         yield FieldOption(
             option.name,
@@ -155,7 +155,7 @@ _FORMER: Final = frozenset(field.flag for field in FIELDS if field.is_former)
 
 
 def unset_names() -> str:
-    """Return the names of the fields that can be unset, for a help text."""
+    """Return the names of the fields that `--unset` accepts, for a help text."""
     return ", ".join(name for name in _UNSET if name not in _FORMER)
 
 
@@ -185,7 +185,7 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
 
 def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
-    """Return options and metadata as a partial definition. Raises InvalidRequest.
+    """Return the given options and metadata as a partial definition. Raises InvalidRequest.
 
     `options`: values by name, None if not given. `pairs`: metadata as `KEY=VALUE`.
     """
@@ -208,7 +208,7 @@ def _nested(place: Sequence[str], value: object) -> dict[str, Any]:
 
 
 def patch_of(options: Mapping[str, Any], pairs: Sequence[str], unset: Sequence[str]) -> dict[str, Any]:
-    """Return a merge patch that sets options and metadata, and removes the fields in `unset`.
+    """Return a merge patch that sets the given options and metadata, and removes the fields in `unset`.
 
     Raises InvalidRequest if the patch is empty or a pair is invalid.
     """

@@ -20,7 +20,7 @@ _STATE: Final = ("status", "problem", "pauses", "halt", "planning")
 
 @dataclass(frozen=True)
 class Manifest:
-    """A definition in a file, without the fields that only GET responses contain.
+    """The definition of a datastream in a file, without the fields that only GET responses contain.
 
     `where`: file and document number.
     """
@@ -31,7 +31,7 @@ class Manifest:
 
 
 def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
-    """Read the definitions from files, folders and stdin (`-`), in order.
+    """Read the definitions of datastreams from files, folders and stdin (`-`), in order.
 
     Raises InvalidRequest with all problems, and OSError.
     """

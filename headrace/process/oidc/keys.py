@@ -33,14 +33,14 @@ Without this limit, tokens with unknown key ids could cause many requests.
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key of the issuer. `algorithm`: the only algorithm with which the key may be used."""
+    """A public key of the token issuer. `algorithm`: the only algorithm with which the key may be used."""
 
     key: Any
     algorithm: str
 
 
 class IssuerKeys:
-    """Cached keys of the issuer. Thread-safe.
+    """Cached public keys of the token issuer. Thread-safe.
 
     `read`: returns the key set; raises HeadraceError or OSError. `most_seconds`: maximum age of the keys,
     which are refreshed after a tenth of this time.
@@ -57,7 +57,7 @@ class IssuerKeys:
         self._is_reading = False
 
     def refresh(self) -> None:
-        """Read the keys now. On failure, log a warning and keep the known keys."""
+        """Read the issuer's keys now. On failure, log a warning and keep the known keys."""
         began = self._clock.monotonic()
         try:
             keys = public_keys(self._read())
@@ -97,7 +97,7 @@ class IssuerKeys:
 
 
 def public_keys(document: bytes) -> dict[str, PublicKey]:
-    """Return the signing keys with a supported algorithm, by id. Raises InvalidRequest."""
+    """Return the signing keys with a supported algorithm from a key set, by id. Raises InvalidRequest."""
     if len(document) > _LARGEST:
         raise InvalidRequest(f"the key set exceeds {_LARGEST} bytes")
     value = parsed(document)

@@ -1,4 +1,4 @@
-"""Construction of the token issuer from the settings."""
+"""Builds the token issuer from the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
-    """Build the issuer and read its keys within `deadline_seconds`. Raises ConfigError.
+    """Build the token issuer and read its keys within `deadline_seconds`. Raises ConfigError.
 
     If the keys cannot be read, later requests trigger another attempt.
     """
@@ -46,7 +46,7 @@ def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
 
 
 def _reader(oidc: OidcSettings) -> Callable[[], bytes]:
-    """Return a function that fetches the keys. Raises ConfigError."""
+    """Return a function that fetches the key set of the issuer. Raises ConfigError."""
     context = trusting(oidc.keys_ca_file, "api.access.oidc.keys_ca_file")
     return lambda: asyncio.run(_fetched(oidc.keys_url, oidc.deadline_seconds, context))
 
@@ -63,7 +63,7 @@ async def _fetched(url: str, seconds: float, context: ssl.SSLContext) -> bytes:
 
 
 async def _body(url: str, context: ssl.SSLContext) -> bytes:
-    """Return the body of the response. Raises Unreachable, httpx.HTTPError."""
+    """Return the body of an HTTP response. Raises Unreachable, httpx.HTTPError."""
     body = b""
     async with (
         httpx.AsyncClient(verify=context, timeout=None, headers=_PLAIN, trust_env=False) as client,  # noqa: S113

@@ -22,7 +22,7 @@ from mirror.ports import Clock
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
-"""Maximum of time claims, because floats lose precision above it."""
+"""Maximum of time claims in a token, because floats lose precision above it."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "invalid token: not issued by the configured issuer for this service"
@@ -30,7 +30,7 @@ _REFUSED: Final = "invalid token: not issued by the configured issuer for this s
 
 @dataclass(frozen=True, slots=True)
 class TokenRequirements:
-    """Requirements on tokens.
+    """Requirements that a token must meet: issuer, audience and claims.
 
     `roles`: principal by group. `prefix`: prefix of the names of principals, which distinguishes them from
     principals with tokens of the service.
@@ -46,7 +46,7 @@ class TokenRequirements:
 
 
 class Issuer:
-    """A trusted issuer. Thread-safe. Implements `api.access.gate.TokenIssuer`."""
+    """A trusted token issuer. Thread-safe. Implements `api.access.gate.TokenIssuer`."""
 
     def __init__(self, trust: TokenRequirements, keys: IssuerKeys, clock: Clock) -> None:
         self._trust = trust

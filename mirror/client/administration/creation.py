@@ -1,4 +1,4 @@
-"""Creates topics, many with one request, and handles topics or settings that the cluster rejects."""
+"""Creates topics, many with one request, and adapts settings that the cluster rejects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.protocol.control.call import Call
 from mirror.protocol.control.topics import TopicOutcome, adjusted_setting, create_topics
 
 _OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})
-"""Errors of a controller for all topics of a request, caused by one topic or by their number."""
+"""Errors that a controller returns for all topics of a request, because of one topic or of their number."""
 
 
 async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> Sequence[str]:
@@ -30,8 +30,8 @@ async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication
 
 @dataclass
 class Attempt:
-    """Creation of one topic. `partitions`: number of new partitions. `settings`: settings of the next
-    request. `reasons`: reason of the cluster by rejected setting."""
+    """An attempt to create one topic. `partitions`: number of new partitions. `settings`: settings of the
+    next request. `reasons`: reason of the cluster by rejected setting."""
 
     topic: TopicDescription
     partitions: int
@@ -39,7 +39,7 @@ class Attempt:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def adjust(self, outcome: TopicOutcome) -> bool:
-        """Clamp or omit the setting that the cluster has rejected. Return False if its error names no
+        """Clamp or omit the topic setting that the cluster has rejected. Return False if its error names no
         setting."""
         optional = {key: self.settings[key] for key in self.settings.keys() - FORCED_SETTINGS.keys()}
         refused = adjusted_setting(outcome.error, outcome.message, optional)
@@ -54,12 +54,12 @@ class Attempt:
         return True
 
     def without(self, key: str) -> Attempt:
-        """Return an attempt without this setting."""
+        """Return an attempt without this topic setting."""
         fewer = {name: value for name, value in self.settings.items() if name != key}
         return replace(self, settings=fewer, reasons={**self.reasons, key: "the broker gave no reason"})
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each setting that was clamped or omitted."""
+        """Return a sentence for each topic setting that was clamped or omitted."""
         return tuple(
             f"{self.topic.name}: {key} is {self.settings.get(key, 'the default')} instead of"
             f" {self.topic.settings[key]}, which the destination rejects ({reason})"
@@ -68,7 +68,7 @@ class Attempt:
 
 
 class TopicCreations:
-    """Creation of many topics.
+    """Creates many topics with few requests.
 
     Clamps or omits each setting that the cluster rejects. Never omits the settings without which copies would
     differ from the source (`FORCED_SETTINGS`). An existing topic counts as created. `results`: result of each
@@ -76,7 +76,7 @@ class TopicCreations:
     """
 
     done: ClassVar = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
-    """Result codes of topics that exist as wanted."""
+    """Result codes of topics that exist with the requested settings."""
 
     def __init__(self, topics: Iterable[TopicDescription], replication: int) -> None:
         self._replication = replication
@@ -87,7 +87,7 @@ class TopicCreations:
         self.results: dict[str, TopicCreation] = {}
 
     async def run(self, cluster: Cluster) -> None:
-        """Create the topics that have no result.
+        """Create the topics that have no result yet.
 
         May be called again after a retriable error, even if a response was lost. Raises Unreachable, also if
         some topics have no result because of transient errors.
@@ -116,19 +116,19 @@ class TopicCreations:
             raise failure
 
     async def look(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
-        """Look up the controller, which may have moved, before the requests."""
+        """Look up the controller, which may have moved, before the CreateTopics requests."""
         await cluster.refresh(())
 
     def call(self, topics: Sequence[TopicDescription]) -> Call[Mapping[str, TopicOutcome]]:
-        """Return the request for several topics."""
+        """Return the CreateTopics request for several topics."""
         return create_topics(topics, self._replication)
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
-        """Return the action for one topic, and the right that it requires, for error messages."""
+        """Return what is done to one topic, and the permission that it requires, for error messages."""
         return f"creating topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
 
     async def _send(self, cluster: Cluster, part: Sequence[Attempt]) -> Mapping[str, TopicOutcome]:
-        """Send one request, and return the outcome of each topic.
+        """Send one CreateTopics request, and return the outcome of each topic.
 
         One of the topics, or their number, may cause a failure. After a failure, the next requests are
         therefore smaller, and begin with other topics.
@@ -145,8 +145,8 @@ class TopicCreations:
         return {topic.name: found.get(topic.name, nothing) for topic in wanted}
 
     async def settle(self, cluster: Cluster, attempt: Attempt, outcome: TopicOutcome) -> None:
-        """Record the result of a topic. If the cluster rejects a setting without naming it, try to create the
-        topic without each setting in turn."""
+        """Record the result of creating a topic. If the cluster rejects a setting without naming it, try to
+        create the topic without each setting in turn."""
         optional = attempt.settings.keys() - FORCED_SETTINGS.keys()
         for key in sorted(optional) if outcome.error == Code.INVALID_CONFIG else ():
             fewer = attempt.without(key)
@@ -165,5 +165,5 @@ class TopicCreations:
 
 
 def _is_of_the_request(outcomes: Collection[TopicOutcome]) -> bool:
-    """Return whether all topics may have failed because of one topic or the size of the request."""
+    """Return whether one topic, or the size of the request, may have caused the errors of all topics."""
     return len(set(outcomes)) == 1 and next(iter(outcomes)).error in _OF_ONE_OR_ALL

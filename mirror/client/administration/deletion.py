@@ -8,7 +8,7 @@ from mirror.protocol.control.topics import delete_topic
 
 
 async def remove_topic(cluster: Cluster, topic: str, topic_id: str = "") -> None:
-    """Delete the topic if it exists. With an id, delete it unless it was recreated with another id.
+    """Delete the topic if it exists. With an id, delete it only if it still has this id.
 
     Raises NotAuthorized, Unreachable.
     """

@@ -15,7 +15,7 @@ from mirror.wording import counted
 
 
 class TopicExtensions(TopicCreations):
-    """Increases of partition counts.
+    """Increases the partition counts of many topics with few requests.
 
     `wanted`: new partition count by topic. A topic with at least as many partitions counts as extended.
     """
@@ -37,10 +37,10 @@ class TopicExtensions(TopicCreations):
                 await self.settle(cluster, attempt, TopicOutcome(Code.NONE, ""))
 
     def call(self, topics: Sequence[TopicDescription]) -> Call[Mapping[str, TopicOutcome]]:
-        """Return the request for several topics."""
+        """Return the CreatePartitions request for several topics."""
         return create_partitions({topic.name: topic.partitions for topic in topics})
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
-        """Return the action for one topic, and the right that it requires, for error messages."""
+        """Return what is done to one topic, and the permission that it requires, for error messages."""
         doing = f"increasing topic {topic.name} to {counted(topic.partitions, 'partition')}"
         return doing, f"Alter on topic {topic.name}"

@@ -1,1 +1,1 @@
-"""Brokers of one cluster: addresses, connections, and detection of silent brokers."""
+"""Brokers of one cluster: addresses, connections, and detection of unresponsive brokers."""

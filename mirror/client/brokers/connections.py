@@ -26,8 +26,9 @@ Place = tuple[int, str]
 
 
 class BrokerConnections:
-    """One connection for each broker and role. `known`: connections, including closed ones. `pinned`: id of
-    the accepted cluster; empty for any cluster. `reachability`: results of connection attempts."""
+    """Connections to the brokers of a cluster, by broker and role. `known`: connections, including closed
+    ones. `pinned`: id of the accepted cluster; empty for any cluster. `reachability`: results of connection
+    attempts."""
 
     def __init__(self, configs: ConnectionConfigs, cluster: str) -> None:
         self._configs = configs
@@ -42,7 +43,7 @@ class BrokerConnections:
         self._probed_at: dict[Place, float] = {}
 
     def any_open(self, role: str) -> Connection | None:
-        """Return an open connection of a role to any broker, or None."""
+        """Return an open connection to any broker for this role, or None."""
         for (_, known), connection in self.known.items():
             if known == role and connection.is_open:
                 return connection
@@ -134,23 +135,23 @@ class BrokerConnections:
         return min([seconds for seconds in found if seconds > 0], default=0.0)
 
     def feature(self, name: str) -> int:
-        """Return the finalised level of a cluster feature; 0 if it is not finalised."""
+        """Return the finalised level of a cluster feature; 0 if the feature is not finalised."""
         for connection in self.known.values():
             if connection.is_open:
                 return connection.features.features.get(name, 0)
         return 0
 
     def take_throttled(self) -> float:
-        """Return the longest throttle time of a broker since the last call in seconds (KIP-219)."""
+        """Return the longest throttle time of a broker since the previous call, in seconds (KIP-219)."""
         return self._configs.aside.throttling.take(self._loop.now())
 
     def disconnect(self) -> None:
-        """Close every connection. Later requests open new ones."""
+        """Close every connection of the cluster. Later requests open new ones."""
         connections, self.known = self.known, {}
         for connection in connections.values():
             connection.close()
 
     def close(self) -> None:
-        """Close every connection, and those that are being opened. Idempotent."""
+        """Close every connection of the cluster, and those that are being opened. Idempotent."""
         self.is_closed = True
         self.disconnect()

@@ -9,8 +9,8 @@ from mirror.protocol.control.cluster import Endpoint
 
 
 class BrokerDirectory:
-    """Bootstrap servers under negative ids, and the brokers that the cluster lists. `brokers`: listed brokers
-    by id. `departed`: addresses of formerly listed brokers."""
+    """Addresses of brokers: bootstrap servers under negative ids, and the brokers that the cluster lists.
+    `brokers`: listed brokers by id. `departed`: addresses of formerly listed brokers."""
 
     def __init__(self, bootstrap: Sequence[Endpoint]) -> None:
         self.seeds = {-1 - number: address for number, address in enumerate(bootstrap)}
@@ -19,7 +19,7 @@ class BrokerDirectory:
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
-        """Distinct addresses by broker id."""
+        """Distinct broker addresses by broker id."""
         seeds = set(self.seeds.values())
         found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
         return {**self.seeds, **found}
@@ -34,7 +34,7 @@ class BrokerDirectory:
         return self.brokers.get(broker) or self.seeds.get(broker)
 
     def replace(self, brokers: Mapping[int, Endpoint]) -> None:
-        """Replace the list of brokers."""
+        """Replace the list of brokers that the cluster lists."""
         former, self.brokers = self.brokers, dict(brokers)
         self.departed |= {address_of(*where) for where in former.values()}
         self.departed -= {address_of(*where) for where in self.brokers.values()}

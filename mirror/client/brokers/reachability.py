@@ -1,4 +1,4 @@
-"""Tracks which brokers of a cluster are unreachable, silent or slow, and since when.
+"""Tracks since when brokers of a cluster are unreachable, unresponsive or slow.
 
 Logs one line at the start and one at the end of an outage. The end of an outage also wakes the coroutines
 that wait for the cluster.
@@ -43,7 +43,7 @@ class _Silence(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempts:
-    """Connection attempts to an address.
+    """State of the connection attempts to an address.
 
     `since`: time since which every attempt has failed, None after a success. `under_way`: number of attempts
     in progress. `latest`: start or end of the latest attempt. `error`: error of the last failed attempt.
@@ -67,7 +67,7 @@ class Reachability:
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
-        """Record a connection attempt, and return the delay before it in seconds."""
+        """Record a connection attempt, and return the seconds to wait before it."""
         attempts = self._attempts_of(endpoint)
         if attempts.since is None:
             attempts.since = self._continued(_name(endpoint), now)
@@ -77,7 +77,7 @@ class Reachability:
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def ended(self, endpoint: Endpoint, now: float) -> None:
-        """Record the end of a successful or failed connection attempt."""
+        """Record that a connection attempt has succeeded or failed."""
         attempts = self._attempts_of(endpoint)
         attempts.under_way = max(attempts.under_way - 1, 0)
         attempts.latest = now
@@ -103,7 +103,7 @@ class Reachability:
         now: float,
         heard: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Update outages from the state of open connections.
+        """Update the outages of brokers from the state of open connections.
 
         `waiting`: for each address, the time since which responses are late (infinity if none is late), and a
         description. `heard`: for each address, the time of the last received bytes, or `now` if unknown. A
@@ -123,7 +123,7 @@ class Reachability:
                 self._note_end(name, now)
 
     def _forget_untried(self, now: float) -> None:
-        """Drop failures of addresses to which no connection is attempted any longer."""
+        """Drop the failures of addresses that no connection is attempted to any longer."""
         for endpoint, attempts in list(self._attempts.items()):
             is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
             if attempts.since is not None and not is_trying:
@@ -139,7 +139,7 @@ class Reachability:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all other brokers."""
+        """Drop the state of all brokers except these."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
@@ -150,8 +150,8 @@ class Reachability:
     def silence(
         self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf
     ) -> tuple[float, str]:
-        """Return the start and the reason of the longest silence, or infinity and an empty string. `waiting`:
-        as for `swept`."""
+        """Return the start and the reason of the longest silence of a broker, or infinity and an empty
+        string. `waiting`: as for `swept`."""
         since, reason = inf, ""
         for name, (due, how) in waiting.items():
             began = self._began(name, due) if now - due >= PATIENCE_SECONDS else due
@@ -170,20 +170,20 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return when the silence of an address began, or `now` if it is not silent."""
+        """Return when the current silence of an address began, or `now` if it responds."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence that includes `due`. A silent broker may accept new connections in
-        between, so a recent silence of the address also counts."""
+        """Return the start of the silence of an address that includes `due`. A silent broker may accept new
+        connections in between, so a recent silence of the address also counts."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due
         return min(due, former.began)
 
     def take_returned(self) -> float | None:
-        """Return the earliest start of the outages that ended since the last call, or None."""
+        """Return the earliest start of the outages that ended since the previous call, or None."""
         returned, self._returned = self._returned, None
         return returned
 

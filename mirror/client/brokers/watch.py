@@ -1,4 +1,4 @@
-"""Watches the connections to the brokers of one cluster: timeouts, silent and removed brokers."""
+"""Watches the connections to the brokers of one cluster: timeouts, unresponsive and removed brokers."""
 
 from __future__ import annotations
 

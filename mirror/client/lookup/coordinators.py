@@ -1,4 +1,4 @@
-"""Finds and caches coordinators of groups and transactional ids."""
+"""Finds and caches the coordinators of groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Brokers(Protocol):
         ...
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Call `attempt` until success, a permanent error or a timeout."""
+        """Retry the coroutine `attempt` until it succeeds, fails permanently or times out."""
         ...
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
-        """Return the error for an error code."""
+        """Return the exception for an error code."""
         ...
 
 
@@ -71,8 +71,8 @@ class Coordinators:
         self._known.pop((kind, key), None)
 
     async def ask(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator. Retries while the coordinator moves or loads. `error`: function
-        that returns the error code of a response."""
+        """Send a request to the coordinator of a group or transactional id. Retries while the coordinator
+        moves or loads. `error`: function that returns the error code of a response."""
         return await self._cluster.patiently(lambda: self.ask_once(kind, key, call, error))
 
     async def ask_once(
@@ -91,7 +91,8 @@ class Coordinators:
         return answer
 
     async def find(self, kind: int, key: str) -> int:
-        """Return the broker id of a coordinator. Raises Unreachable, NotAuthorized."""
+        """Return the broker id of a group's or transactional id's coordinator. Raises Unreachable,
+        NotAuthorized."""
         known = self._known.get((kind, key))
         if known is not None:
             return known

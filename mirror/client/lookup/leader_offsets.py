@@ -51,14 +51,15 @@ class Leaders(Protocol):
 
 
 def by_time(*, committed: bool) -> OffsetCall:
-    """Return a function that creates ListOffsets requests."""
+    """Return a function that creates ListOffsets requests by timestamp."""
     return lambda wanted: list_offsets(wanted, committed=committed)
 
 
 async def ask_leaders(
     cluster: Leaders, wanted: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> None:
-    """Request the missing offsets in `found` once. Raises Unreachable if a retry may find more."""
+    """Request the offsets missing in `found` from leaders once. Raises Unreachable if a retry may find
+    more."""
     missing = {place: value for place, value in wanted.items() if place not in found}
     topics = {place.topic for place in missing}
     await cluster.refresh({place.topic for place in missing if cluster.leader(place) is None})
@@ -78,7 +79,7 @@ async def ask_leaders(
 async def _ask_each(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
-    """Send one request to every leader at the same time. Return the error codes that may be transient."""
+    """Send one request to every leader concurrently. Return the error codes that may be transient."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

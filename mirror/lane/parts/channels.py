@@ -1,4 +1,5 @@
-"""Protocols of the channels of a lane. They are generic, because their methods have a lane as argument."""
+"""Interfaces of the connections of a lane. They are generic, because their methods have a lane as
+argument."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ class Reader(Protocol[L]):
     """A channel that fetches partitions from one broker."""
 
     def include(self, lane: L) -> None:
-        """Fetch the lane from its position, starting with the next request."""
+        """Fetch the lane's partition from its position, starting with the next request."""
         ...
 
     def exclude(self, lane: L) -> None:
-        """Exclude the lane from requests for now."""
+        """Leave the lane's partition out of Fetch requests for now."""
         ...
 
     def detach(self, lane: L) -> None:
@@ -33,7 +34,7 @@ class Reader(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
         ...
 
     def window_limit(self) -> WindowLimit | None:
@@ -52,11 +53,11 @@ class Writer(Protocol[L]):
         ...
 
     def wake(self, lane: L) -> None:
-        """Queue a lane that has batches to send."""
+        """Queue a lane that has batches to send on this channel."""
         ...
 
     def unanswered_since(self) -> float:
-        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
         ...
 
     def window_limit(self, lane: L) -> WindowLimit | None:

@@ -1,4 +1,4 @@
-"""Observations of a lane for reports."""
+"""Counters and times of a lane for reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTHING_MEASURED: Final[tuple[int | None, int, int]] = None, 0, 0
 
 
 class LaneObservation:
-    """Observations for reports, without influence on copying.
+    """Counters and times of a lane for reports, without influence on copying.
 
     `counters`: sums since the last measurement. `totals`: sums before that; None if there are none.
     `started_at`: time at which the engine started the lane (monotonic seconds). `is_announced`: the start has
@@ -58,7 +58,7 @@ class LaneObservation:
         self.stalled_by = ""
 
     def take_counters(self) -> LaneCounters:
-        """Return the sums since the last call."""
+        """Return the lane's counters since the previous call."""
         taken = self.counters
         if taken.batches or taken.fetched_parts:
             self.counters = LaneCounters()

@@ -1,4 +1,4 @@
-"""Ownership of a lane's destination partition: its producer identity."""
+"""Ownership of a lane's destination partition: producer id, epoch and transactional id."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class DisputedIdentity(NamedTuple):
 
 
 class Tenure(IntEnum):
-    """State of the lane's producer ids in this engine."""
+    """State of a lane's producer ids in this engine."""
 
     NONE = 0
     FORGOTTEN = 1
-    """The lane has had an id, but its progress is lost. The destination may contain its next records."""
+    """The lane has had a producer id, but its progress is lost: it may have written its next records."""
     HELD = 2
-    """The lane has had an id, and its progress is known."""
+    """The lane has had a producer id, and its progress is known."""
 
 
 class LaneOwnership:
-    """Ownership of the destination partition.
+    """Ownership of a lane's destination partition by its producer id.
 
     `claimed_at`: time at which the prerequisites of the first batch were requested (monotonic seconds);
     infinity if the lane does not wait. `accepted`: identity of the last batch that the destination accepted.
@@ -80,12 +80,12 @@ class LaneOwnership:
 
     @property
     def is_identifying(self) -> bool:
-        """Return whether the lane waits for a producer identity or another prerequisite."""
+        """Return whether the lane waits for a producer id or another prerequisite of sending."""
         return self.claimed_at < inf
 
     @property
     def is_established(self) -> bool:
-        """Return whether the destination has accepted a batch with the current identity."""
+        """Return whether the destination has accepted a batch with the current producer id and epoch."""
         return self.accepted is not None and self.accepted is self.identity
 
     @property

@@ -1,4 +1,4 @@
-"""Reads the partition of a lane: position, end of the source log, and fetch sizes."""
+"""State of reading the source partition of a lane: position, end of the log, and fetch sizes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mirror.protocol.fetch_session import Place
 _FORGETTING: Final = 16
 """A response with smaller batches reduces the remembered batch size by 1/16."""
 _DEVIATIONS: Final = 4
-"""Factor of the deviation, as in RFC 6298."""
+"""Factor of the deviation of batch sizes, as in RFC 6298."""
 _MOST_ROOM: Final = 16
-"""A request has extra room for at most 1/16 of a batch."""
+"""A Fetch request asks for at most 1/16 of a batch more than needed."""
 
 
 class FetchSize:
-    """Size of the lane's fetch requests in bytes.
+    """Bytes that the lane's Fetch requests ask for.
 
     `most`: maximum size, unless a batch is larger. `batch`: size of the largest recent or expected batch, 0
     if unknown. `spread`: mean deviation of batch sizes, as in RFC 6298.
@@ -33,12 +33,12 @@ class FetchSize:
         self.batch = self.spread = 0
 
     def note_batch(self, size: int) -> None:
-        """Record the size of the largest batch in a response, or of a batch that was truncated."""
+        """Record the size of the largest batch in a Fetch response, or of a batch that was truncated."""
         self.spread += (abs(size - self.batch) - self.spread) // 4
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
     def grow(self, most: int) -> None:
-        """Double the size after an empty response, up to `most`."""
+        """Double the fetch size after an empty response, up to `most`."""
         tried = max(self.most, self.batch)
         self.batch = min(tried * 2, max(most, tried))
 
@@ -61,7 +61,7 @@ class FetchSize:
 
 
 class RequestTimes(NamedTuple):
-    """Send times of answered fetch requests (monotonic seconds): of the last request, and of the last request
+    """Send times of answered Fetch requests (monotonic seconds): of the last request, and of the last request
     that reached the end of the log."""
 
     requested_at: float
@@ -69,7 +69,7 @@ class RequestTimes(NamedTuple):
 
 
 class LaneRead:
-    """Reading of one partition.
+    """State of reading one source partition.
 
     `waiting`: source offset and timestamp of the first dropped batch, which will be fetched again.
     `caught_up_ms`: wall time at which the lane last reached the end of the source. `excused`: records that do
@@ -130,16 +130,16 @@ class LaneRead:
 
     @property
     def is_blocked(self) -> bool:
-        """Return whether an open transaction hides the next record."""
+        """Return whether an open transaction hides the next record from the lane."""
         at_open_transaction = self.stable_offset < self.high_watermark and self.position >= self.stable_offset
         return self.rules.read_committed and at_open_transaction
 
     def limit(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
-        """Set new quotas, and derive the maximum fetch size."""
+        """Set new quotas for the lane, and derive its maximum fetch size."""
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Record the time of a fetch request for the lane.
+        """Record when a Fetch request for the lane was sent.
 
         `last_request`: number and time of the channel's last answered request. If that request was made from
         the current position, the lane had reached the end of the log at that time.
@@ -149,6 +149,6 @@ class LaneRead:
         self.request_times = RequestTimes(requested_at, quiet_at)
 
     def note_request_ahead(self, requested_at: float) -> None:
-        """Record the time of a read-ahead request."""
+        """Record when a read-ahead request for the lane was sent."""
         before = self.request_times
         self.request_times = RequestTimes(max(before.requested_at, requested_at), before.quiet_at)

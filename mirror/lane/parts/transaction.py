@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class TransactionPhase(IntEnum):
-    """Phase of a lane's transaction."""
+    """Phase of an exactly-once lane's transaction."""
 
     CLOSED = 0
     BEGINNING = 1
@@ -20,8 +20,8 @@ class TransactionPhase(IntEnum):
 
 
 class TransactionState:
-    """Transaction of an exactly-once lane. `started_at`: start of the open transaction (monotonic seconds).
-    `progress_sequence`: sequence number of the next record in the progress topic."""
+    """State of an exactly-once lane's transaction. `started_at`: start of the open transaction (monotonic
+    seconds). `progress_sequence`: sequence number of the next record in the progress topic."""
 
     __slots__ = (
         "floor",
@@ -46,12 +46,12 @@ class TransactionState:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the coordinator has started the transaction."""
+        """Return whether the transaction coordinator has started the transaction."""
         return self.phase >= TransactionPhase.OPEN
 
     @property
     def may_begin(self) -> bool:
-        """Return whether a transaction may be requested."""
+        """Return whether the lane may begin a transaction."""
         return self.phase is TransactionPhase.CLOSED or self.phase is TransactionPhase.UNCERTAIN
 
     @property

@@ -1,4 +1,4 @@
-"""Finds record batches of format 2 in fetched bytes, verifies them, and replaces their producer identity.
+"""Finds and verifies record batches of format 2 in fetched bytes, and replaces their producer ids.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
 the attributes, so brokers and the mirror can renumber a batch at almost no cost. The mirror otherwise changes
@@ -50,7 +50,7 @@ SEQUENCE_LIMIT: Final = 2**31
 
 
 class BatchHeader:
-    """The 61-byte header of a batch. Timestamps are epoch milliseconds, -1 if absent."""
+    """The 61-byte header of a record batch. Timestamps are epoch milliseconds, -1 if absent."""
 
     base_offset: int
     length: int
@@ -108,12 +108,12 @@ class BatchHeader:
 
     @property
     def is_dense(self) -> bool:
-        """True if the offsets have no gaps."""
+        """True if the offsets of the batch have no gaps."""
         return self.record_count == self.last_offset_delta + 1
 
 
 class ProducerStamp(NamedTuple):
-    """Producer identity by which the destination deduplicates. An epoch of -1 means that there is none."""
+    """Producer id and epoch, by which the destination deduplicates. Without one, the epoch is -1."""
 
     producer_id: int
     epoch: int
@@ -177,7 +177,7 @@ _ZERO_OFFSET: Final = bytes(8)
 
 
 def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence: int) -> None:
-    """Set the producer identity and the base offset 0 of a verified batch, in place, and adjust its checksum.
+    """Set the producer id, sequence and base offset 0 of a verified batch in place, with its checksum.
 
     Clears attributes that a client may not send (log append time, control, delete horizon) and sets the
     transactional bit according to `identity`. `attributes`: attributes of the batch.
@@ -203,7 +203,7 @@ def seal(batch: memoryview) -> None:
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Build a batch without gaps and producer identity around a (compressed) payload of records."""
+    """Build a batch without offset gaps and producer id around a (compressed) payload of records."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) adjusted for a change of the first bytes, without computing it again.
+"""Adjusts a CRC-32C (Castagnoli) checksum after a change of the first bytes, without reading the rest.
 
 A CRC is linear. If two messages differ only at the start, the difference of their checksums is the difference
 for the starts, advanced by the number n of the bytes that follow. Advancing is a multiplication by x^(8n)
@@ -21,7 +21,7 @@ Operator = list[int]
 
 
 def correct(checksum: int, before: int, after: int, following: int) -> int:
-    """Return the checksum of a message after a change of its first bytes.
+    """Return the CRC-32C of a message after a change of its first bytes.
 
     `before`, `after`: checksums of the changed bytes alone; `following`: number of unchanged bytes after
     them.
@@ -74,7 +74,7 @@ def _zero_byte(bits: int) -> int:
 
 
 def _operator(images: list[int]) -> Operator:
-    """Return the linear map that maps the 32 single bits to the given values, lowest bit first."""
+    """Return the linear map on 32 bits that maps the single bits to the given values, lowest bit first."""
     table: Operator = []
     for nibble in range(0, 32, 4):
         values = [0]

@@ -1,4 +1,4 @@
-"""The five codecs of record batches, and compression as Java clients expect it.
+"""The five compression codecs of record batches, in the framing that Java clients expect.
 
 Lz4 frames must have independent blocks, because Java rejects linked ones.
 """
@@ -14,7 +14,7 @@ import zstandard
 
 
 class Codec(IntEnum):
-    """Codec numbers in the attributes of a batch."""
+    """Compression codecs, with their numbers in the attributes of a batch."""
 
     NONE = 0
     GZIP = 1

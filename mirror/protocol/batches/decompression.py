@@ -74,7 +74,7 @@ def _from_lz4(data: Buffer, limit: int) -> bytes:
 
 
 def _from_zstd(data: Buffer, limit: int) -> bytes:
-    """Decompress all frames; a skippable frame yields nothing."""
+    """Decompress all zstd frames; a skippable frame yields nothing."""
     reader = _unzstd.decompressobj()
     view = memoryview(data)
     parts, size, start = [], 0, 0
@@ -106,7 +106,7 @@ def _from_gzip(data: Buffer, limit: int) -> bytes:
 
 
 def _further_members(data: bytes, limit: int) -> bytes:
-    """Decompress the members after the first; ignores trailing data that is not a member, as Java does."""
+    """Decompress the gzip members after the first; ignores other trailing data, as Java does."""
     view = memoryview(data)
     payload = bytearray()
     start = 0

@@ -1,4 +1,4 @@
-"""Encoding of records as a batch of format 2. Layout of a record: Apache Kafka, `DefaultRecord`."""
+"""Encodes records as a batch of format 2. Layout of a record: Apache Kafka, `DefaultRecord`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirror.protocol.frame import encode_signed
 
 
 def write_batch(records: Sequence[Record], codec: int = Codec.NONE) -> bytearray:
-    """Encode the records as a batch with consecutive offsets from 0 and without a producer identity."""
+    """Encode records as a batch with consecutive offsets from 0 and without a producer id."""
     base = records[0].timestamp
     payload = b"".join(_written(record, index, base) for index, record in enumerate(records))
     return assemble(

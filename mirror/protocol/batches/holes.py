@@ -1,4 +1,4 @@
-"""Offsets without a record, and the evidence for it.
+"""Offset ranges without records, and the evidence for them.
 
 Compaction leaves gaps between batches, and between the records of a batch. A gap is certain only if the log
 before and after it was read. Therefore, an `OffsetHole` requires a batch that was read.
@@ -17,7 +17,7 @@ class Span(NamedTuple):
 
 
 class OffsetHole:
-    """Offsets [first, next) without a record.
+    """Offsets [first, next) without a record, as a batch that was read proves.
 
     `evidence`: offset range of a batch that follows or contains these offsets, and whose records were read.
     Raises ValueError if the batch does not prove that the offsets have no record.

@@ -25,19 +25,19 @@ SMALLEST_MESSAGE: Final = OVERHEAD + LEGACY_SMALLEST
 
 
 def last_offset(message: memoryview) -> int:
-    """Return the offset of the last record of a complete message."""
+    """Return the offset of the last record in a complete message of format 0 or 1."""
     return int.from_bytes(message[:8], "big", signed=True)
 
 
 def verify_message(message: memoryview) -> None:
-    """Verify the checksum of a complete message. Raises CorruptData."""
+    """Verify the checksum of a complete message of format 0 or 1. Raises CorruptData."""
     offset, _, checksum, _, _ = _HEAD.unpack_from(message)
     if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
         raise CorruptData(f"message at offset {offset} does not match its checksum")
 
 
 def read_message(message: memoryview, limit: int = LARGEST_PAYLOAD) -> list[Record]:
-    """Return the records of a complete message, compressed or not.
+    """Return the records of a complete message of format 0 or 1, compressed or not.
 
     Raises CorruptData, and PayloadTooLarge for more than `limit` decompressed bytes.
     """

@@ -26,7 +26,7 @@ _PRIME_5: Final = 374761393
 
 
 def corrected(frame: bytes) -> bytes:
-    """Return the frame with the correct header checksum; data that is not a frame is unchanged."""
+    """Return the lz4 frame with the correct header checksum; data that is not a frame is unchanged."""
     if len(frame) < _SHORTEST:
         return frame
     flags = frame[_DESCRIPTOR_AT]
@@ -38,7 +38,7 @@ def corrected(frame: bytes) -> bytes:
 
 
 def _short_hash(data: bytes) -> int:
-    """Return xxHash32, with seed 0, of fewer than 16 bytes."""
+    """Return the xxHash32, with seed 0, of fewer than 16 bytes."""
     found = _PRIME_5 + len(data)
     whole = len(data) - len(data) % 4
     for at in range(0, whole, 4):

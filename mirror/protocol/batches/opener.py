@@ -1,4 +1,4 @@
-"""Decompresses and decodes batches within limits. Errors contain the offsets of the batch."""
+"""Decompresses and decodes record batches within limits. Errors contain the offsets of the batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BatchOpener:
         """Cost so far: 1 per decoded record or header, 1 per 4 decompressed records, and 1 per 256 bytes."""
 
     def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
-        """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""
+        """Decompress a record batch. Raises BatchTooLarge, UndecodableBatch."""
         size, count, limit = len(batch), header.record_count, self._most_bytes
         if count > self._most_records and count > size // SMALLEST_RECORD:
             raise self._too_large(batch, header.span, f"it contains {count} records")
@@ -48,7 +48,7 @@ class BatchOpener:
         return payload
 
     def records(self, batch: memoryview, header: BatchHeader) -> list[Record]:
-        """Decode a batch. Raises BatchTooLarge, UndecodableBatch."""
+        """Decode a record batch. Raises BatchTooLarge, UndecodableBatch."""
         payload = self.payload(batch, header)
         try:
             records = read_records(payload, header, parts_of(batch, self._most_records))

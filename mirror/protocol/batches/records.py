@@ -1,4 +1,4 @@
-"""Records as values: decode the payload of a batch of format 2.
+"""Decodes the records of a batch of format 2.
 
 Decoding is slow, and used only where the contents of records matter: transforms, comparison with the end of
 the destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
@@ -19,7 +19,7 @@ Header = tuple[bytes, bytes | None]
 
 
 class Record(NamedTuple):
-    """A record. `timestamp` is epoch milliseconds; a null key or value is None, an empty one b""."""
+    """A Kafka record. `timestamp` is epoch milliseconds; a null key or value is None, an empty one b""."""
 
     offset: int
     timestamp: int
@@ -71,7 +71,7 @@ def check_count(header: BatchHeader, most: int) -> None:
 
 
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
-    """Return the records of a decompressed payload.
+    """Return the records of a batch's decompressed payload.
 
     Raises CorruptData on a mismatch with the header, PayloadTooLarge above `most` records and headers.
     """

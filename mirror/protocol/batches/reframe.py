@@ -24,7 +24,7 @@ _TWO_BYTES: Final = 0x80
 
 
 class RecordTimes(NamedTuple):
-    """Timestamps of the records of a batch, epoch milliseconds, -1 if absent.
+    """Timestamps of the records of a batch (epoch milliseconds), -1 if absent.
 
     `by_source`: (maximum timestamp, number of records) of each source batch, in order.
     """
@@ -35,7 +35,7 @@ class RecordTimes(NamedTuple):
 
 
 def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None:
-    """Add a source batch to `RecordTimes.by_source`; merges neighbours with equal timestamps."""
+    """Add the timestamp of a source batch to `RecordTimes.by_source`, merging equal neighbours."""
     if by_source and by_source[-1][0] == newest:
         by_source[-1] = newest, by_source[-1][1] + count
     else:
@@ -43,7 +43,7 @@ def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None
 
 
 def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
-    """Return the source offsets of records as runs."""
+    """Return the source offsets of records as runs of consecutive offsets."""
     runs: list[Run] = []
     for record in records:
         extend(runs, record.offset, 1)
@@ -51,7 +51,7 @@ def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
 
 
 def extend(runs: list[Run], first: int, count: int) -> None:
-    """Append a run, or extend the last run if adjacent."""
+    """Append a run of offsets, or extend the last run if adjacent."""
     if runs:
         last_first, last_count = runs[-1]
         if last_first + last_count == first:
@@ -70,7 +70,7 @@ def times_of(records: Sequence[Record]) -> RecordTimes:
 
 
 class Reframed(NamedTuple):
-    """A batch without gaps and without a producer identity, and the source offsets of its records, in order.
+    """A new batch without offset gaps and producer id, and the source offsets of its records, in order.
 
     `holes`: offsets in the source batches that have no record.
     """
@@ -99,7 +99,7 @@ START: Final = StopPoint(0, 0, 0)
 
 
 class Reframer:
-    """Collects the records of one or more source batches into one new batch."""
+    """Builds one new batch from the records of one or more source batches."""
 
     __slots__ = (
         "_base_timestamp",

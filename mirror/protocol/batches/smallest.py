@@ -1,4 +1,4 @@
-"""Compresses a record whose batch is too large at the usual compression level.
+"""Compresses a record at a higher level if its batch is too large at the usual level.
 
 A producer may use a higher level, so its batch may fit where a batch of Headrace with the same record does
 not.

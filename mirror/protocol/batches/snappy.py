@@ -15,7 +15,8 @@ _BLOCK: Final = 32 * 1024
 
 
 def decompress(data: memoryview, limit: int) -> bytes:
-    """Return the decompressed data. Raises CorruptData, and PayloadTooLarge for more than `limit` bytes."""
+    """Return decompressed snappy data. Raises CorruptData, and PayloadTooLarge for more than `limit`
+    bytes."""
     try:
         return _decompress(data, limit)
     except cramjam.DecompressionError as error:
@@ -47,7 +48,7 @@ def _bare(data: memoryview, limit: int) -> bytes:
 
 
 def compress(data: memoryview) -> bytes:
-    """Return the compressed data in Xerial's framing, which every client reads."""
+    """Return the snappy-compressed data in Xerial's framing, which every client reads."""
     out = bytearray(_HEADER)
     for start in range(0, len(data), _BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _BLOCK]))

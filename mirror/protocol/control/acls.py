@@ -82,7 +82,7 @@ def deny_write(topic: str, principal: str) -> TopicAcl:
 
 
 def list_acls(topic: str | None = None) -> Call[ListedAcls]:
-    """Request the ACLs that apply to a topic, or the ACLs of all topics. Requires Describe on the cluster.
+    """Return a request for the ACLs that apply to a topic, or for all. Requires Describe on the cluster.
 
     A cluster without an authorizer returns SECURITY_DISABLED.
     """
@@ -116,7 +116,7 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
 
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Create ACLs on the controller. Requires Alter on the cluster.
+    """Return a request that creates ACLs on the controller. Requires Alter on the cluster.
 
     Existing ACLs remain unchanged. The outcomes are in the order of `acls`.
     """
@@ -143,7 +143,7 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Delete exactly these ACLs on the controller. Requires Alter on the cluster.
+    """Return a request that deletes exactly these ACLs on the controller. Requires Alter on the cluster.
 
     Missing ACLs are not an error. The outcomes are in the order of `acls`.
     """
@@ -177,5 +177,5 @@ def _deleted(result: Any) -> AclOutcome:
 
 def _complete(acls: Sequence[TopicAcl], outcomes: Sequence[AclOutcome]) -> tuple[AclOutcome, ...]:
     if len(outcomes) != len(acls):
-        raise ValueError(f"the response has {len(outcomes)} results for {len(acls)} ACLs")
+        raise ValueError(f"response has {len(outcomes)} results for {len(acls)} ACLs")
     return tuple(outcomes)

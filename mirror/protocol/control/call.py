@@ -32,7 +32,7 @@ _DAMAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
-    """A request and its decoder.
+    """A request, and the decoder of its response.
 
     `request`, `response`: classes of kafka-python. `versions`: lowest and highest supported version.
     `fields`: fields of the request, or a function that returns them for a version. `read` converts the
@@ -57,7 +57,7 @@ class Call(Generic[T_co]):
         return str(self.request.name).removesuffix("Request")
 
     def choose(self, offered: tuple[int, int] | None) -> int:
-        """Return the highest common version. Raises Refused if there is none."""
+        """Return the highest version that client and broker support. Raises Refused if there is none."""
         lowest, highest = self.versions
         version = -1 if offered is None else min(highest, offered[1])
         if offered is None or version < max(lowest, offered[0]):
@@ -79,17 +79,16 @@ class Call(Generic[T_co]):
         return self.api != _API_VERSIONS and self.is_flexible(version)
 
     def message(self, version: int) -> Any:
-        """Return kafka-python's request."""
+        """Return the request as an object of kafka-python."""
         fields = self.fields if isinstance(self.fields, dict) else self.fields(version)
         return _structure(self.request, fields, version)
 
     def encode(self, version: int) -> bytes:
-        """Return the request body."""
+        """Return the encoded body of the request."""
         return bytes(self.message(version).encode(header=False, framed=False))
 
     def decode(self, version: int, body: View) -> tuple[T_co, int]:
-        """Return the value of the response, and the time to wait before the next request in ms. Raises
-        CorruptData."""
+        """Return the decoded response, and the ms to wait before the next request. Raises CorruptData."""
         try:
             response = self.response.decode(body, version=version)
             return self.read(response), int(getattr(response, "throttle_time_ms", 0) or 0)
@@ -98,7 +97,7 @@ class Call(Generic[T_co]):
 
 
 def _structure(kind: Any, fields: Fields, version: int) -> Any:
-    """Return kafka-python's object for a structure."""
+    """Return kafka-python's object for a structure of the message."""
     values = fields.copy()
     for name, value in fields.items():
         if isinstance(value, dict):

@@ -29,7 +29,7 @@ _CLUSTER_BYTES: Final = 128 * 1024 * 1024
 
 
 class BrokerFeatures(NamedTuple):
-    """Version ranges by API key, and the level of each finalised feature.
+    """Version ranges of a broker by API key, and the level of each finalised feature.
 
     An `error` of 35 means that the request must be repeated with version 0.
     """
@@ -40,7 +40,7 @@ class BrokerFeatures(NamedTuple):
 
 
 def api_versions() -> Call[BrokerFeatures]:
-    """Request the API versions and features that the broker supports."""
+    """Return a request for the API versions and features that the broker supports."""
     fields = {"client_software_name": _CLIENT, "client_software_version": "1"}
     return Call(ApiVersionsRequest, ApiVersionsResponse, (0, 3), fields, _features)
 
@@ -61,7 +61,7 @@ class Endpoint(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """Metadata of a topic.
+    """Metadata of a topic: its id, and the leaders of its partitions.
 
     `leaders`: (broker id, leader epoch) by partition number; broker -1 means no leader. `topic_id` is
     `NO_TOPIC_ID` on clusters without topic ids.
@@ -84,14 +84,14 @@ class ClusterMetadata(NamedTuple):
 
 
 def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
-    """Request the brokers and the named topics (None: all topics). Never creates a topic."""
+    """Return a request for the brokers and the named topics (None: all topics). Never creates a topic."""
     wanted = None if topics is None else [{"name": name} for name in topics]
     fields = {"topics": wanted, "allow_auto_topic_creation": False}
     return Call(MetadataRequest, MetadataResponse, (4, 12), fields, _metadata, metadata_bytes(topics))
 
 
 def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
-    """Request the smallest replica count of each topic. Topics with an error are omitted."""
+    """Return a request for the smallest replica count of each topic. Topics with an error are omitted."""
     whole = metadata(topics)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -110,7 +110,7 @@ def metadata_bytes(topics: Sequence[str] | None) -> int:
 
 
 def topic_counts() -> Call[Mapping[str, int]]:
-    """Request the partition count of every topic. Topics with an error are omitted. Never creates a topic."""
+    """Return a request for the partition count of every topic without an error. Never creates a topic."""
     whole = metadata(None)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -165,7 +165,7 @@ class Coordinator(NamedTuple):
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> Call[Mapping[str, Coordinator]]:
-    """Request the coordinators of several keys. Versions before 4 accept only one key."""
+    """Return a request for the coordinators of several keys. Versions before 4 accept only one key."""
 
     def fields(version: int) -> Fields:
         if version >= MANY_COORDINATORS_FROM:

@@ -45,7 +45,7 @@ def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
 
 
 class Holder(Enum):
-    """Owner of the transactional id."""
+    """Current owner of a lane's transactional id."""
 
     OURS = "no other owner has taken it"
     UNSETTLED = "a transaction is ending"
@@ -63,7 +63,7 @@ class FormerIdentity:
     is_open: bool
 
     def judge(self, shown: TransactionDescription, *, bumps: bool, committed: bool) -> Holder:
-        """Return who owns the transactional id, and update this identity from `shown`.
+        """Return who owns the lane's transactional id, and update this identity from `shown`.
 
         `bumps`: transactions end by the new protocol, which increments the epoch (KIP-890). `committed`: the
         lane's transaction is known to be committed, so under the old protocol it cannot have been aborted.

@@ -1,4 +1,4 @@
-"""Messages about groups that kafka-python does not have.
+"""Request and response classes about groups that kafka-python lacks.
 
 ConsumerGroupDescribe (KIP-848), ShareGroupDescribe, DescribeShareGroupOffsets and AlterShareGroupOffsets
 (KIP-932), StreamsGroupDescribe (KIP-1071). Fields as in Kafka's message definitions.
@@ -31,14 +31,14 @@ def _nullable(name: str) -> dict[str, Any]:
 
 
 class Messages(NamedTuple):
-    """Classes of a request and of its response."""
+    """Classes of a request and its response."""
 
     request: Any
     response: Any
 
 
 def messages(key: int, name: str, versions: str, request: _Fields, response: _Fields) -> Messages:
-    """Return the classes of messages with these fields."""
+    """Return request and response classes with these fields."""
     schema = {"apiKey": key, "validVersions": versions, "flexibleVersions": "0+"}
     return Messages(
         _message_class("Request", {**schema, "name": f"{name}Request", "fields": request}),

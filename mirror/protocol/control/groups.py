@@ -32,7 +32,7 @@ _MANY_BYTES: Final = 32 * 1024 * 1024
 
 
 class ListedGroup(NamedTuple):
-    """A listed group.
+    """A group as its coordinator lists it.
 
     `kind`: classic, consumer, streams or share; empty on brokers before Kafka 3.8. `state`: empty on brokers
     before Kafka 2.6.
@@ -55,7 +55,7 @@ class ListedGroups(NamedTuple):
 
 
 def list_groups() -> Call[ListedGroups]:
-    """Request the groups of all types and states that the broker coordinates."""
+    """Return a request for the groups of all types and states that the broker coordinates."""
 
     def read(response: Any) -> ListedGroups:
         groups = {
@@ -76,7 +76,7 @@ class DescribedGroup(NamedTuple):
 
 
 def describe_group(group: str) -> Call[DescribedGroup]:
-    """Request the topics of a classic group's members from its coordinator."""
+    """Return a request for the topics of a classic group's members, for the group's coordinator."""
 
     def read(response: Any) -> DescribedGroup:
         found = response.groups[0]
@@ -99,7 +99,7 @@ def describe_group(group: str) -> Call[DescribedGroup]:
 
 
 def describe_consumer_group(group: str) -> Call[DescribedGroup]:
-    """Request the topics of a group of the type consumer (KIP-848) from its coordinator."""
+    """Return a request for the topics of a group of the type consumer (KIP-848), for its coordinator."""
 
     def topics(found: Any) -> frozenset[str]:
         targets = (_assigned(member.target_assignment) for member in found.members)
@@ -109,12 +109,12 @@ def describe_consumer_group(group: str) -> Call[DescribedGroup]:
 
 
 def describe_share_group(group: str) -> Call[DescribedGroup]:
-    """Request the topics of a share group's members (KIP-932) from its coordinator."""
+    """Return a request for the topics of a share group's members (KIP-932), for its coordinator."""
     return _description(group_messages.SHARE_GROUP_DESCRIBE, (1, 1), group, _subscribed)
 
 
 def describe_streams_group(group: str) -> Call[DescribedGroup]:
-    """Request the topics of a streams group (KIP-1071), including its changelog and repartition topics."""
+    """Return a request for the topics of a streams group (KIP-1071), with its internal topics."""
 
     def topics(found: Any) -> frozenset[str] | None:
         if found.topology is None or found.topology.subtopologies is None:

@@ -29,7 +29,7 @@ busy partitions."""
 
 
 class OffsetAnswer(NamedTuple):
-    """An offset with the leader epoch and timestamp (epoch ms) of its record.
+    """An offset, with the leader epoch and timestamp (epoch ms) of its record.
 
     All fields are -1 if no offset was found; the timestamp is -1 unless the lookup was by time.
     """
@@ -44,7 +44,7 @@ Answers = Mapping[TopicPartition, OffsetAnswer]
 
 
 def list_offsets(wanted: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
-    """Request offsets by time from the leader of the partitions.
+    """Return a request for offsets by timestamp, for the leader of the partitions.
 
     A time is epoch milliseconds (for the first record at or after that time), `EARLIEST`, `EARLIEST_LOCAL` or
     `LATEST`. Brokers without tiered storage have all records on local disks.
@@ -79,7 +79,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
 def topic_fields(
     partitions: Iterable[TopicPartition], fields_of: Callable[[TopicPartition], Fields], label: str = "name"
 ) -> list[Fields]:
-    """Return the structures of topics in a request, sorted.
+    """Return the topics and partitions of a request as structures, sorted.
 
     `fields_of`: returns the structure of a partition. `label`: field with the name of the topic.
     """
@@ -100,8 +100,8 @@ def _offsets(response: Any) -> Answers:
 
 
 def ends_of_epochs(epochs: Mapping[TopicPartition, int]) -> Call[Answers]:
-    """Request the end of each leader epoch from the leader of the partition: the start offset of the next
-    epoch in its log, or the end of the log. Returns -1 if the leader does not know the epoch (KIP-320)."""
+    """Return a request for the end offset of each leader epoch, for the leader of the partition. The end is
+    the start of the next epoch, or the end of the log; -1 if the leader does not know the epoch (KIP-320)."""
     topics = topic_fields(
         epochs,
         lambda place: {
@@ -135,7 +135,7 @@ class OpenTransaction(NamedTuple):
 def open_transactions(
     partitions: Iterable[TopicPartition],
 ) -> Call[Mapping[TopicPartition, tuple[OpenTransaction, ...]]]:
-    """Request the open transactions of partitions, oldest first, from their leader."""
+    """Return a request for the open transactions of partitions, oldest first, for their leader."""
     topics = [{"name": name, "partition_indexes": numbers} for name, numbers in by_topic(partitions)]
 
     def read(response: Any) -> Mapping[TopicPartition, tuple[OpenTransaction, ...]]:
@@ -174,7 +174,7 @@ class CommittedOffsets(NamedTuple):
 
 
 def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[CommittedOffsets]:
-    """Request a group's committed offsets from its coordinator. `partitions` None means all partitions."""
+    """Return a request for a group's committed offsets. `partitions` None means all partitions."""
     topics = None
     if partitions is not None:
         topics = [{"name": name, "partition_indexes": numbers} for name, numbers in by_topic(partitions)]
@@ -183,7 +183,7 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
 
 
 def committed_offsets_of(groups: Sequence[str]) -> Call[Mapping[str, CommittedOffsets]]:
-    """Request all committed offsets of several groups from their common coordinator."""
+    """Return a request for all committed offsets of several groups, for their common coordinator."""
     asked = [{"group_id": group, "topics": None} for group in groups]
 
     def read(response: Any) -> Mapping[str, CommittedOffsets]:
@@ -207,7 +207,8 @@ def _committed(found: Any) -> CommittedOffsets:
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:
-    """Commit offsets of a group without members. The response is an error code for each partition."""
+    """Return a request that commits offsets of a group without members. Its result is an error code for each
+    partition."""
     topics = topic_fields(
         offsets,
         lambda place: {

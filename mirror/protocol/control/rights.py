@@ -38,7 +38,7 @@ Rights = frozenset[AclOperation]
 
 
 class TopicRights(NamedTuple):
-    """Permitted operations on a topic; None if the broker does not report them.
+    """Operations on a topic that this client may perform; None if the broker does not report them.
 
     `error`: error code of the topic.
     """
@@ -64,7 +64,7 @@ class LogFolder(NamedTuple):
 
 
 def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
-    """Request the operations that the client may perform on each topic, by topic name. Never creates a topic.
+    """Return a request for the operations that the client may perform on each topic. Never creates a topic.
 
     Requires Kafka 2.3 or later.
     """
@@ -84,7 +84,7 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
 
 
 def cluster_rights() -> Call[Rights | None]:
-    """Request the operations that the client may perform on the cluster; None before Kafka 2.8."""
+    """Return a request for the operations that the client may perform on the cluster (Kafka 2.8 or later)."""
     return Call(
         admin.DescribeClusterRequest,
         admin.DescribeClusterResponse,
@@ -95,7 +95,7 @@ def cluster_rights() -> Call[Rights | None]:
 
 
 def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
-    """Request the quotas of exactly one `user` or `client-id`.
+    """Return a request for the quotas of exactly one `user` or `client-id`.
 
     Requires DescribeConfigs on the cluster.
     """
@@ -112,13 +112,13 @@ def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
 
 
 def log_folders() -> Call[tuple[LogFolder, ...]]:
-    """Request the log directories of a broker (KIP-827). Requires Describe on the cluster."""
+    """Return a request for the log directories of a broker (KIP-827). Requires Describe on the cluster."""
     return Call(*_LOG_FOLDERS, (1, 4), {"topics": []}, _folders)  # no topics: only the directories
 
 
 def topic_bytes() -> Call[Mapping[str, int]]:
-    """Request the size of each topic in all log directories of a broker, in bytes. Requires Describe on the
-    cluster."""
+    """Return a request for the bytes of each topic in all log directories of a broker. Requires Describe on
+    the cluster."""
 
     def read(response: Any) -> Mapping[str, int]:
         sums: dict[str, int] = {}
@@ -137,7 +137,7 @@ class LogSizes(NamedTuple):
 
 
 def partition_bytes() -> Call[LogSizes]:
-    """Request the size of each replica of a broker. Requires Describe on the cluster."""
+    """Return a request for the bytes of each replica of a broker. Requires Describe on the cluster."""
 
     def read(response: Any) -> LogSizes:
         sizes = {
@@ -155,7 +155,7 @@ def _log_sizes(read: Callable[[Any], _T]) -> Call[_T]:
 
 
 def _replicas(response: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the topic and the description of each replica."""
+    """Yield the topic and the description of each replica in a response."""
     for result in response.results:
         for topic in result.topics:
             for partition in topic.partitions:
@@ -187,6 +187,6 @@ def _size(value: int | None) -> int | None:
 
 
 def _operations(bits: Set[int] | None) -> Rights | None:
-    """Convert the authorized operations, or None if the broker omits them. kafka-python decodes them to bit
-    numbers."""
+    """Return the authorized operations in a response, or None if the broker omits them. kafka-python decodes
+    them to bit numbers."""
     return None if bits is None else frozenset(operation for operation in AclOperation if operation in bits)

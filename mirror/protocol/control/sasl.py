@@ -1,4 +1,4 @@
-"""SASL authentication exchanges, sans-io: client bytes out, broker bytes in."""
+"""SASL authentication exchanges without I/O: client bytes out, broker bytes in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.protocol.control.call import Call
 
 @dataclass(frozen=True, slots=True)
 class SaslAccess:
-    """Credentials of a connection.
+    """SASL credentials of a connection.
 
     `token`: function that returns a new bearer token (OAUTHBEARER). `service`: the brokers' Kerberos service
     name (GSSAPI, which requires the package gssapi).
@@ -38,14 +38,14 @@ class SaslAccess:
 
 
 class Handshake(NamedTuple):
-    """Result of a SaslHandshake, with the mechanisms that the broker supports."""
+    """Response to a SaslHandshake request, with the mechanisms that the broker supports."""
 
     error: int
     mechanisms: Sequence[str]
 
 
 class SaslStep(NamedTuple):
-    """Broker response in the exchange. `lifetime_ms`: reauthenticate within this time; 0 means never."""
+    """Broker response in the SASL exchange. `lifetime_ms`: reauthenticate within this time; 0 means never."""
 
     error: int
     message: str
@@ -54,7 +54,7 @@ class SaslStep(NamedTuple):
 
 
 def handshake(mechanism: str) -> Call[Handshake]:
-    """Request a SASL mechanism."""
+    """Return a request that selects a SASL mechanism."""
     return Call(
         SaslHandshakeRequest,
         SaslHandshakeResponse,
@@ -65,7 +65,7 @@ def handshake(mechanism: str) -> Call[Handshake]:
 
 
 def authenticate(data: bytes) -> Call[SaslStep]:
-    """Send the client's next bytes of the exchange."""
+    """Return a request with the client's next bytes of the SASL exchange."""
     return Call(
         SaslAuthenticateRequest,
         SaslAuthenticateResponse,
@@ -81,7 +81,7 @@ def authenticate(data: bytes) -> Call[SaslStep]:
 
 
 class SaslExchange:
-    """One run of a mechanism: send `next_bytes`, `receive` the response, until `done`."""
+    """One authentication with a SASL mechanism: send `next_bytes`, `receive` the response, until `done`."""
 
     def __init__(self, access: SaslAccess, host: str) -> None:
         options: dict[str, Any] = {
@@ -112,7 +112,7 @@ class SaslExchange:
         return bool(self._mechanism.is_done())
 
     def next_bytes(self) -> bytes:
-        """Return the next bytes to send."""
+        """Return the next bytes to send to the broker."""
         return bytes(self._mechanism.auth_bytes())
 
     def receive(self, data: bytes) -> None:
@@ -129,7 +129,7 @@ class SaslExchange:
 
 
 def _name_for(access: SaslAccess) -> str:
-    """Return the username, escaped for SCRAM (commas, equals signs); kafka-python does not escape it."""
+    """Return the username escaped for SCRAM (commas, equals signs); kafka-python does not escape it."""
     if access.mechanism.startswith("SCRAM"):
         return access.username.replace("=", "=3D").replace(",", "=2C")
     return access.username
@@ -142,5 +142,5 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         self._give = give
 
     def token(self) -> str:
-        """Return a fresh token."""
+        """Return a fresh bearer token."""
         return self._give()

@@ -21,7 +21,7 @@ _MANY_BYTES: Final = 32 * 1024 * 1024
 
 
 def share_offsets(group: str) -> Call[CommittedOffsets]:
-    """Request all start offsets of a share group from its coordinator. A missing group has none."""
+    """Return a request for all start offsets of a share group. A missing group has none."""
 
     def read(response: Any) -> CommittedOffsets:
         (found,) = response.groups
@@ -44,7 +44,7 @@ def share_offsets(group: str) -> Call[CommittedOffsets]:
 def alter_share_offsets(
     group: str, offsets: Mapping[TopicPartition, int]
 ) -> Call[Mapping[TopicPartition, int]]:
-    """Set start offsets of a share group without members; a missing group is created.
+    """Return a request that sets start offsets of a share group without members; a missing group is created.
 
     The response is an error code for each partition.
     """

@@ -1,4 +1,4 @@
-"""Validation of the topic names that a cluster lists; brokers are not trusted."""
+"""Checks the topic names that a cluster lists, because brokers are not trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TopicNames:
         self.illegal = 0
 
     def legal(self, names: Iterable[str]) -> set[str]:
-        """Return the names that Kafka allows. Counts illegal names, and logs the first."""
+        """Return the topic names that Kafka allows. Counts illegal names, and logs the first."""
         given = list(names)
         legal = {name for name in given if is_legal_topic(name)}
         illegal = [name for name in given if name not in legal]

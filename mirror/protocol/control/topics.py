@@ -28,14 +28,14 @@ _KEEPS_ALL: Final = Retention(UNLIMITED, UNLIMITED)
 
 
 class TopicOutcome(NamedTuple):
-    """Result for one topic, with the broker's error message."""
+    """Result of a request for one topic, with the broker's error message."""
 
     error: int
     message: str
 
 
 class TopicSetting(NamedTuple):
-    """An effective setting. `own`: whether the setting is set on the topic itself, not inherited."""
+    """A setting of a topic. `own`: whether it is set on the topic itself, not inherited."""
 
     value: str
     own: bool
@@ -44,13 +44,13 @@ class TopicSetting(NamedTuple):
 def create_topic(
     name: str, partitions: int, replication: int, settings: Mapping[str, str]
 ) -> Call[TopicOutcome]:
-    """Create one topic; see `create_topics`."""
+    """Return a request that creates one topic; see `create_topics`."""
     topic = TopicDescription(name, partitions, settings=settings)
     return _creation([topic], replication, lambda outcomes: outcomes[name])
 
 
 def create_topics(topics: Sequence[TopicDescription], replication: int) -> Call[Mapping[str, TopicOutcome]]:
-    """Create topics on the controller (with KRaft: any broker). The result is the outcome by topic.
+    """Return a request that creates topics on the controller (with KRaft: any broker).
 
     Replication -1 means the broker default.
     """
@@ -84,7 +84,7 @@ def _creation(
 
 
 def create_partitions(counts: Mapping[str, int]) -> Call[Mapping[str, TopicOutcome]]:
-    """Increase the partition counts of topics on the controller (with KRaft: any broker).
+    """Return a request that increases partition counts on the controller (with KRaft: any broker).
 
     `counts`: new partition count by topic. The result is the outcome by topic.
     """
@@ -102,7 +102,7 @@ def create_partitions(counts: Mapping[str, int]) -> Call[Mapping[str, TopicOutco
 
 
 def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
-    """Delete one topic on the controller (with KRaft: any broker).
+    """Return a request that deletes one topic on the controller (with KRaft: any broker).
 
     With an id, the topic is deleted only if it has this id (Kafka 2.8 or later).
     """
@@ -119,7 +119,8 @@ def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
 
 
 def delete_records(place: TopicPartition, before: int) -> Call[int]:
-    """Delete the records of a partition before an offset, on its leader. Returns an error code."""
+    """Return a request that deletes a partition's records before an offset, on its leader. Its result is an
+    error code."""
     partition = {"partition_index": place.partition, "offset": before}
     topic = {"name": place.topic, "partitions": [partition]}
     return Call(
@@ -150,7 +151,7 @@ class DescribedTopic(NamedTuple):
 
 
 def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, TopicSetting]]]:
-    """Request all settings of each topic; omits topics with an error."""
+    """Return a request for all settings of each topic; omits topics with an error."""
     return _describe(
         topics,
         lambda response: {
@@ -179,7 +180,7 @@ def _number(setting: TopicSetting | None) -> int | None:
 
 
 def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
-    """Request all settings of each topic, or the error that prevents reading them."""
+    """Return a request for all settings of each topic, or for the error that prevents reading them."""
     return _describe(
         topics, lambda response: {result.resource_name: _described(result) for result in response.results}
     )
@@ -208,7 +209,7 @@ _BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
 
 
 def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
-    """Return the rejected setting and the nearest accepted value, or None.
+    """Return the topic setting that the broker rejected and the nearest accepted value, or None.
 
     A value of None means that the setting must be omitted. The result is None if the error is not about any
     of `settings`.

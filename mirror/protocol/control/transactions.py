@@ -20,7 +20,7 @@ DESCRIBE_TRANSACTIONS: Final = 65
 
 
 class ProducerIdentity(NamedTuple):
-    """A producer id and epoch; the id is -1 in responses with an error."""
+    """Producer id and epoch in a response; the id is -1 in responses with an error."""
 
     error: int
     producer_id: int
@@ -28,7 +28,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """State of a transactional id ("Empty", "Ongoing", "CompleteAbort", …) and its current identity.
+    """State of a transactional id ("Empty", "Ongoing", "CompleteAbort", …), with its producer id and epoch.
 
     The state is empty and the identity -1 in responses with an error.
     """
@@ -42,7 +42,7 @@ class TransactionDescription(NamedTuple):
 def init_producer_id(
     transactional_id: str | None, timeout_ms: int, known: tuple[int, int] = (NO_PRODUCER, -1)
 ) -> Call[ProducerIdentity]:
-    """Acquire the producer id of a transactional id, or bump its epoch.
+    """Return a request that acquires the producer id of a transactional id, or bumps its epoch.
 
     Aborts an open transaction of the previous owner. `known`: producer id and epoch that the caller has. If
     `known` is given, the broker rejects the request if another producer has acquired the id in the meantime
@@ -67,7 +67,7 @@ def _identity(response: Any) -> ProducerIdentity:
 def add_partitions(
     transactional_id: str, identity: tuple[int, int], partitions: list[TopicPartition]
 ) -> Call[Mapping[TopicPartition, int]]:
-    """Add partitions to a transaction, and begin it if needed.
+    """Return a request that adds partitions to a transaction, and begins it if needed.
 
     The response is an error code for each partition.
     """
@@ -94,7 +94,7 @@ def add_partitions(
 def end_transaction(
     transactional_id: str, identity: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
 ) -> Call[ProducerIdentity]:
-    """Commit or abort a transaction.
+    """Return a request that commits or aborts a transaction.
 
     Before version 5, the producer id in the response is -1, and the caller keeps its producer id and epoch.
 
@@ -111,7 +111,7 @@ def end_transaction(
 
 
 def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
-    """Request the state of a transactional id from its coordinator (KIP-664, Kafka 3.0 or later)."""
+    """Return a request for the state of a transactional id (KIP-664, Kafka 3.0 or later)."""
 
     def read(response: Any) -> TransactionDescription:
         (state,) = response.transaction_states
@@ -124,8 +124,8 @@ def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
 
 
 def list_transactions(producer_id: int) -> Call[tuple[int, tuple[str, ...]]]:
-    """Request the transactional ids of a producer id that the broker coordinates (KIP-664, Kafka 3.0 or
-    later). The response is an error code and the ids that this client may describe."""
+    """Return a request for the transactional ids of a producer id that the broker coordinates (KIP-664, Kafka
+    3.0 or later). The response is an error code and the ids that this client may describe."""
 
     def read(response: Any) -> tuple[int, tuple[str, ...]]:
         found = (state.transactional_id for state in response.transaction_states)

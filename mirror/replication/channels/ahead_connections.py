@@ -26,7 +26,7 @@ _OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadConnection:
-    """A connection, and the offset ranges requested on it in the order of the requests."""
+    """A read-ahead connection, and the offset ranges requested on it in the order of the requests."""
 
     __slots__ = ("connection", "ranges")
 
@@ -36,7 +36,7 @@ class AheadConnection:
 
 
 class AheadConnections:
-    """The additional connections of one fetch channel.
+    """The read-ahead connections of one fetch channel.
 
     `most`: maximum number of connections. `on_change`: called after a connection has opened or closed, while
     at least one is open. `on_lost`: called when the last connection is lost.
@@ -61,15 +61,15 @@ class AheadConnections:
         self._open_from = 0.0
         self._is_closed = False
         self.by_number: dict[int, AheadConnection] = {}
-        """Open connections."""
+        """Open read-ahead connections by number."""
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether additional connections are open or will be opened."""
+        """Return whether read-ahead connections are open or will be opened."""
         return self._count.count > 0
 
     def note(self, connection: Connection, size: int) -> None:
-        """Record a large response of `size` bytes, and adjust the number of connections."""
+        """Record a large response of `size` bytes, and adjust the number of read-ahead connections."""
         now = self._cluster.loop.now()
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())
@@ -85,13 +85,13 @@ class AheadConnections:
                     self._cluster.loop.spawn(self._open(number))
 
     def close_unused(self, now: float) -> None:
-        """Close all connections if none was used for some time."""
+        """Close all read-ahead connections if none was used for some time."""
         if self._count.is_unused(now):
             self._count.close()
             self._shrink(0)
 
     def close(self) -> None:
-        """Close all connections permanently."""
+        """Close all read-ahead connections permanently."""
         self._is_closed = True
         self._shrink(0)
 
@@ -101,11 +101,11 @@ class AheadConnections:
 
     @property
     def lacks_memory(self) -> bool:
-        """Return whether a response waits for memory."""
+        """Return whether a broker's response cannot be received yet because no buffer memory is free."""
         return any(one.connection.lacks_memory for one in self.by_number.values())
 
     def unanswered_since(self) -> float:
-        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
@@ -119,7 +119,7 @@ class AheadConnections:
         return WindowLimit(self._broker, round(each * trip), round(trip * 1000, 1), count, most)
 
     def take_throttled(self, now: float) -> float:
-        """Return the longest throttle time of a connection since the last call in seconds."""
+        """Return the longest throttle time of a connection since the previous call, in seconds."""
         return max([one.connection.throttling.take(now) for one in self.by_number.values()], default=0.0)
 
     async def _open(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Keys of channels, sizes of requests, and the receivers of responses."""
+"""Interfaces between channels and lanes, keys of channels, and sizes of requests."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ChannelKey(NamedTuple):
 
     @property
     def role(self) -> str:
-        """Role of the channel's connection."""
+        """Role of the channel's own connection."""
         return f"{LIVE if self.live else BULK} {self._rest}"
 
     def role_ahead(self, number: int) -> str:
-        """Role of an additional connection."""
+        """Role of the channel's read-ahead connections."""
         return f"{AHEAD} {self._rest} {number}"
 
     @property
@@ -46,10 +46,10 @@ class ChannelKey(NamedTuple):
 
 
 class FetchListener(Protocol):
-    """Receiver of fetch results. Called on the event loop."""
+    """Receiver of the results of fetch requests. Called on the event loop."""
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
-        """Handle the records or the error of one partition in a response.
+        """Handle the records or the error of one partition in a Fetch response.
 
         To keep the records, retain the buffer `slab`. `squeezed`: other partitions took room in the response
         to which this partition was entitled.
@@ -57,43 +57,43 @@ class FetchListener(Protocol):
         ...
 
     def on_broken(self, lane: Lane, error: Exception) -> None:
-        """Handle an error of the lane while its next fetch request was built."""
+        """Handle an exception in a lane's code while its next Fetch request was built."""
         ...
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
-        """Handle a response that is too large or has stalled."""
+        """Handle a Fetch response that is too large or has stalled."""
         ...
 
     def on_relocated(self, lane: Lane) -> None:
-        """Handle new metadata of the lane's topic: attach the lane again, pause or restart it."""
+        """Handle refreshed metadata of the lane's source topic: attach, pause or restart the lane."""
         ...
 
 
 class FetchSource(Protocol):
-    """All fetch channels of one cluster, as one of them uses them."""
+    """Interface of the fetch channels of one cluster, as used by each channel."""
 
     cluster: Cluster
     listener: FetchListener
     rack: bytes
 
     def move(self, lane: Lane) -> None:
-        """Fetch from the new leader, which is already known."""
+        """Fetch the lane's partition from its new leader, which the cached metadata contains."""
         ...
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes again, and continue to fetch from them."""
+        """Look up the partition leaders of these lanes again, and continue to fetch from them."""
         ...
 
 
 class ProduceListener(Protocol):
-    """Receiver of produce results. Called on the event loop."""
+    """Receiver of the results of produce requests. Called on the event loop."""
 
     def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         """Handle the broker's response for one batch: success or error."""
         ...
 
     def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
-        """Handle a lost connection. `maybe_stored`: the broker may have stored the batch."""
+        """Handle a connection lost with a batch in flight. `maybe_stored`: the broker may have stored it."""
         ...
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
@@ -101,22 +101,22 @@ class ProduceListener(Protocol):
         ...
 
     def on_writable(self, lane: Lane) -> None:
-        """Handle a connection that became available."""
+        """Start to send the lane's batches on a connection that became available."""
         ...
 
     def on_unwritable(self, lane: Lane) -> None:
-        """Handle a lost connection of a lane without batches in flight."""
+        """Handle the loss of the connection of a lane that has no batch in flight."""
         ...
 
     def on_target_relocated(self, lane: Lane) -> None:
-        """Handle new metadata of the destination topic: attach or pause the lane."""
+        """Handle refreshed metadata of the destination topic: attach or pause the lane."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Request sizes and wait times of one tier (live or backlog). `connections`: maximum number of additional
-    connections for reading ahead."""
+    """Request sizes and wait times for one fetch tier (live or backlog). `connections`: maximum number of
+    read-ahead connections."""
 
     wait_ms: int
     max_bytes: int

@@ -1,4 +1,4 @@
-"""Increases the number of read connections while the rate rises.
+"""Increases the number of read-ahead connections as long as each new one raises the read rate.
 
 Pure. A connection carries about one socket buffer of the broker per round trip, regardless of the bandwidth:
 1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. The network and the mirror determine whether
@@ -36,11 +36,11 @@ If each keeps this share, its own window is the limit. A common limit would redu
 _VALID_SECONDS: Final = 10.0
 """Seconds after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
-"""Seconds without a large response after which all additional connections are closed."""
+"""Seconds without a large response after which all read-ahead connections are closed."""
 
 
 class ConnectionCount:
-    """Number of additional connections, from 0 to `most`."""
+    """Number of read-ahead connections, from 0 to `most`."""
 
     __slots__ = (
         *("_before", "_bytes", "_each", "_held_until", "_judged_at", "_measured_from", "_most_each", "_rate"),
@@ -51,7 +51,7 @@ class ConnectionCount:
         self.most = most
         self.count = 0
         self._before = 0
-        """Number before the last change, while the effect of the change is measured."""
+        """Number of connections before the last change, while the effect of the change is measured."""
         self._rate = 0.0
         """Bytes per second with `_before` connections."""
         self._bytes = 0
@@ -62,7 +62,7 @@ class ConnectionCount:
         """Bytes per second of one connection: at the last measurement, and the previous maximum."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
-        """Record a large response of `size` bytes, and return the new number of connections.
+        """Record a large response of `size` bytes, and return the new number of read-ahead connections.
 
         `now`, `round_trip`: current time and round-trip time in seconds. Call only for partitions with a
         backlog, because connections do not limit other partitions.
@@ -81,7 +81,7 @@ class ConnectionCount:
         return self.count
 
     def opened(self, now: float, round_trip: float) -> None:
-        """Record that the last new connection is open, and start to measure the rate of all connections."""
+        """Record that the latest connection is open, and start to measure the rate of all connections."""
         self._restart(now, _settle(round_trip))
 
     def _judge(self, rate: float, now: float, round_trip: float) -> None:
@@ -104,16 +104,16 @@ class ConnectionCount:
         return self._measured_from or 0.0
 
     def bytes_each(self, now: float) -> float:
-        """Return the rate of one connection in bytes/s if its window is the limit, otherwise 0."""
+        """Return the rate of one connection in bytes/s if its TCP window is the limit, otherwise 0."""
         is_measured = 0.0 < self._judged_at > now - _VALID_SECONDS and self.count == self.most
         return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0
 
     def is_unused(self, now: float) -> bool:
-        """Return whether the connections should be closed, because they have been unused for a while."""
+        """Return whether the read-ahead connections have been unused long enough to be closed."""
         return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
 
     def close(self) -> None:
-        """Reset the state after the last additional connection was closed."""
+        """Reset the state after the last read-ahead connection was closed."""
         self.count = self._before = self._bytes = 0
         self._rate, self._measured_from, self._held_until = 0.0, None, 0.0
         self._each = self._most_each = self._judged_at = 0.0

@@ -45,11 +45,11 @@ class FetchTimes:
         self.is_answered = False
 
     def note_request(self, now: float) -> None:
-        """Record a request."""
+        """Record that a Fetch request was sent."""
         self.number, self.requested_at = self.number + 1, now
 
     def note_response(self, *, is_complete: bool) -> None:
-        """Record a response to the last request."""
+        """Record a response to the last Fetch request."""
         self.waiting_since, self.is_answered = None, True
         if is_complete:
             self.answered = (self.number, self.requested_at)
@@ -81,14 +81,14 @@ class FetchChannel:
         self._not_before = 0.0
         self._times = FetchTimes()
         self._ahead: ReadAhead | None = None
-        """None unless the broker is distant."""
+        """Read-ahead of the channel; None unless the broker is distant."""
 
     def has_room_for(self, lane: Lane) -> bool:
-        """Return whether no other lane on this channel reads the same partition."""
+        """Return whether no other lane on this channel fetches the same partition."""
         return lane.key.partition not in self._partitions
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Start to fetch for the lane. With `waits`, the first fetch waits for a call of `include`."""
+        """Start to fetch the lane's partition. With `waits`, the first fetch waits for `include`."""
         lane.reader, lane.read.waits = self, False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
@@ -140,8 +140,8 @@ class FetchChannel:
             self.pump()
 
     def _share(self) -> int:
-        """Return the maximum bytes per partition in a response. Many partitions in one response fill produce
-        requests, and free the memory of the response sooner."""
+        """Return the maximum bytes per partition in a Fetch response. Many partitions in one response fill
+        produce requests, and free the memory of the response sooner."""
         if self.tier.live:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
@@ -170,7 +170,7 @@ class FetchChannel:
         lane.reader, lane.read.place = None, None
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection of the channel."""
         self._is_closed = True
         if self._ahead is not None:
             self._ahead.connections.close()
@@ -178,7 +178,7 @@ class FetchChannel:
             self._connection.close()
 
     def check(self, now: float) -> None:
-        """Do the work that is due at `now`."""
+        """Do the read-ahead work that is due at `now` (monotonic seconds)."""
         if self._ahead is not None:
             self._ahead.check(now)
 
@@ -198,14 +198,14 @@ class FetchChannel:
         return None if self._ahead is None else self._ahead.connections.window_limit()
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
+        """Return how long the broker throttled since the previous call (seconds), and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         if self._ahead is not None:
             seconds = max(seconds, self._ahead.connections.take_throttled(now))
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
-        """Send the next fetch request, unless one is in flight or no partition needs data."""
+        """Send the next Fetch request, unless one is in flight or no partition needs data."""
         connection = self._connection
         if connection is None or self._is_asking or self._is_waiting or self._is_closed:
             return

@@ -20,7 +20,7 @@ from mirror.replication.options import CopyingOptions
 
 
 class Fetcher:
-    """All fetch channels of one cluster."""
+    """All fetch channels to the brokers of one source cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: FetchListener, rack: str
@@ -38,11 +38,11 @@ class Fetcher:
 
     @property
     def channels(self) -> Iterable[FetchChannel]:
-        """Channels to all brokers used so far."""
+        """Fetch channels to all brokers used so far."""
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Fetch from the partition's leader or preferred replica. Without a leader, wait for one."""
+        """Fetch the lane's partition from its leader or preferred replica. Without a leader, wait for one."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -56,7 +56,7 @@ class Fetcher:
                 return
 
     def follow(self, lane: Lane, replica: int) -> bool:
-        """Read from the preferred replica. Return False if there is no other replica."""
+        """Fetch from the replica that the leader prefers. Return False if there is no other replica."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False
@@ -67,7 +67,8 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Read from the leader after a follower has failed. Return False if the lane already does."""
+        """Fetch from the leader after a follower has failed. Return False if the lane already fetches from
+        it."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
@@ -80,7 +81,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def move(self, lane: Lane) -> None:
-        """Fetch from the new leader, which the metadata contains."""
+        """Fetch from the partition's new leader, which the cached metadata contains."""
         self.detach(lane)
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
@@ -93,20 +94,21 @@ class Fetcher:
         return channel
 
     def detach(self, lane: Lane) -> None:
-        """Stop fetching for the lane."""
+        """Stop fetching the lane's partition."""
         self._search.remove(lane)
         if lane.reader is not None:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other tier. With `waits`, the first fetch waits for `include`."""
+        """Move the lane to the other tier (live, backlog). With `waits`, the first fetch waits for
+        `include`."""
         if lane.read.is_live != live:
             self.detach(lane)
             lane.read.is_live = live
             self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Find the leaders of these lanes again, and continue to fetch."""
+        """Look up the partition leaders of these lanes again, and continue to fetch."""
         for lane in (lanes := list(lanes)):
             if lane.reader is not None:
                 lane.reader.detach(lane)
@@ -114,11 +116,11 @@ class Fetcher:
         self._search.add(lanes)
 
     def check(self, now: float) -> None:
-        """Do the work that is due at `now`."""
+        """Do the work of all channels that is due at `now`."""
         for channel in self._channels.values():
             channel.check(now)
 
     def close(self) -> None:
-        """Close all channels."""
+        """Close all fetch channels."""
         for channel in self._channels.values():
             channel.close()

@@ -1,4 +1,4 @@
-"""Finds the leaders of partitions, and chooses the replica to fetch from."""
+"""Finds the leaders of partitions, and chooses the replicas to fetch from."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SEARCH_SECONDS: Final = 0.1
 
 
 class LeaderSearch:
-    """Refreshes metadata until every lane has a leader, at most ten times per second. `found`: called for
-    each lane after a refresh. `found` attaches the lane to a leader, or adds the lane to this search again.
-    """
+    """Refreshes metadata until the partition of every lane has a leader, at most ten times per second.
+    `found`: called for each lane after a refresh. `found` attaches the lane to a leader, or adds the lane to
+    this search again."""
 
     def __init__(
         self, cluster: Cluster, topic_of: Callable[[Lane], str], found: Callable[[Lane], None]
@@ -32,14 +32,14 @@ class LeaderSearch:
         self._requested_at = -_SEARCH_SECONDS
 
     def add(self, lanes: Iterable[Lane]) -> None:
-        """Find the leaders of these lanes."""
+        """Find the partition leaders of these lanes."""
         self._lanes.update(dict.fromkeys(lanes))
         if not self._is_running and self._lanes:
             self._is_running = True
             self._cluster.loop.spawn(self._search())
 
     def remove(self, lane: Lane) -> None:
-        """Stop looking for the lane's leader."""
+        """Stop looking for the leader of the lane's partition."""
         self._lanes.pop(lane, None)
 
     async def _search(self) -> None:
@@ -62,8 +62,8 @@ class LeaderSearch:
 
 
 class Replicas:
-    """Replicas from which lanes fetch (KIP-392). `again`: called for a lane that must be attached to its
-    leader again."""
+    """Replicas that lanes fetch from (KIP-392). `again`: called for a lane that must be attached to its
+    partition leader again."""
 
     def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[Lane], None]) -> None:
         self._cluster = cluster
@@ -71,7 +71,8 @@ class Replicas:
         self._again = again
 
     def broker(self, lane: Lane, leader: int) -> tuple[int, bool]:
-        """Return the broker to fetch from, and whether the request contains this client's rack."""
+        """Return the broker to fetch the lane's partition from, and whether the request has this client's
+        rack."""
         now = self._cluster.loop.now()
         if lane.read.replica is not None and not lane.read.replica.is_usable(
             leader, self._cluster.brokers, now
@@ -83,7 +84,7 @@ class Replicas:
         return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
 
     def follow(self, lane: Lane, replica: int, leader: int) -> bool:
-        """Read from a preferred replica. Return False if there is no other replica."""
+        """Fetch from the replica that the leader prefers. Return False if there is no other replica."""
         present = lane.read.replica
         if present is not None and present.broker is None:
             return False
@@ -92,14 +93,14 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Read from the leader for a while. Return False if the lane already does."""
+        """Fetch from the leader for a while. Return False if the lane already fetches from it."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Read from the leader instead of the chosen replica."""
+        """Fetch from the leader instead of the chosen replica."""
         lane.read.replica = None
 
     def _choose(self, lane: Lane, replica: Replica) -> None:

@@ -57,7 +57,7 @@ _ROLE: Final = "produce parallel"
 
 
 class ParallelWrites:
-    """Connections to one broker that send batches of a partition in parallel.
+    """Connections to one broker that send several batches of a partition in parallel.
 
     `most`: maximum number of connections. `budget`: memory for the batches on these connections, shared with
     `siblings`, the parallel writes to all brokers of the cluster.
@@ -81,7 +81,8 @@ class ParallelWrites:
         self._listener = listener
         self._siblings = siblings
         self._orders: dict[Lane, WriteOrder[Write]] = {}
-        """Outstanding requests by lane. A lane without outstanding requests is removed if few bytes wait."""
+        """Outstanding Produce requests by lane. A lane without outstanding requests is removed if few bytes
+        wait."""
         self._open: dict[int, WriteConnection] = {}
         self._opening: set[int] = set()
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
@@ -91,7 +92,7 @@ class ParallelWrites:
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
-        """Measure on a busy connection whether the receive window limits its rate."""
+        """Measure whether the broker's receive window limits the rate of a busy connection."""
         if self._is_bound:
             return
         limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
@@ -122,7 +123,7 @@ class ParallelWrites:
 
     def take(self, lane: Lane) -> bool:
         """Send the lane's next batches in parallel if that is faster. Return False if it is not. Parallel
-        sending starts after every batch on the first connection has a response."""
+        sending starts after every batch on the shared connection has a response."""
         if lane not in self._orders:
             if not self._is_bound or len(self._orders) >= self._most or not self._is_worth_it(lane):
                 return False
@@ -140,7 +141,7 @@ class ParallelWrites:
         return True
 
     def detach(self, lane: Lane) -> None:
-        """Remove the lane. Batches in flight belong to a failed lane, which ignores their results."""
+        """Remove the failed lane, which ignores the results of its batches in flight."""
         order = self._orders.pop(lane, None)
         if order is not None and order.requests:
             self._cluster.loop.call_soon(partial(self._report, _cut(order)))
@@ -161,18 +162,18 @@ class ParallelWrites:
             via.connection.close()
 
     def unanswered_since(self) -> float:
-        """Return when the oldest outstanding response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
         return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the throttle time of the most throttled connection since the last call (seconds), and the
+        """Return the longest throttle time of a connection since the previous call (seconds), and the
         affected lanes."""
         times = [via.connection.throttling.take(now) for via in self._open.values()]
         seconds = max(times, default=0.0)
         return seconds, tuple(self._orders) if seconds else ()
 
     def _is_worth_it(self, lane: Lane) -> bool:
-        """Return whether the waiting batches fill one more connection for a round trip."""
+        """Return whether the waiting batches keep one more connection busy for a round trip."""
         return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:
@@ -201,17 +202,17 @@ class ParallelWrites:
 
     @property
     def partitions(self) -> int:
-        """Number of partitions that are written in parallel."""
+        """Number of partitions that are written on parallel connections."""
         return len(self._orders)
 
     def _share(self) -> int:
-        """Return the number of connections for each partition."""
+        """Return the maximum number of connections per partition."""
         partitions = sum(one.partitions for one in self._siblings.values())
         windows = self._budget.limit / (self._window_bytes * max(partitions, 1))
         return connections_each(self._most // max(self.partitions, 1), windows)
 
     def _return(self, lane: Lane) -> None:
-        """Return a lane without batches in flight to the first connection."""
+        """Return a lane without batches in flight to the shared connection of the broker."""
         del self._orders[lane]
         if lane.writer is not None:
             lane.writer.wake(lane)
@@ -267,8 +268,8 @@ class ParallelWrites:
         self._check_later()
 
     def _complete_next(self, order: WriteOrder[Write]) -> None:
-        """Send the last bytes of the first request, unless a complete request is outstanding. Abandon the
-        requests of a lane that has stopped sending."""
+        """Send the withheld end of the first request, unless another complete request has no response yet.
+        Abandon the requests of a lane that has stopped sending."""
         first = order.requests[0] if order.requests else None
         if first is None or order.is_broken:
             return
@@ -286,10 +287,12 @@ class ParallelWrites:
         order, lane = write.order, write.lane
         if [(answer.topic, answer.partition) for answer in response.partitions] != [write.place]:
             raise CorruptData(
-                f"{self._cluster.name}: the Produce response names another partition than the request"
+                f"{self._cluster.name}: Produce response for a different partition than requested"
             )
         if write in order.requests and not order.is_whole(write):
-            raise CorruptData(f"{self._cluster.name}: response to an incomplete Produce request")
+            raise CorruptData(
+                f"{self._cluster.name}: response to a Produce request that was not sent completely"
+            )
         (answer,) = response.partitions
         write.via.writes.popleft()
         if response.throttle_ms > 0:
@@ -320,7 +323,7 @@ class ParallelWrites:
             self._cluster.loop.call_later(_CHECK_SECONDS, self._check_incomplete)
 
     def _check_incomplete(self) -> None:
-        """Abandon requests that were not completed in time."""
+        """Abandon requests whose last bytes were not sent in time."""
         self._is_checking = False
         now = self._cluster.loop.now()
         for order in list(self._orders.values()):
@@ -369,7 +372,7 @@ class ParallelWrites:
 
 
 def _cut(order: WriteOrder[Write]) -> list[tuple[Write, bool]]:
-    """Close the connections of all requests, and return the requests."""
+    """Close the connections of all outstanding requests, and return the requests."""
     taken = order.take_all()
     for write, _ in taken:
         write.via.connection.close()
@@ -400,11 +403,11 @@ class DistantBrokers:
 
     @property
     def known(self) -> Iterable[ParallelWrites]:
-        """Parallel writes to all distant brokers so far."""
+        """Parallel writes to all distant brokers that lanes have used so far."""
         return self._known.values()
 
     def writes(self, broker: int) -> ParallelWrites:
-        """Return the parallel writes to a broker."""
+        """Return the `ParallelWrites` of a broker."""
         known = self._known.get(broker)
         if known is None:
             known = self._known[broker] = ParallelWrites(
@@ -413,6 +416,6 @@ class DistantBrokers:
         return known
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to all distant brokers."""
         for known in self._known.values():
             known.close()

@@ -45,19 +45,19 @@ Sent = dict[Place, tuple[Lane, OutBatch]]
 
 
 class ProduceSink(Protocol):
-    """All produce channels of one cluster, as one of them uses them."""
+    """Interface of the produce channels of one cluster, as used by each channel."""
 
     cluster: Cluster
     listener: ProduceListener
     distant: DistantBrokers
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes again, and continue to send to them."""
+        """Look up the partition leaders of these lanes again, and continue to send to them."""
         ...
 
 
 class ProduceChannel:
-    """A connection that produces to partitions of one broker."""
+    """A connection that produces to the partitions led by one broker."""
 
     def __init__(self, sink: ProduceSink, broker: int, role: str, settings: CopyingOptions) -> None:
         self.broker = broker
@@ -84,7 +84,7 @@ class ProduceChannel:
 
     @property
     def lanes(self) -> int:
-        """Number of lanes attached."""
+        """Number of lanes that produce on this channel."""
         return len(self._lanes)
 
     @property
@@ -92,7 +92,7 @@ class ProduceChannel:
         return self._connection is not None
 
     def attach(self, lane: Lane) -> None:
-        """Start to send the lane's batches."""
+        """Start to send the lane's batches on this channel."""
         lane.writer = self
         self._lanes[lane] = None
         if self._connection is None:
@@ -116,7 +116,7 @@ class ProduceChannel:
             self._pump_soon()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection of the channel."""
         self._is_closed = True
         if self._connection is not None:
             self._connection.close()
@@ -132,7 +132,7 @@ class ProduceChannel:
         return None if parallel is None or connection is None else parallel.window_limit(lane, connection)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
+        """Return how long the broker throttled since the previous call (seconds), and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 
@@ -146,7 +146,7 @@ class ProduceChannel:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Send as many requests as allowed now."""
+        """Send as many Produce requests as may be in flight now."""
         self._is_pumping = False
         while self._connection is not None and self._may_send():
             wait = self._connection.throttled_until - self._cluster.loop.now()
@@ -164,7 +164,7 @@ class ProduceChannel:
         return self._bytes < self._most_bytes or not self._requests
 
     def _choose(self) -> tuple[list[tuple[Lane, OutBatch]], bytes | None]:
-        """Return one batch of each ready lane, and the transactional id of the request.
+        """Return the batches of the next Produce request, one of each ready lane, and its transactional id.
 
         Up-to-date lanes come first. A transactional lane has a request of its own. If that request passes
         over a lane with a backlog, the next request starts with lanes that have a backlog, so that none
@@ -252,7 +252,7 @@ class ProduceChannel:
         answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
         if answers.keys() != sent.keys():
             raise CorruptData(
-                f"{self._cluster.name}: the Produce response names partitions that are not in the request"
+                f"{self._cluster.name}: Produce response for partitions that are not in the request"
             )
         self._requests -= 1
         self._bytes -= size

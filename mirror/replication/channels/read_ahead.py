@@ -1,4 +1,4 @@
-"""Reads ahead on additional connections to distant brokers.
+"""Reads ahead of lanes on additional connections to distant brokers.
 
 A broker sends about one socket buffer per round trip on a connection. Partitions with a backlog are therefore
 read on several connections: consecutive offset ranges are requested at the same time, and their responses are
@@ -36,7 +36,7 @@ _RANGES_EACH: Final = 3
 
 
 class AheadChannel(Reader[Lane], Protocol):
-    """A fetch channel whose lanes are read ahead."""
+    """Interface of a fetch channel whose lanes are read ahead."""
 
     broker: int
     tier: ChannelKey
@@ -46,12 +46,12 @@ class AheadChannel(Reader[Lane], Protocol):
         ...
 
     def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
-        """Handle records that were requested at `requested_at` (monotonic seconds)."""
+        """Handle records that were read ahead with a request at `requested_at` (monotonic seconds)."""
         ...
 
 
 class ReadAhead:
-    """The additional connections of one channel."""
+    """Read-ahead of one fetch channel, on additional connections to its broker."""
 
     def __init__(
         self,
@@ -75,18 +75,18 @@ class ReadAhead:
         """Lanes whose next response the channel requests itself, until that response has arrived."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
         self._turns: dict[Lane, None] = {}
-        """Lanes for which more ranges may be requested, in the order of their next requests."""
+        """Lanes for which more offset ranges may be requested, in the order of their next requests."""
         self._due: dict[Lane, None] = {}
-        """Lanes whose next range to pass on has arrived."""
+        """Lanes whose next offset range has arrived."""
         self._is_pump_due = False
 
     @property
     def most_bytes(self) -> int:
-        """Maximum size of a response on the channel's own connection: small, as the rest is read ahead."""
+        """Maximum bytes of a response on the channel's own connection: small, as the rest is read ahead."""
         return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
-        """Record a response on the channel's own connection."""
+        """Record the size and time of a response on the channel's own connection."""
         if size >= self._large:
             self.connections.note(connection, size)
 
@@ -99,7 +99,7 @@ class ReadAhead:
             self._plan(lane).learn(part.records)
 
     def take(self, lane: Lane) -> bool:
-        """Continue to read ahead. Return False if the channel must request the partition itself."""
+        """Read the lane's next records ahead. Return False if the channel must fetch the partition itself."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
         if plan is None or not self.connections.by_number or lane in self._left_out or not plan.is_known:
@@ -118,7 +118,7 @@ class ReadAhead:
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Drop all data that was read ahead for the lane."""
+        """Drop all records that were read ahead for the lane."""
         plan = self._plans.pop(lane, None)
         if plan is not None:
             plan.clear()
@@ -126,13 +126,13 @@ class ReadAhead:
         self._due.pop(lane, None)
 
     def check(self, now: float) -> None:
-        """Close unused connections, and free memory for the next range."""
+        """Close unused read-ahead connections, and free memory for the next offset range."""
         self.connections.close_unused(now)
         if self.connections.lacks_memory:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Drop ranges that have arrived too early, so that an earlier range can be received."""
+        """Drop later ranges that have already arrived, so that an earlier range can be received."""
         waiting = [lane for lane, plan in self._plans.items() if lane.read.waits and plan.holds_any]
         for lane in waiting:
             self._plans[lane].clear()
@@ -147,7 +147,7 @@ class ReadAhead:
         return plan
 
     def _pump(self) -> None:
-        """Request as many ranges as the connections and the memory allow."""
+        """Request as many offset ranges as the connections and the memory allow."""
         now = self._cluster.loop.now()
         idle = self.connections.idle(_DEPTH)
         held_until = max([one.connection.throttled_until for one in idle], default=now)
@@ -178,8 +178,8 @@ class ReadAhead:
         self._pump()
 
     def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
-        """Return the lane and range to request next. A range for which a lane waits comes first. Otherwise,
-        if `room` allows, return the next range of a lane that has at most `each` ranges."""
+        """Return the lane and offset range to request next. A range for which a lane waits comes first.
+        Otherwise, if `room` allows, return the next range of a lane that has at most `each` ranges."""
         while self._gaps:
             lane, wanted = self._gaps.popleft()
             if not wanted.is_dropped:
@@ -266,13 +266,13 @@ class ReadAhead:
                 self._give_up(lane)
 
     def _give_up_all(self) -> None:
-        """Let the channel request all partitions itself, because no additional connection is left."""
+        """Fetch all partitions on the channel's own connection, because no read-ahead connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
         self._turns.clear()
 
     def _give_up(self, lane: Lane) -> None:
-        """Let the channel request the lane's partition itself."""
+        """Fetch the lane's partition on the channel's own connection."""
         plan = self._plans.get(lane)
         if plan is not None:
             plan.clear()
@@ -318,6 +318,6 @@ class ReadAhead:
 
 
 def _end_of(lane: Lane) -> int:
-    """Return the end offset of the records that the lane can read."""
+    """Return the end offset of the records that the lane may read (high watermark or last stable offset)."""
     end = lane.spec.end_offset
     return lane.read.readable_end if end is None else min(end, lane.read.readable_end)

@@ -1,4 +1,4 @@
-"""Plans the offset ranges to read ahead, and passes on the responses in order.
+"""Plans the offset ranges to read ahead, and passes on the responses in offset order.
 
 Pure. Several consecutive ranges are requested at the same time on different connections, and their responses
 arrive in any order. A response is passed on when the lane has reached its range. Data before the lane's
@@ -40,12 +40,12 @@ class OffsetRange:
         self.is_dropped = False
 
     def fill(self, part: FetchedPartition, slab: ReceiveBuffer) -> None:
-        """Store the response, and retain its buffer."""
+        """Store the response for this range, and retain its buffer."""
         slab.retain()
         self.part, self.slab = part, slab
 
     def drop(self) -> None:
-        """Release the response, or ignore it if it arrives later."""
+        """Release the response for this range, or ignore it if it arrives later."""
         self.is_dropped = True
         if self.slab is not None:
             self.slab.release()
@@ -53,7 +53,7 @@ class OffsetRange:
 
 
 class ReadPlan:
-    """Offset ranges of one partition that are requested or have arrived, in order."""
+    """Offset ranges of one partition that are requested or have arrived, in offset order."""
 
     __slots__ = ("_batch_bytes", "_batch_offsets", "_bytes_per_offset", "_is_even", "_next", "ranges")
 
@@ -66,11 +66,11 @@ class ReadPlan:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the record size is known, which is required to plan ranges."""
+        """Return whether the size of records is known, which is required to plan ranges."""
         return self._batch_bytes > 0
 
     def learn(self, records: memoryview) -> None:
-        """Learn the record size from the first batches of a response."""
+        """Learn the size of records from the first batches of a response."""
         first, end, position, largest, offsets, is_even = -1, 0, 0, 0, 0, True
         for _ in range(_BATCHES_SEEN):
             header = header_at(records, position)
@@ -98,12 +98,12 @@ class ReadPlan:
         self._next = max(self._next, position)
 
     def head(self, position: int) -> OffsetRange | None:
-        """Return the range that contains `position`, or None if it was not requested."""
+        """Return the range that contains `position`, or None if no range was requested there."""
         first = self.ranges[0] if self.ranges else None
         return first if first is not None and first.start <= position else None
 
     def fill_gap(self, position: int, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the range from `position` to the first planned range, or else a full range."""
+        """Add and return the range from `position` to the first planned range, else a full range."""
         if not self.ranges:
             return self.extend(end, most_bytes)
         stop = self.ranges[0].start
@@ -117,7 +117,7 @@ class ReadPlan:
         return self._next < end
 
     def extend(self, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the next range, of about `most_bytes` and at least one batch, up to `end`.
+        """Add and return the range after the last one: about `most_bytes`, at least one batch, up to `end`.
 
         A broker returns whole batches, so a batch on the border of two ranges is received twice. If all
         batches have the same number of offsets, ranges end at the border of batches.
@@ -136,11 +136,11 @@ class ReadPlan:
 
     @property
     def holds_any(self) -> bool:
-        """Return whether a range has arrived before its predecessors."""
+        """Return whether any range has arrived before the ranges that precede it."""
         return any(one.slab is not None for one in self.ranges)
 
     def drop_last_held(self) -> None:
-        """Drop the last range that has arrived, unless it is the next to pass on."""
+        """Drop the last range that has arrived, unless the caller needs it next."""
         for place in range(len(self.ranges) - 1, 0, -1):
             last = self.ranges[place]
             if last.slab is not None:
@@ -151,7 +151,7 @@ class ReadPlan:
                 return
 
     def clear(self) -> None:
-        """Drop all ranges."""
+        """Drop all ranges of the partition."""
         for part in self.ranges:
             part.drop()
         self.ranges.clear()
@@ -159,7 +159,7 @@ class ReadPlan:
 
 
 def header_at(records: memoryview, position: int) -> BatchHeader | None:
-    """Return the header of the batch at `position`, or None if incomplete or in an older format."""
+    """Return the header of the batch that contains `position`; None if incomplete or in an older format."""
     if len(records) - position < HEADER_SIZE or records[position + MAGIC_AT] != _FORMAT:
         return None
     header = BatchHeader(records, position)
@@ -167,7 +167,7 @@ def header_at(records: memoryview, position: int) -> BatchHeader | None:
 
 
 def from_position(records: memoryview, position: int) -> memoryview:
-    """Return the records from the batch that contains `position` on."""
+    """Return the part of a response that starts with the batch that contains `position`."""
     start = 0
     while (header := header_at(records, start)) is not None and header.last_offset < position:
         start += OVERHEAD + header.length

@@ -52,7 +52,7 @@ class SendLimits(NamedTuple):
 
 
 class SendWindow:
-    """Measurement of one connection."""
+    """Measures whether the receive window limits the rate of one connection."""
 
     __slots__ = ("_before", "_since", "_window_bytes", "is_limit")
 
@@ -68,8 +68,8 @@ class SendWindow:
         """
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
-        """Record the kernel counters. Return True if a measurement ends now and shows the window as the
-        limit. `now`, `round_trip`: current time and round-trip time in seconds."""
+        """Record the kernel counters. Return True if a measurement ends now and the window is the limit.
+        `now`, `round_trip`: current time and round-trip time in seconds."""
         window = self._window_bytes = max(self._window_bytes, limits.window_bytes)
         if self._since is None:
             self._since, self._before = now, limits

@@ -28,7 +28,7 @@ while it stores the batches of another (`python -m bench mirror_drain`).
 
 
 class Sender:
-    """All produce channels of one cluster."""
+    """All produce channels to the brokers of one destination cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener, budget: ByteBudget
@@ -38,18 +38,18 @@ class Sender:
         self._settings = settings
         self.distant = DistantBrokers(cluster, settings.write_connections, budget, listener)
         self._channels: dict[int, list[ProduceChannel]] = {}
-        """Channels by broker; the channel for slow partitions is first."""
+        """Produce channels by broker; the channel for slow partitions is first."""
         self._search = LeaderSearch(
             cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
         )
 
     @property
     def channels(self) -> Iterable[ProduceChannel]:
-        """Channels to all brokers used so far."""
+        """Produce channels to all brokers used so far."""
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: Lane) -> None:
-        """Send to the leader of the lane's partition. Without a leader, wait for one."""
+        """Send the lane's batches to the leader of its partition. Without a leader, wait for one."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
             self._search.add([lane])
@@ -80,7 +80,7 @@ class Sender:
             lane.writer.detach(lane)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Find the leaders of these lanes again, and continue to send."""
+        """Look up the partition leaders of these lanes again, and continue to send."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.writer is not None:
@@ -88,7 +88,7 @@ class Sender:
         self._search.add(lanes)
 
     def follow_leader(self, lane: Lane) -> bool:
-        """Send to the new leader. Return False if the metadata does not contain it."""
+        """Send to the partition's new leader. Return False if the metadata does not contain it."""
         leader = self.cluster.leader(lane.target)
         if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
             return False
@@ -97,7 +97,7 @@ class Sender:
         return True
 
     def close(self) -> None:
-        """Close all channels."""
+        """Close all produce channels."""
         for channels in self._channels.values():
             for channel in channels:
                 channel.close()

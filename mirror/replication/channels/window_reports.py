@@ -7,13 +7,13 @@ from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, Send
 
 
 class WindowReports:
-    """Measurements of connections between two reports."""
+    """Measures whether receive windows have limited connections since the previous report."""
 
     def __init__(self) -> None:
         self._windows: dict[Connection, SendWindow] = {}
 
     def is_limit(self, connection: Connection, now: float) -> bool:
-        """Return whether the receive window has limited the connection since the last call."""
+        """Return whether the receive window has limited the connection since the previous call."""
         window = self._windows.get(connection)
         if window is None:
             self._windows = {known: one for known, one in self._windows.items() if known.is_open}

@@ -15,7 +15,7 @@ from mirror.replication.channels.write_order import WriteOrder
 
 
 class WriteConnection:
-    """A connection, its requests in order, and the time of its last use."""
+    """A connection for parallel writes, its requests in order, and the time of its last use."""
 
     __slots__ = ("connection", "used_at", "writes")
 
@@ -34,7 +34,7 @@ class WriteConnection:
 
 
 class Write:
-    """A request for one batch."""
+    """A Produce request with one batch."""
 
     __slots__ = ("end", "lane", "order", "outgoing", "place", "request", "via")
 
@@ -53,7 +53,7 @@ class Write:
 def free_connection(
     connections: Iterable[WriteConnection], order: WriteOrder[Write], now: float, *, is_full: bool
 ) -> WriteConnection | None:
-    """Return a connection for the next batch of a partition, None if none is free.
+    """Return a connection that can send the next batch of a partition, or None if none can.
 
     `is_full`: consider only connections that the partition already uses.
     """

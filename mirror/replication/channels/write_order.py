@@ -1,4 +1,4 @@
-"""Preserves the order of a partition's requests on several connections.
+"""Preserves the order of a partition's Produce requests on several connections.
 
 Pure. A broker processes a request when it has received the last byte. The last bytes of a request are
 therefore withheld until the previous request has a response, so that the broker has at most one complete
@@ -28,7 +28,7 @@ larger batches would use more memory, and connections would wait longer for each
 
 
 def windows_merged(connections: int) -> int:
-    """Return the maximum size of a merged batch, in windows, for that number of connections."""
+    """Return the maximum size of a merged batch in receive windows, for that number of connections."""
     return max(round(_WINDOWS_MERGED * connections), 2)
 
 
@@ -44,8 +44,8 @@ def connections_each(most: int, windows: float) -> int:
 
 
 class WriteOrder(Generic[R]):
-    """Outstanding requests of a partition, in order. `is_broken` is True after a failure: no request is
-    completed or added until `take_lost` has returned all requests."""
+    """Outstanding Produce requests of a partition, in order. `is_broken` is True after a failure: no request
+    is completed or added until `take_lost` has returned all requests."""
 
     __slots__ = ("_is_first_lost", "_is_first_whole", "is_broken", "requests")
 
@@ -55,7 +55,7 @@ class WriteOrder(Generic[R]):
         self._is_first_whole = self._is_first_lost = False
 
     def begin(self, request: R) -> None:
-        """Add a request that is sent without its last bytes."""
+        """Add a request whose last bytes are withheld for now."""
         assert not self.is_broken, "the order is broken"
         self.requests.append(request)
 
@@ -68,7 +68,7 @@ class WriteOrder(Generic[R]):
         return self.requests[0]
 
     def is_whole(self, request: R) -> bool:
-        """Return whether the request was sent completely and has no response."""
+        """Return whether the request was sent completely and has no response yet."""
         return self._is_first_whole and bool(self.requests) and request is self.requests[0]
 
     def answered(self, request: R) -> None:
@@ -93,8 +93,8 @@ class WriteOrder(Generic[R]):
         return self.take_all()
 
     def take_all(self) -> list[tuple[R, bool]]:
-        """Remove and return all requests, as `take_lost`. The caller must close the connections of the
-        returned requests."""
+        """Remove and return all outstanding requests, as `take_lost`. The caller must close the connections
+        of the returned requests."""
         taken = [(request, self.is_whole(request)) for request in self.requests]
         self.requests.clear()
         self.is_broken = self._is_first_whole = self._is_first_lost = False

@@ -46,13 +46,13 @@ _READ: Final = parse_schema(_schema("long"))
 
 
 class AvroWriter:
-    """A writer of records to a binary file, in Snappy-compressed blocks."""
+    """Writes records to a binary file, in Snappy-compressed blocks."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._writer = Writer(file, _WRITTEN, codec="snappy", sync_interval=_BLOCK_BYTES)
 
     def write(self, records: Sequence[Record]) -> None:
-        """Append the records. Raises OSError."""
+        """Append records to the file. Raises OSError."""
         for offset, timestamp, key, value, headers in records:
             self._writer.write(
                 {
@@ -65,12 +65,12 @@ class AvroWriter:
             )
 
     def flush(self) -> None:
-        """Write the last block. Raises OSError."""
+        """Write the last block of records to the file. Raises OSError."""
         self._writer.flush()
 
 
 def read_avro(file: IO[bytes]) -> Iterator[list[Record]]:
-    """Yield the records of a file, one block at a time. Raises CorruptData."""
+    """Yield the records of an Avro file, one block at a time. Raises CorruptData."""
     try:
         for block in block_reader(file):
             content = block.bytes_  # type: ignore[attr-defined] # missing in the stubs

@@ -58,7 +58,7 @@ def _split(place: str, defaults: Mapping[str, int]) -> tuple[Path, dict[str, int
     for name, value in parse_qsl(text, keep_blank_values=True):
         if name not in defaults:
             known = ", ".join(defaults) or "none"
-            raise ConfigError(f"file: unknown option {name!r}", advice=f"available: {known}")
+            raise ConfigError(f"unknown option {name!r} of connector 'file'", advice=f"available: {known}")
         if not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
             raise ConfigError(f"{name}: invalid value {value!r}", advice="use a positive integer")
         options[name] = int(value)
@@ -80,7 +80,7 @@ class FileSink:
         self._lanes: dict[TopicPartition, tuple[OwnedFolder, list[AvroWriter]]] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create the folders of all partitions, even of empty ones, which a replay must create too."""
+        """Create the folders of all partitions, also of empty ones, because a replay must create them too."""
         for topic, partitions in topics.items():
             for number in range(partitions):
                 folder = folder_of(self._root, TopicPartition(topic, number))

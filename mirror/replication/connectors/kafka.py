@@ -65,7 +65,7 @@ _OFFSETS_SECONDS: Final = 5.0
 
 
 def size_of(records: Sequence[Record]) -> int:
-    """Return the number of bytes in keys and values."""
+    """Return the bytes of the keys and values of these records."""
     return sum(len(record.key or b"") + len(record.value or b"") for record in records)
 
 
@@ -104,8 +104,8 @@ class KafkaSource:
         return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
 
     async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
-        """Yield the records in [start, end). An empty response does not prove that no record exists, because
-        throttled responses are empty too."""
+        """Yield the records with offsets in [start, end). An empty response does not prove that no record
+        exists, because throttled responses are empty too."""
         cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
         origin = self._origin(place.topic)
         while position < end:
@@ -182,7 +182,7 @@ def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter |
 
 
 class _Owned:
-    """An owned partition, with its producer identity and its open transaction."""
+    """A partition that the sink owns, with its producer id and its open transaction."""
 
     def __init__(self, key: LaneKey, identity: ProducerStamp, progress: LaneProgress | None) -> None:
         self.key = key
@@ -213,8 +213,8 @@ class _Owned:
 
 
 class KafkaSink:
-    """Writes to topics of a cluster. Implements `connector.RecordSink` and `connector.LedgerKeeper`. `state`:
-    name under which progress is stored."""
+    """Writes records to topics of a cluster. Implements `connector.RecordSink` and `connector.LedgerKeeper`.
+    `state`: name under which progress is stored."""
 
     guarantees = frozenset(Guarantee)
     commit_rule = _COMMIT
@@ -317,7 +317,7 @@ class KafkaSink:
             _log.info("transaction left to the next owner", **owned.key.log_fields, reason=str(error))
 
     def close(self) -> None:
-        """Drop the state of all partitions. Open transactions expire or are aborted."""
+        """Drop the state of all partitions. Open transactions expire or are aborted later."""
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:
@@ -383,7 +383,7 @@ class KafkaSink:
 
 
 def _parts(records: Sequence[Record]) -> list[list[Record]]:
-    """Split records into batches that brokers accept."""
+    """Split records into batches small enough for brokers to accept."""
     parts: list[list[Record]] = []
     size = _BATCH_BYTES
     for record in records:

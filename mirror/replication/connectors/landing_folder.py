@@ -1,4 +1,4 @@
-"""Stores one partition in files of consecutive offset ranges, with one owner.
+"""Stores one partition in files of consecutive offset ranges, with one process as the owner of the folder.
 
     ROOT/topic=orders/partition=3/
         00000000000000000000-00000000000000001000-5d1c6f0e.avro   [0, 1000) and the checksum of the bytes
@@ -44,7 +44,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LandedFile(NamedTuple):
-    """A complete file: its offsets [first, end), and the checksum of its bytes."""
+    """A complete data file: its offsets [first, end), and the checksum of its bytes."""
 
     first: int
     end: int
@@ -53,7 +53,7 @@ class LandedFile(NamedTuple):
 
 
 class CommittedPosition(NamedTuple):
-    """Contents of the position file.
+    """Contents of a partition's position file.
 
     `landed`: first offset of the next file; the offsets from there to the position have no record. `file`:
     name of the part file that this position commits; empty if it commits none.
@@ -65,17 +65,17 @@ class CommittedPosition(NamedTuple):
 
 
 def folder_of(root: Path, place: TopicPartition) -> Path:
-    """Return the folder of a partition's files."""
+    """Return the folder for the files of a partition."""
     return root / f"topic={place.topic}" / f"partition={place.partition}"
 
 
 def part_of(folder: Path, first: int) -> Path:
-    """Return the path of the part file that starts at this offset."""
+    """Return the path of the incomplete file that starts at this offset."""
     return folder / f".{first:020}.part"
 
 
 def partitions_in(root: Path) -> dict[str, int]:
-    """Return the number of partitions of every topic with folders under `root`. Raises Unreachable."""
+    """Return the partition count of every topic with folders under `root`. Raises Unreachable."""
     found: dict[str, int] = {}
     with translated(root):
         for folder in sorted(root.glob("topic=*/partition=*")):
@@ -86,7 +86,7 @@ def partitions_in(root: Path) -> dict[str, int]:
 
 
 def files_in(folder: Path, suffix: str) -> list[LandedFile]:
-    """Return the complete files by offset. Raises Unreachable; CorruptData if two files overlap."""
+    """Return a partition's complete files by offset. Raises Unreachable; CorruptData if two overlap."""
     found: list[LandedFile] = []
     with translated(folder):
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -104,8 +104,9 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """Return the committed position. Without a position file, return the end of the last file. The position
-    file is missing if only the data files were copied to the folder. Raises Unreachable, CorruptData."""
+    """Return the committed position of a partition. Without a position file, return the end of the last file.
+    The position file is missing if only the data files were copied to the folder. Raises Unreachable,
+    CorruptData."""
     committed = _committed(folder, suffix)
     return committed.position if committed else None
 
@@ -119,7 +120,7 @@ def _committed(folder: Path, suffix: str) -> CommittedPosition | None:
 
 
 def check(file: LandedFile) -> None:
-    """Verify the checksum of a file. Raises CorruptData, Unreachable."""
+    """Verify the checksum of a data file. Raises CorruptData, Unreachable."""
     found = 0
     with translated(file.path), file.path.open("rb") as content:
         while data := content.read(_STEP_BYTES):
@@ -132,7 +133,7 @@ def check(file: LandedFile) -> None:
 
 
 class PartFile(RawIOBase):
-    """The file being written, and the checksum of its bytes so far."""
+    """The data file that is being written, and the checksum of its bytes so far."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -141,11 +142,11 @@ class PartFile(RawIOBase):
 
     @property
     def checksum(self) -> str:
-        """Checksum of the bytes written."""
+        """Checksum of the bytes written so far."""
         return f"{self._checksum:08x}"
 
     def write(self, data: Any) -> int:
-        """Append data."""
+        """Append data to the file."""
         self._checksum = crc32c(data, self._checksum)
         return self._file.write(data)
 
@@ -166,7 +167,8 @@ class PartFile(RawIOBase):
 
 
 class OwnedFolder:
-    """The folder of a partition, owned until `close`. Raises Fenced, Unreachable, CorruptData."""
+    """Folder of a partition, locked by this process until `close`. Raises Fenced, Unreachable,
+    CorruptData."""
 
     def __init__(self, folder: Path, suffix: str) -> None:
         self._folder = folder
@@ -183,7 +185,7 @@ class OwnedFolder:
             raise
 
     def part(self) -> IO[bytes]:
-        """Return the file being written. After a commit, create a new file. Raises Unreachable."""
+        """Return the data file that is being written; a new one after a commit. Raises Unreachable."""
         with translated(self._folder):
             if self._part is None:
                 self._part = PartFile(part_of(self._folder, self._first))
@@ -192,7 +194,7 @@ class OwnedFolder:
         return opened
 
     def commit(self, position: Position) -> None:
-        """Make the position and any part file durable. Raises Fenced, Unreachable."""
+        """Make the position and any incomplete file durable. Raises Fenced, Unreachable."""
         with translated(self._folder):
             self._require_ours()
             name = ""
@@ -206,16 +208,16 @@ class OwnedFolder:
 
     @property
     def _first(self) -> int:
-        """First offset of the next file."""
+        """Source offset at which the next file starts."""
         return self._committed.landed if self._committed else 0
 
     @property
     def position(self) -> Position | None:
-        """Committed position."""
+        """Committed position of the partition."""
         return self._committed.position if self._committed else None
 
     def close(self) -> None:
-        """Release the folder. Idempotent."""
+        """Release the lock of the folder. Idempotent."""
         part, self._part = self._part, None
         if part is not None:
             part.close()
@@ -249,7 +251,7 @@ class OwnedFolder:
             )
 
     def _recovered(self) -> CommittedPosition | None:
-        """Complete or undo the last owner's unfinished commit, and return the committed state."""
+        """Complete or undo the previous owner's unfinished commit, and return the committed state."""
         stored = _stored(self._folder)
         with translated(self._folder):
             if stored is not None and stored.file:
@@ -272,7 +274,7 @@ class OwnedFolder:
         sync_folder(self._folder)
 
     def _publish(self, name: str) -> None:
-        """Rename the part file to its final name. Does nothing if the file already has that name."""
+        """Rename the incomplete file to its final name. Does nothing if it already has that name."""
         part = part_of(self._folder, int(name.partition("-")[0]))
         if part.exists():
             os.rename(part, self._folder / name)
@@ -321,7 +323,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Translate file system errors to Unreachable."""
+    """Convert file system errors to Unreachable within this context."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Handling of produce responses: acknowledgements go to lanes, everything else to `ProduceFailures`."""
+"""Handles Produce responses: acknowledgements go to lanes, everything else to `ProduceFailures`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _MAYBE_STORED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
 )
-"""Errors after which the destination may have stored the batch."""
+"""Produce errors after which the destination may have stored the batch."""
 
 
 class AckHandler:
-    """Handler of produce responses. Satisfies `channel_rules.ProduceListener`."""
+    """Handles Produce responses. Implements `channel_rules.ProduceListener`."""
 
     def __init__(
         self,

@@ -51,8 +51,8 @@ class DeadLetterTopic:
         self._replication = replication
 
     async def write(self, letters: Sequence[Record], now_ms: int) -> None:
-        """Append the dead letters in order, after creating a missing topic. Raises RecordRejected with the
-        topic setting to change, Refused, Unreachable."""
+        """Append the dead letters in order, creating the topic if it is missing. Raises RecordRejected with
+        the topic setting to change, Refused, Unreachable."""
         batches = [write_batch([letter]) for letter in letters]
         await self._cluster.refresh([self.name])
         if self._cluster.topics[self.name].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -77,14 +77,14 @@ class DeadLetterTopic:
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:
-        """Return the topic's settings, or nothing without the permission to describe them."""
+        """Return the settings of the topic; empty without permission to describe it."""
         found = await self._cluster.patiently(lambda: self._cluster.ask(describe_settings([topic])))
         return found.get(topic, {})
 
     def _refuse(self, changes: Mapping[str, str]) -> None:
         if changes:
             raise RecordRejected(
-                f"dead-letter topic {self.name} would also reject the record",
+                f"dead-letter topic {self.name} would reject the record too",
                 advice="set " + _listed(changes) + " on that topic",
             )
 
@@ -92,8 +92,8 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the topic settings that reject the dead letters, each with a value that accepts them. `largest`:
-    size of the largest batch in bytes. `now_ms`: approximate broker time, for timestamp limits."""
+    """Return the topic settings that would reject these dead letters, each with a value that accepts them.
+    `largest`: size of the largest batch in bytes. `now_ms`: approximate broker time, for timestamp limits."""
     found: dict[str, str] = {}
     if largest > _number(settings, "max.message.bytes"):
         found["max.message.bytes"] = str(_LARGEST_BATCH if largest <= _LARGEST_BATCH else largest)
@@ -111,7 +111,7 @@ def obstacles(
 
 
 def _number(settings: Mapping[str, TopicSetting], key: str) -> int:
-    """Return the value of a limit. An unknown value means unlimited."""
+    """Return the value of a limit of the topic, or the maximum if it is unknown."""
     known = settings.get(key)
     return int(known.value) if known is not None and known.value.isdecimal() else int(_NO_LIMIT)
 

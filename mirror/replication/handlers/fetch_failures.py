@@ -1,4 +1,4 @@
-"""Fetch responses without records to copy: errors of brokers, damaged batches, and empty responses."""
+"""Handles Fetch responses without records to copy: broker errors, damaged batches, and empty responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_EMPTY_ANSWERS: Final = 20
 
 
 class FetchFailures:
-    """Decides how lanes continue after responses without records to copy."""
+    """Decides how lanes continue after Fetch responses without records to copy."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class FetchFailures:
         self._source_logs = source_logs
 
     def end(self, lane: Lane) -> None:
-        """Record a response whose records are all valid."""
+        """Reset the lane's fetch errors after a response whose records are all valid."""
         lane.read.empty_answers = lane.read.damaged_reads = 0
 
     def on_empty(self, lane: Lane, *, squeezed: bool) -> bool:
-        """Handle an empty response. Return whether the lane has read everything readable.
+        """Handle an empty Fetch response. Return whether the lane has read everything readable.
 
         Otherwise its next batch requires a larger request, or other partitions filled the response
         (`squeezed`).
@@ -82,7 +82,7 @@ class FetchFailures:
         return True
 
     def _note_stall(self, lane: Lane, end: int) -> None:
-        """Handle a broker that returns no records before the end of the log, whatever the size."""
+        """Handle a broker that returns no records before the end of the log, whatever the fetch size."""
         if self._lanes.source(lane).leave_replica(lane):
             lane.read.empty_answers = 0
             return
@@ -93,7 +93,7 @@ class FetchFailures:
         self._pacer.try_later(lane)
 
     def on_preferred(self, lane: Lane, replica: int) -> None:
-        """Read from the preferred replica that the leader has named."""
+        """Fetch from the preferred replica that the leader's response names (KIP-392)."""
         if not self._lanes.source(lane).follow(lane, replica):
             self.note(
                 lane, f"the leader returns no records and redirects to broker {replica}, which has failed"
@@ -107,7 +107,7 @@ class FetchFailures:
             self._delivery.note_unread(lane, timestamp)
 
     def on_bad_records(self, lane: Lane, error: HeadraceError) -> None:
-        """Handle a batch that cannot be copied."""
+        """Handle a fetched batch that is damaged or cannot be copied."""
         lane.read.empty_answers = 0
         if isinstance(error, (RecordTooLarge, TransformFailed)):
             self._rejections.unsendable(lane, error)
@@ -127,7 +127,7 @@ class FetchFailures:
         self._runner.pause(lane, error, drain=True)
 
     def on_error(self, lane: Lane, part: FetchedPartition) -> None:
-        """Handle an error of the broker, or a log that has diverged from the copied records."""
+        """Handle a broker error in a Fetch response, or a log that has diverged from the copied records."""
         if self._lanes.source(lane).leave_replica(lane):
             return
         code = part.error
@@ -153,7 +153,7 @@ class FetchFailures:
         return cluster.error(code, f"reading {place}", f"Read on topic {place.topic}")
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
-        """Handle a response that is too large or has stalled."""
+        """Handle a Fetch response that is too large or has stalled."""
         seconds = 2 * self._settings.request_timeout_seconds  # the next response may stall as long
         for lane in lanes:
             self.note(lane, f"{type(error).__name__}: {error}", seconds)

@@ -1,4 +1,4 @@
-"""Handling of fetch responses: records go to lanes, everything else to `FetchFailures`."""
+"""Handles Fetch responses: records go to lanes, errors and empty responses to `FetchFailures`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ The rest of the response is fetched again.
 
 
 class FetchHandler:
-    """Handles fetch responses. Implements `channel_rules.FetchListener`."""
+    """Handles Fetch responses. Implements `channel_rules.FetchListener`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class FetchHandler:
         self._trouble = FetchFailures(context, lanes, runner, pacer, rejections, self.source_logs)
 
     def begin_round(self) -> None:
-        """Reset the decoding budget at the start of a loop iteration."""
+        """Reset the time budget for decoding at the start of an iteration of the event loop."""
         self._room = _OPENED_AT_ONCE
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
@@ -103,7 +103,7 @@ class FetchHandler:
             self._pacer.change_tier(lane, 0)
 
     def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
-        """Record the end offset of a lane that is not being fetched. `requested_at`: in monotonic seconds."""
+        """Record the end offset of a partition that is not fetched. `requested_at`: monotonic seconds."""
         self._ends.note_end(lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms())
         self._delivery.settle(lane)
 
@@ -136,8 +136,8 @@ class FetchHandler:
         return failure
 
     def _note_transactions(self, lane: Lane) -> None:
-        """Record whether an open transaction blocks the lane. Also called after a response with records,
-        because a fetch session omits a partition with an unchanged high watermark."""
+        """Record whether an open transaction in the source blocks the lane. Also called after a response with
+        records, because a fetch session omits a partition with an unchanged high watermark."""
         if lane.read.is_blocked:
             self.hanging.holds(lane)
         elif lane in self.hanging.lanes:
@@ -166,5 +166,5 @@ class FetchHandler:
 
 
 def _has_read_all(lane: Lane) -> bool:
-    """Return whether the lane has reached its end offset."""
+    """Return whether the lane has read up to the end of the source log."""
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset

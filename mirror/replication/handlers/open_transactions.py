@@ -1,4 +1,4 @@
-"""Detects source transactions that stay open and block read-committed consumers.
+"""Detects source transactions that stay open and block read_committed consumers.
 
 Headrace reports a hanging transaction, but cannot end it. The first blocked record is read uncommitted once,
 because read-committed responses do not contain its timestamp. If a transaction stays open for long, the lane
@@ -58,14 +58,14 @@ class OpenTransactionWatch:
             self.lanes[lane] = None
 
     def flows(self, lane: Lane) -> None:
-        """Stop tracking a lane that reads again or has reached the end."""
+        """Stop tracking a lane that reads records again or has reached the end of the log."""
         self.lanes.pop(lane, None)
         if lane.observed.held_by:
             lane.observed.held_by = ""
             self._lane_log.copies(lane.key)
 
     def pump(self, now: float) -> None:
-        """Report the lanes that have been blocked for too long."""
+        """Report the lanes that an open transaction has blocked for too long."""
         if not self.lanes or now < self._next:
             return
         self._next = now + _LOOK_SECONDS

@@ -1,4 +1,4 @@
-"""Produce requests that failed: retries, errors of the destination, and lost connections."""
+"""Handles failed Produce requests: retries, errors of the destination, and lost connections."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""Maximum seconds until a request is sent, plus the round trip."""
+"""Maximum seconds until a Produce request is sent, plus the round trip."""
 _HOLD_SECONDS: Final = 5.0
 """Seconds to keep batches in memory after the connection to the destination was lost."""
 _UNREPLICATED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""Errors that a broker may return only after waiting for replicas."""
+"""Produce errors that a broker may return only after waiting for replicas."""
 
 
 class ProduceFailures:
-    """Decides how lanes continue after failures at the destination."""
+    """Decides how lanes continue after Produce requests have failed."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, rejections: Rejections
@@ -45,25 +45,25 @@ class ProduceFailures:
         self._rejections = rejections
 
     def end(self, lane: Lane, accepted: OutBatch) -> None:
-        """Record that the destination has accepted a batch after an error."""
+        """Reset the lane's produce errors after the destination has accepted a batch."""
         queue = lane.queue
         queue.send_tries = 0
         if queue.damaged_sends and accepted.next_offset >= queue.damaged_up_to:
             queue.damaged_sends = 0
 
     def unwritable(self, lane: Lane) -> None:
-        """Handle a lost connection of a lane without batches in flight."""
+        """Handle the loss of the connection of a lane that has no batch in flight."""
         self._hold_less(lane)
         if lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: Lane) -> None:
-        """Release the lane's memory. The lane checks its batches in flight at the destination later."""
+        """Free the memory of the lane's batches. The lane looks for them at the destination later."""
         if not lane.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 
     def resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first error of a lane after every batch in flight has a response."""
+        """Handle the first produce error of a lane after every batch in flight has a response."""
         code = trouble.code
         if code in TRANSIENT:
             self._delivery.requeue(lane)
@@ -106,13 +106,13 @@ class ProduceFailures:
         self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: Lane) -> None:
-        """Send one batch at a time on the connection for slow partitions, until the destination accepts a
-        batch. Release the memory of all batches that the destination cannot have stored."""
+        """Send one batch of the lane at a time on the connection for slow partitions, until the destination
+        accepts a batch. Release the memory of all batches that the destination cannot have stored."""
         lane.queue.is_slow = True
         self._hold_less(lane)
 
     def share_requests(self, lane: Lane) -> None:
-        """Return a slow lane to the shared connections after the destination has accepted a batch."""
+        """Move a slow lane back to the shared connection after the destination has accepted a batch."""
         lane.queue.is_slow = False
         sink = self._lanes.sink(lane)
         sink.detach(lane)
@@ -129,7 +129,7 @@ class ProduceFailures:
             self._lanes.sink(lane).attach(lane)
 
     def destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
-        """Pause or restart the lane after the destination lost records.
+        """Pause or restart the lane after the destination has lost records.
 
         An open transaction must not be committed. If the destination lost the abort marker of an earlier
         transaction with the same producer id, the commit would include the records of that transaction.
@@ -142,7 +142,7 @@ class ProduceFailures:
             self._runner.restart(lane, "the destination lost the end of its log")
 
     def target_relocated(self, lane: Lane) -> None:
-        """Verify with new metadata that the topic is the same before producing again."""
+        """Verify with refreshed metadata that the destination topic is the same before producing again."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
@@ -156,7 +156,7 @@ class ProduceFailures:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the new metadata prevents writing, or None."""
+        """Return why refreshed metadata of the destination topic prevents writing, or None."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)

@@ -1,4 +1,4 @@
-"""Finds the records that the destination rejects, and applies the rejection policy.
+"""Finds the records that the destination rejects, and applies the datastream's rejection policy.
 
 Brokers with Produce 8 or later may name the rejected records. Otherwise, the batch is decoded. The mirror
 first encodes the batch again as a whole, because the broker may not accept the producer's variant of a codec,
@@ -56,11 +56,11 @@ REFUSED: Final = frozenset(
 Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress records.
 """
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
-"""Errors of a broker that cannot read the records."""
+"""Produce errors of a broker that cannot read the records."""
 
 
 class Rejections:
-    """Handles rejected batches after every batch in flight has a response."""
+    """Handles rejected batches of a lane after every batch in flight has a response."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class Rejections:
         """
 
     def refused(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle a batch that the destination rejected."""
+        """Handle a batch that the destination broker rejected."""
         outgoing = trouble.outgoing
         doing = (
             f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
@@ -110,7 +110,7 @@ class Rejections:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
     async def _put_batch_aside(self, lane: Lane, error: BatchTooLarge | UndecodableBatch) -> None:
-        """Write the whole batch unchanged as the value of one dead letter."""
+        """Write the whole batch unchanged to the dead-letter topic, as the value of one record."""
         source = lane.progress.source
         part = await fetch_once(
             self._lanes.source(lane).cluster, lane.key.partition, error.offset, committed=False
@@ -183,8 +183,8 @@ class Rejections:
             self._aside.remove(lane)
 
     async def _put_aside(self, lane: Lane, offsets: Sequence[int], error: HeadraceError) -> None:
-        """Copy the records to the dead-letter topic, and omit them from the lane. The records are omitted
-        even after a restart of the lane, because they would become dead letters twice."""
+        """Copy the records to the dead-letter topic, and exclude them from the lane. They stay excluded after
+        a restart of the lane, because they would become dead letters twice."""
         source = lane.progress.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
         await self._topic(lane).write(letters, self._context.clock.now_ms())
@@ -206,7 +206,7 @@ class Rejections:
 
 
 def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
-    """Return the source record as a dead letter, with its coordinates and the error in headers."""
+    """Return a source record as a dead letter, with its coordinates and the error in headers."""
     place = lane.key.partition
     origin = (
         (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),

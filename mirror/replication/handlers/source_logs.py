@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class SourceLogs:
-    """Decides how lanes continue after their source log has changed."""
+    """Decides how lanes continue after their source log was recreated, truncated or has diverged."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class SourceLogs:
         self._unsaved = lanes.unsaved
 
     def verify(self, lane: Lane) -> None:
-        """Verify with new metadata that the topic is the same before fetching again."""
+        """Verify with refreshed metadata that the source topic is the same before fetching again."""
         if not lane.may_read:
             return
         problem = self.problem(lane)
@@ -43,7 +43,7 @@ class SourceLogs:
             self._lanes.source(lane).attach(lane)
 
     def problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the new metadata prevents reading, or None."""
+        """Return why refreshed metadata of the source topic prevents reading, or None."""
         cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
@@ -77,7 +77,7 @@ class SourceLogs:
         return None
 
     async def out_of_range(self, lane: Lane) -> None:
-        """Find out whether the log start has passed the lane's position, or the log was replaced."""
+        """Find out whether retention has deleted the lane's position, or the source log was replaced."""
         place, cluster = lane.key.partition, self._lanes.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
@@ -118,8 +118,8 @@ class SourceLogs:
 
     def diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
         """Handle a leader whose log differs from the copied records from offset `end` on. `common`: leader
-        epoch of the record before `end`, -1 if unknown. The leader epoch reveals a difference before `end`.
-        """
+        epoch of the record before `end`, -1 if unknown. The leader epoch reveals a difference before
+        `end`."""
         sentence = (
             f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
             f" records copied up to {lane.read.position}: the destination has records that the source lost"
@@ -147,6 +147,6 @@ class SourceLogs:
     def begin_life(
         self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
     ) -> None:
-        """Read another log, or another history of the same log; see `UnsavedProgress.begin_life`."""
+        """Read a recreated source log, or another history of it; see `UnsavedProgress.begin_life`."""
         self._unsaved.begin_life(lane, position, sentence, same_log=same_log, leader_epoch=leader_epoch)
         self._ends.begin_log(lane)

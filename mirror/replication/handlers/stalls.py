@@ -27,7 +27,7 @@ PATIENCE_SECONDS: Final = 5.0
 
 
 class StallReporter:
-    """Reports stalled lanes."""
+    """Reports stalled lanes, with the cluster or error that blocks them."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -40,7 +40,7 @@ class StallReporter:
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Check silent clusters and failing lanes."""
+        """Report lanes that wait for unresponsive clusters or fail repeatedly."""
         if now < self._next:
             return
         self._next = now + max(_LOOK_SECONDS, len(self._lanes.by_key) / _LANES_A_SECOND)
@@ -96,13 +96,13 @@ class StallReporter:
 
 
 def utc_time(epoch_ms: int) -> str:
-    """Format a time as 2026-11-22 08:00:00 UTC."""
+    """Format a time as in `2026-11-22 08:00:00 UTC`."""
     return datetime.fromtimestamp(epoch_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _waits_for(lane: Lane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
-    """Return the silent cluster that blocks the lane, or None. A silent source does not block a lane that
-    cannot write, because such a lane does not fetch."""
+    """Return the unresponsive cluster that blocks the lane, or None. A silent source does not block a lane
+    that cannot write, because such a lane does not fetch."""
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:
         # An error that no retry can fix is more important than the cluster that delays the retry.

@@ -1,4 +1,4 @@
-"""Moves the items of lanes from the source to the destination, and records their progress.
+"""Moves the batches of lanes from the source to the destination, and records their progress.
 
 fetched -> `accept` -> queue -> `next_batch` -> sent -> `acknowledge` -> `settle` -> ledger, map
 
@@ -43,7 +43,7 @@ _MOST_GAPS: Final = 20
 
 
 class UnsavedProgress:
-    """Lanes with unsaved progress. `token`: name of this engine in stored progress."""
+    """Lanes whose progress is not stored yet. `token`: name of this engine in stored progress."""
 
     def __init__(self, token: str) -> None:
         self.dirty: dict[Lane, None] = {}
@@ -53,7 +53,7 @@ class UnsavedProgress:
         self._token = token
 
     def begin(self, lane: Lane, position: int) -> None:
-        """Start a new ledger and offset map at this source offset. Earlier offsets have no class."""
+        """Start the lane's ledger and offset map at this source offset. Earlier offsets have no class."""
         lane.progress.ledger, lane.progress.offset_map = Ledger(position), OffsetMap()
         lane.read.position = position
         self.note_change(lane)
@@ -74,7 +74,7 @@ class UnsavedProgress:
         self.note_change(lane)
 
     def begin_target(self, lane: Lane, sentence: str) -> None:
-        """Start in a new destination log without mirrored records."""
+        """Start in a new destination log that contains none of the lane's records."""
         lane.progress.begin_target(sentence)
         self.note_change(lane)
 
@@ -94,13 +94,13 @@ class UnsavedProgress:
         lane.progress.target_id, lane.progress.target_cluster = target_id, target_cluster
 
     def find(self, lane: Lane, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Record copies found at the destination, in source order from the checkpoint on."""
+        """Record the copies that were found at the destination, in source order from the checkpoint on."""
         lane.progress.find(found, target_next)
         lane.read.position = lane.checkpoint
         self.note_change(lane)
 
     def note_gap(self, lane: Lane, sentence: str) -> None:
-        """Record a loss, described by a sentence."""
+        """Record lost source offsets, with a sentence that describes the loss."""
         lane.progress.gaps.append(sentence)
         self.note_change(lane)
 
@@ -126,16 +126,16 @@ class UnsavedProgress:
         lane.progress.target_next = target_next
 
     def pass_marker(self, lane: Lane) -> None:
-        """Skip the marker of the lane's transaction."""
+        """Skip the marker of the lane's transaction in the destination log."""
         lane.progress.pass_marker()
 
     def accept_loss(self, lane: Lane) -> None:
-        """Continue after a loss at the destination."""
+        """Continue although the destination has lost records."""
         lane.progress.target_loss = ""
         self.note_change(lane)
 
     def note_change(self, lane: Lane) -> None:
-        """Queue the lane for a checkpoint, unless it has stopped."""
+        """Schedule a checkpoint of the lane, unless it has stopped."""
         if lane.state is not LaneState.STOPPED:
             self.dirty[lane] = None
         if len(lane.progress.gaps) > _MOST_GAPS:
@@ -149,8 +149,8 @@ class UnsavedProgress:
     def records_of(
         self, lane: Lane, now_ms: int, *, clean: bool = False
     ) -> tuple[list[Entry], Callable[[], None]]:
-        """Return the records to write, without parts below the log start, and a function to call after the
-        write. `clean`: the lane stops, and has no batch in flight."""
+        """Return the progress records to write, without parts below the log start, and a function to call
+        after the write. `clean`: the lane stops, and has no batch in flight."""
         progress, offset_map, start = lane.progress, lane.progress.offset_map, lane.read.log_start
         offset_map.prune(start)
         progress.ledger.prune(start)
@@ -160,7 +160,7 @@ class UnsavedProgress:
         return forgotten + entries, note
 
     def note_moved(self, lane: Lane, position: int) -> None:
-        """Queue a durable position for the commit to the lane's consumer group, if it has one. Other
+        """Schedule the commit of a durable position to the lane's consumer group, if it has one. Other
         positions must not be committed: a consumer that continues from the group would miss records."""
         if lane.spec.consumer_group:
             self.moved[lane] = position
@@ -174,7 +174,7 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
-        """Return whether stored progress must be ignored.
+        """Return whether the stored progress belongs to another destination and must be ignored.
 
         Progress before a restart is ignored, and progress of a former datastream with the same name and
         another destination. `target_id`: id of the destination topic, empty if unknown.
@@ -185,35 +185,36 @@ class UnsavedProgress:
         return not lane.progress.is_of(lane.spec.destination_topic, target_id, lane.spec.restart_ms)
 
     def discard(self, lane: Lane) -> None:
-        """Drop the lane's progress without storing it, because the stored progress will be read again."""
+        """Drop the lane's unsaved progress, because the stored progress will be read again."""
         lane.contents = Contents.UNREAD
         self.dirty.pop(lane, None)
 
     def invalidate(self, lane: Lane) -> None:
-        """Prevent storing the lane's progress after an operation failed halfway. The lane drops its items
-        before the stored progress is read again."""
+        """Never store the progress of a lane whose operation failed halfway. The lane drops its items before
+        the stored progress is read again."""
         lane.contents = Contents.BROKEN
 
     def take_moved(self) -> dict[Lane, int]:
-        """Return the queued positions for the caller to commit, and clear the queue."""
+        """Return the positions to commit to consumer groups, and clear the list."""
         moved, self.moved = self.moved, {}
         return moved
 
     def is_foreign(self, lane: Lane, stored: LaneProgress | None) -> bool:
-        """Return whether another engine has stored this progress since the lane read its own."""
+        """Return whether another engine has stored this progress after the lane read its own."""
         if stored is None or stored.version is None or stored.version == lane.progress.version:
             return False
         return stored.version[0] != self._token
 
 
 class LaneDelivery:
-    """Moves the items of lanes from the source to the destination, and then to `unsaved`."""
+    """Moves the batches of lanes from the source to the destination, and then to `unsaved`."""
 
     def __init__(self, unsaved: UnsavedProgress) -> None:
         self.unsaved = unsaved
 
     def accept(self, lane: Lane, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Queue the items of a router that started at `read.position`. `began_at`: start of the response."""
+        """Queue fetched items of a router that started at `read.position`. `began_at`: start of the
+        response."""
         read, queue, source = lane.read, lane.queue, lane.progress.source
         lane.observed.counters.fetched_parts += 1
         read.position = router.position
@@ -232,7 +233,7 @@ class LaneDelivery:
         lane.read.waiting = lane.read.position, timestamp
 
     def lose(self, lane: Lane, upto: int, sentence: str) -> None:
-        """Skip lost source offsets before `upto`. A new leader epoch may begin at `upto`."""
+        """Skip lost source offsets before `upto`, at which a new leader epoch may begin."""
         lane.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, lane.read.position, upto))
         lane.read.position = upto
         lane.progress.source = replace(lane.progress.source, leader_epoch=-1)
@@ -240,8 +241,8 @@ class LaneDelivery:
         self.settle(lane)
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
-        """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged.
-        `merger`: merge waiting batches first."""
+        """Return the next batch to send with the lane's producer id and sequence, or None. A resent batch is
+        unchanged. `merger`: merge waiting batches first."""
         if merger is not None:
             self.merge(lane, merger.most_bytes, merger.budget)
             merger.charge_next(lane)
@@ -269,8 +270,8 @@ class LaneDelivery:
         lane.queue.in_flight += 1
 
     def merge(self, lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
-        """Merge the first waiting batches, up to `most_bytes` and the destination's limit. Charges the result
-        to `budget`. Batches that were sent before remain unchanged."""
+        """Merge the first batches that wait to be sent, up to `most_bytes` and the destination's limit.
+        Charges the result to `budget`. Batches that were sent before remain unchanged."""
         found, queue = merged_run(lane, most_bytes), lane.queue
         if found is None:
             return
@@ -296,8 +297,7 @@ class LaneDelivery:
         outgoing.free()
 
     def settle(self, lane: Lane) -> bool:
-        """Record the first items of the queue that need no response: skipped offsets and acknowledged
-        batches.
+        """Record the items at the head of the queue that are final: skipped offsets and acknowledged batches.
 
         Returns whether the destination has lost records. When the backlog at the start is delivered, later
         records count in the latency.
@@ -321,31 +321,31 @@ class LaneDelivery:
         return has_lost
 
     def end_excuse(self, lane: Lane) -> None:
-        """End the backlog at the start, whose records do not count in the latency. Records after the position
-        were appended while the lane was up to date."""
+        """Count the latency of records from the lane's position on, which were appended while the lane was up
+        to date."""
         if lane.read.excused is not None and lane.read.excused.end < 0:
             lane.read.excused.end = lane.read.position
 
     def take_counters(self, lane: Lane, lag: int, now_ms: int) -> LaneCounters:
-        """Return the sums since the last call. `lag`: number of waiting offsets. A large `lag` also excuses
-        records after the backlog at the start for a while."""
+        """Return the lane's counters since the previous call. `lag`: number of waiting offsets. A large `lag`
+        also excludes records after the backlog at the start from the latency for a while."""
         if lane.read.excused is not None:
             lane.read.excused.note(lag, now_ms)
         return lane.observed.take_counters()
 
     def unanswered(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection or a lost response. `maybe_stored` stays True once set."""
+        """Record that a batch was rejected or got no response. `maybe_stored` stays True once set."""
         outgoing.outstanding = False
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         lane.queue.in_flight -= 1
 
     def reject(self, lane: Lane, rejected: RejectedBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection. The lane handles its first rejection after all batches have a response."""
+        """Record a rejection of a batch. The lane handles the first one after all batches have a response."""
         self.unanswered(lane, rejected.outgoing, maybe_stored=maybe_stored)
         lane.queue.trouble = lane.queue.trouble or rejected
 
     def requeue(self, lane: Lane) -> None:
-        """Move unacknowledged batches back to the queue, in order. Requires that no batch is outstanding."""
+        """Move unacknowledged batches back to the queue, in order. Requires that no batch is in flight."""
         queue = lane.queue
         assert queue.in_flight == 0, "a batch could overtake one in flight"
         queue.unsent, queue.sent, queue.trouble = queue.sent + queue.unsent, [], None
@@ -360,8 +360,8 @@ class LaneDelivery:
                 item.sequence = -1
 
     def drop(self, lane: Lane) -> None:
-        """Drop all items and return to the checkpoint. No batch may be outstanding. The sequence numbers of
-        dropped batches are used again: take a new identity if the destination may have stored one."""
+        """Drop all queued items and return to the checkpoint. No batch may be in flight. The sequence numbers
+        of dropped batches are used again: take a new identity if the destination may have stored one."""
         queue = lane.queue
         assert queue.in_flight == 0, "the destination may still read from these buffers"
         for item in reversed(self._empty(lane)):
@@ -373,15 +373,15 @@ class LaneDelivery:
             lane.read.position = lane.checkpoint
 
     def free_all(self, lane: Lane) -> None:
-        """Drop all batches of a lane that failed unexpectedly and will be loaded again. Buffers of
-        outstanding requests are released when their responses arrive."""
+        """Drop all batches of a lane that failed unexpectedly and will be loaded again. Buffers of requests
+        in flight are released when their responses arrive."""
         items, lane.queue.in_flight = self._empty(lane), 0
         for item in items:
             if isinstance(item, OutBatch):
                 item.forget()
 
     def _empty(self, lane: Lane) -> list[OutBatch | SkippedOffsets]:
-        """Remove and return all items, in order. The lane fetches again from the first batch."""
+        """Remove and return all queued items, in order. The lane fetches again from the first batch."""
         queue, first = lane.queue, lane.queue.first
         if first is not None:
             lane.read.waiting = first.first_offset, first.first_timestamp
@@ -390,7 +390,7 @@ class LaneDelivery:
         return items
 
     def shed(self, lane: Lane) -> None:
-        """Drop the unsent batches and all items after them. The lane fetches dropped batches again."""
+        """Drop the unsent batches and all items after them, which the lane fetches again later."""
         read, queue = lane.read, lane.queue
         unsent = [item for item in queue.unsent if isinstance(item, OutBatch) and not item.is_stamped]
         if not unsent:
@@ -405,8 +405,8 @@ class LaneDelivery:
                 item.free()
 
     def invalidate(self, lane: Lane) -> None:
-        """Prevent storing the lane's progress after an operation failed halfway, and count its items again.
-        The lane drops its items before the stored progress is read again."""
+        """Never store the progress of a lane whose operation failed halfway, and count its items again. The
+        lane drops its items before the stored progress is read again."""
         self.unsaved.invalidate(lane)
         queue = lane.queue
         batches = [item for item in [*queue.sent, *queue.unsent] if isinstance(item, OutBatch)]

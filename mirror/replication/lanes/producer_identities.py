@@ -1,4 +1,4 @@
-"""Producer identities of lanes: begin, end, transactions and disputes.
+"""Changes of the producer ids of lanes: begin, end, transactions, and checks for other owners.
 
 No other module changes the identity of a lane. `ownership.producer_ids` acquires identities at the
 destination, and `ownership.transactions` runs transactions.
@@ -15,19 +15,19 @@ from mirror.replication.lanes.delivery import LaneDelivery
 
 
 class ProducerIdentities:
-    """Changes the producer identities of lanes, which apply to the batches in `delivery`."""
+    """Changes the producer ids of lanes, which apply to the batches in `delivery`."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
         self._delivery = delivery
 
     def take(self, lane: Lane, identity: ProducerStamp) -> None:
-        """Record a new identity for transactions, after the transactions of the former identity have ended.
-        The identity is disputed until `begin`, because an operation before it may fail."""
+        """Record a new producer id for transactions, after the transactions of the former id have ended.
+        Until `begin`, another owner may have the id, because an operation before it may fail."""
         lane.ownership.transaction = None
         self.dispute(lane, identity)
 
     def begin(self, lane: Lane, identity: ProducerStamp, floor: int) -> None:
-        """Start to write under this identity. `floor`: as in `TransactionState`."""
+        """Start to write under this producer id. `floor`: as in `TransactionState`."""
         ownership = lane.ownership
         ownership.disputed = None
         if identity.transactional:
@@ -36,13 +36,13 @@ class ProducerIdentities:
         self.renew(lane, identity)
 
     def renew(self, lane: Lane, identity: ProducerStamp) -> None:
-        """Start to write under the next epoch of the identity."""
+        """Start to write under the next epoch of the producer id."""
         lane.ownership.identity = identity
         self._delivery.restamp(lane, (identity.producer_id, identity.epoch))
 
     def end(self, lane: Lane) -> ProducerStamp | None:
-        """Stop writing under the current identity, and return it. A lane with transactions begins and commits
-        none until a check shows that no other owner has the identity."""
+        """Stop writing under the current producer id, and return it. No transaction begins or commits until a
+        check shows that no other owner has the id."""
         ownership = lane.ownership
         identity, ownership.identity = ownership.identity, None
         if identity is not None and identity.transactional and ownership.disputed is None:
@@ -51,7 +51,7 @@ class ProducerIdentities:
         return identity
 
     def dispute(self, lane: Lane, identity: ProducerStamp, refusal: str = "", seconds: float = 0.0) -> None:
-        """Require a check for another owner before the lane takes the identity again."""
+        """Require a check for another owner before the lane uses the producer id again."""
         transaction = lane.ownership.transaction
         is_open = transaction is not None and transaction.may_be_open
         former = FormerIdentity((identity.producer_id, identity.epoch), is_open)

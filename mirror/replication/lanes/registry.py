@@ -1,4 +1,4 @@
-"""Lanes of an engine by key, cluster and pending work, and their reports."""
+"""Registry of an engine's lanes by key, cluster and pending work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LaneRegistry:
             self.paced[lane] = now
 
     def remove(self, lane: Lane) -> None:
-        """Remove a lane that has stopped."""
+        """Remove a lane that has stopped from the registry."""
         self.stopping.pop(lane, None)
         self.paced.pop(lane, None)
         self.unsaved.take_change(lane)
@@ -56,23 +56,23 @@ class LaneRegistry:
         self.log.stopped(lane.key)
 
     def source(self, lane: Lane) -> Fetcher:
-        """Return the fetcher of the lane's source."""
+        """Return the fetcher for the lane's source cluster."""
         return self.sources[lane.spec.source]
 
     def sink(self, lane: Lane) -> Sender:
-        """Return the sender of the lane's destination."""
+        """Return the sender for the lane's destination cluster."""
         return self.sinks[lane.spec.destination]
 
     def report(self, event: LaneEvent) -> None:
-        """Queue an event for the engine's caller."""
+        """Queue a lane event for the caller of the engine."""
         self.events.append(event)
 
     def take_events(self) -> list[LaneEvent]:
-        """Return the lane events since the last call."""
+        """Return the lane events since the previous call."""
         events, self.events = self.events, []
         return events
 
     def take_final(self) -> list[LaneReport]:
-        """Return the reports of lanes stopped since the last call."""
+        """Return the final reports of lanes stopped since the previous call."""
         final, self.final = self.final, []
         return final

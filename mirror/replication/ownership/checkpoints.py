@@ -1,4 +1,4 @@
-"""Stores the progress of lanes.
+"""Stores checkpoints: the progress of lanes.
 
 Progress is stored every few seconds, at the lane's own interval if it has one, and immediately when a lane
 stops. Checkpoints do not wait for batches in flight: a lane stores the offset below which all records are
@@ -51,7 +51,7 @@ class _Destination:
 
 
 class Checkpoints:
-    """Writes progress records. `groups`: commits the positions of lanes at the source."""
+    """Writes the progress of lanes. `groups`: commits the positions of lanes at the source."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -66,7 +66,7 @@ class Checkpoints:
         self.groups = GroupCommits(context, lanes.unsaved)
 
     def pump(self, now: float) -> None:
-        """Start the writes that are due, and the writes of lanes that are stopping."""
+        """Start the progress writes that are due, and those of lanes that are stopping."""
         urgent = {lane.spec.destination for lane in self._lanes.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
@@ -78,7 +78,7 @@ class Checkpoints:
             self._context.loop.spawn(self.groups.commit())
 
     def hurry(self, name: ClusterRef) -> None:
-        """Retry failed writes soon, because an outage of the cluster has ended."""
+        """Retry failed progress writes soon, because an outage of the cluster has ended."""
         destination = self._destinations.get(name)
         if destination is not None and destination.reported:
             destination.retry = _RETRY_SECONDS
@@ -110,8 +110,8 @@ class Checkpoints:
                     self._waiting.add(name)
 
     def _store_early(self, now: float) -> None:
-        """Start the writes of lanes with their own interval. Writes of all lanes have precedence if they wait
-        or have failed."""
+        """Start the progress writes of lanes with their own interval. Writes of all lanes have precedence if
+        they wait or have failed."""
         lanes: dict[ClusterRef, list[Lane]] = {}
         for lane, due in self._lanes.paced.items():
             if now >= due and lane in self._unsaved.dirty and not is_transactional(lane) and lane.is_loaded:
@@ -144,13 +144,13 @@ class Checkpoints:
         destination.is_saving = False
 
     def _note_unsafe_topic(self, name: ClusterRef, lanes: Sequence[Lane]) -> None:
-        """Report lanes whose stored progress will expire."""
+        """Report lanes whose stored progress will expire, because of the settings of the progress topic."""
         problem = self._context.progress_problem(name)
         for lane in lanes if problem is not None else ():
             self._failures.note(lane, PauseCause.OTHER, str(problem), self._interval * 2)
 
     def _has_news(self, lane: Lane, dirty: Set[Lane]) -> bool:
-        """Return whether the lane has unsaved progress that it may store."""
+        """Return whether the lane has unsaved progress that may be stored now."""
         if not _may_be_stored(lane):
             return False
         return lane in dirty or (not lane.progress.clean and not is_transactional(lane))
@@ -205,7 +205,7 @@ class Checkpoints:
         return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that only this engine has copied since the last read. Reload the other lanes."""
+        """Return the lanes whose stored progress no other engine has changed. Reload the other lanes."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -225,7 +225,7 @@ class Checkpoints:
         return True
 
     async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose progress may be stored.
+        """Return the lanes whose source topic was not recreated, so that their progress may be stored.
 
         If the source identifies topics by name, only new metadata shows that a topic was recreated. Offsets
         in the new topic must not be stored as progress in the old topic.
@@ -260,10 +260,10 @@ class Checkpoints:
 
 
 def _may_be_stored(lane: Lane) -> bool:
-    """Return whether the lane has progress, and may store it."""
+    """Return whether the lane has progress that may be stored."""
     return lane.is_loaded and lane.read.position >= 0 and not lane.is_fenced and not lane.is_broken
 
 
 def is_transactional(lane: Lane) -> bool:
-    """Return whether the lane stores its progress in transactions."""
+    """Return whether the lane stores its progress within transactions."""
     return lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE

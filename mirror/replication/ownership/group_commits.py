@@ -20,7 +20,7 @@ _log = get_logger(__name__)
 
 
 class GroupCommits:
-    """Commits positions to consumer groups. Each source has at most one commit in progress."""
+    """Commits the positions of lanes to consumer groups, with at most one commit in progress per source."""
 
     def __init__(self, context: EngineContext, unsaved: UnsavedProgress) -> None:
         self._context = context
@@ -28,7 +28,7 @@ class GroupCommits:
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     async def commit(self) -> None:
-        """Commit the positions that became durable since the last commit."""
+        """Commit the positions that became durable since the previous commit."""
         moved = self._unsaved.take_moved()
         by_source: dict[ClusterRef, dict[Lane, int]] = {}
         for lane, position in moved.items():

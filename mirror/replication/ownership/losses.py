@@ -1,4 +1,4 @@
-"""Detects records that the destination has lost, for example in an unclean election.
+"""Detects records that the destination has lost, for example in an unclean leader election.
 
 After a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. Lost
 batches of a running lane show in produce responses. Lost markers, and lost batches of an owner that stored no
@@ -27,7 +27,7 @@ from mirror.protocol.batches.batch import CONTROL, BatchHeader, scan
 
 
 class _StoredBatch(NamedTuple):
-    """A batch at the destination.
+    """A batch in the destination log.
 
     `offset_class` is None if read-committed consumers receive the batch.
     """
@@ -58,14 +58,14 @@ async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> in
 
 
 def known_end(lane: Lane, end: int) -> int:
-    """Return the same bound as `surviving_end`, derived only from the end of the log."""
+    """Return the bound of `surviving_end` that follows from the end of the destination log alone."""
     return min(
         lane.progress.target_end if lane.progress.target_next is None else lane.progress.target_next, end
     )
 
 
 def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
-    """Return whether another batch has replaced a batch of the lane's map."""
+    """Return whether the destination has a different batch where the lane's offset map has one."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if (
         lane.progress.owner is not None
@@ -80,8 +80,8 @@ def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
 
 
 async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bool:
-    """Return whether the destination has records in [first, end). Transaction markers do not count, because
-    fencing writes a marker even without records. Raises Unreachable, CorruptData."""
+    """Return whether the destination has records with offsets in [first, end). Transaction markers do not
+    count, because fencing writes a marker even without records. Raises Unreachable, CorruptData."""
     while first < end:
         part = await target.patiently(
             lambda offset=first: fetch_once(target, lane.target, offset, committed=False),  # type: ignore[misc]
@@ -97,7 +97,7 @@ async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bo
 
 
 async def _stored_at(target: Cluster, lane: Lane, offset: int) -> _StoredBatch | None:
-    """Return the batch that contains the offset, or None if unknown (open transaction, compaction)."""
+    """Return the batch at a destination offset, or None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(
             lambda committed=committed: fetch_once(  # type: ignore[misc]

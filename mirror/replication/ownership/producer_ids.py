@@ -1,4 +1,4 @@
-"""Prepares a lane for producing: producer id, fencing, comparison after a crash.
+"""Prepares a lane for producing: producer id, fencing, and the check for copies after a crash.
 
 The preparation starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
 Before an owner sends its first batch, these conditions hold:
@@ -49,7 +49,7 @@ _COMPARISONS: Final = 4
 
 
 class ProducerIdManager:
-    """Acquires producer ids for lanes, a limited number at a time for each destination."""
+    """Acquires producer ids for lanes, a limited number at a time per destination."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, pacer: ReadPacer
@@ -66,7 +66,7 @@ class ProducerIdManager:
         self._comparing: dict[tuple[ClusterRef, ClusterRef], ConcurrencyLimit] = {}
 
     def identify(self, lane: Lane) -> None:
-        """Request a producer id for the lane. With the id, the lane starts to send batches."""
+        """Request a producer id for the lane, which starts to send batches with it."""
         if lane.ownership.identity is None and not lane.ownership.is_identifying and lane.may_drain:
             lane.ownership.claimed_at = self._context.loop.now()
             target = lane.spec.destination
@@ -126,7 +126,7 @@ class ProducerIdManager:
         self._send(lane)
 
     async def _acquire(self, lane: Lane, target: Cluster) -> tuple[ProducerStamp | None, bool]:
-        """Take the lane's producer id, and fence former owners if necessary.
+        """Take the lane's producer id, and fence its former owners if necessary.
 
         Returns the id, or None if the lane restarts because its progress was outdated. Also returns whether
         the destination may have unknown batches of this lane or a former owner.
@@ -143,7 +143,7 @@ class ProducerIdManager:
         return stamp if await self._is_up_to_date(lane) else None, is_contested
 
     def _send(self, lane: Lane) -> None:
-        """Send the batches that were fetched before the lane had its id."""
+        """Send the batches that were fetched before the lane had its producer id."""
         if lane.ownership.transaction is not None:
             self._transactions.begin(lane)
         elif lane.writer is not None:
@@ -152,7 +152,7 @@ class ProducerIdManager:
         self._pacer.resume(lane)
 
     async def _fence(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Fence former owners. Return the producer id to use."""
+        """Fence the former owners of the lane. Return the producer id to use."""
         patience = self._context.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
@@ -255,7 +255,7 @@ class ProducerIdManager:
             await self._compare(lane, target, lane.progress.target_next, end)
 
     async def _look_for_losses(self, lane: Lane, target: Cluster, end: int, *, is_contested: bool) -> None:
-        """Record losses of the destination. Raises DataLossDetected if `on_loss` halts the lane."""
+        """Record records that the destination lost. Raises DataLossDetected if `on_loss` halts the lane."""
         if not lane.progress.target_end:
             return
         upto = known_end(lane, end)
@@ -269,7 +269,7 @@ class ProducerIdManager:
             raise error
 
     async def _compare(self, lane: Lane, target: Cluster, start: int, end: int) -> None:
-        """Record the lane's records in [start, end) of the destination log."""
+        """Find and record the copies of the lane's records in [start, end) of the destination log."""
         start = max(start, await self._offset(target, lane, EARLIEST))  # earlier records may be deleted
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         route = lane.spec.source, lane.spec.destination
@@ -290,7 +290,7 @@ class ProducerIdManager:
 
     async def _mark_as_written_to(self, lane: Lane) -> None:
         """Store in the progress topic that the lane has an active writer. A checkpoint during this write must
-        not store a clean end, because the next owner would not compare the destination."""
+        not store a clean shutdown, because the next owner would not compare the logs."""
         lane.progress.clean = False
         try:
             await self._context.loop.see_through(self._store_mark(lane))

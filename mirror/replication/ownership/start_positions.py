@@ -1,4 +1,4 @@
-"""Finds start positions that depend on earlier copying.
+"""Finds the start positions of lanes that continue earlier copying.
 
 Used for lanes that start at committed offsets of a consumer group, or at the end although they were copied
 before.
@@ -24,7 +24,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 
 
 class StartPositionFinder:
-    """Finds the start positions of lanes."""
+    """Finds the start positions of lanes without stored progress."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -57,7 +57,7 @@ class StartPositionFinder:
                 self._begin(lane, answers)
 
     async def continue_latest(self, starting: Callable[[], list[Lane]]) -> None:
-        """Prevent lanes with lost progress from starting at the end, which would skip records.
+        """Prevent lanes with lost progress from starting at the end of the log, which would skip records.
 
         Such a lane starts at the committed offset of its own consumer group. Without a committed offset, a
         lane that was copied before is paused, unless `on-loss` is `continue`.
@@ -130,7 +130,7 @@ def _of_group(members: Iterable[Lane], starting: Iterable[Lane]) -> list[Lane]:
 
 
 def _is_due(lane: Lane) -> bool:
-    """Return whether the lane starts at the committed offset of its consumer group."""
+    """Return whether the lane must still start at the committed offset of its consumer group."""
     is_asked = lane.spec.start.is_committed and bool(lane.spec.consumer_group)
     return is_asked and lane.read.position < 0 and not lane.progress.life
 

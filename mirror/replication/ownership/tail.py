@@ -1,4 +1,4 @@
-"""Compares the end of the destination log with the source, to prevent duplicates after a crash.
+"""Compares the end of the destination log with the source after a crash, to prevent duplicates.
 
 A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are in
 the destination log from `target_next` on, in order, possibly between records of other writers. This part of
@@ -59,7 +59,7 @@ class _ClosedBatch(NamedTuple):
 
 
 class _Marker(NamedTuple):
-    """Transaction markers of one batch."""
+    """Transaction markers in one batch of the destination log."""
 
     offset: int
     records: int
@@ -69,8 +69,8 @@ _Piece = Record | _ClosedBatch
 
 
 class _Slots:
-    """Destination offsets after the last record that was matched. `room`: number of offsets; `unused`: number
-    of offsets without a record."""
+    """Destination offsets between the last record that was matched and the next one. `room`: number of
+    offsets; `unused`: number of offsets without a record."""
 
     __slots__ = ("_ranges", "room", "unused")
 
@@ -79,7 +79,7 @@ class _Slots:
         self.room = self.unused = 0
 
     def add(self, first: int, following: int, *, is_unused: bool) -> None:
-        """Add the next offsets, up to `following`."""
+        """Add the destination offsets up to `following`."""
         count = following - first
         if count:
             self._ranges.append((range(first, following), is_unused))
@@ -87,7 +87,7 @@ class _Slots:
             self.unused += count if is_unused else 0
 
     def clear(self) -> None:
-        """Remove all offsets."""
+        """Remove all destination offsets."""
         self._ranges.clear()
         self.room = self.unused = 0
 
@@ -96,7 +96,7 @@ class _Slots:
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next record or undecodable batch that the lane would send, and the skipped offsets before it."""
+    """The next record or undecodable batch that the lane would send, and the offsets skipped before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -105,8 +105,8 @@ class _ExpectedBatch(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: Lane, offsets: tuple[int, int]
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return the source records after the lane's checkpoint that the destination has in `offsets` [start,
-    end).
+    """Return the source records after the lane's checkpoint whose copies are in [start, end) of the
+    destination log.
 
     Raises Unreachable. Raises CorruptData, BatchTooLarge or TransformFailed if the destination has further
     records, but the lane cannot send the batch that comes next.
@@ -198,11 +198,11 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Records and undecodable batches to compare, as a stack; the next one is at the end."""
+        """Records and undecodable batches to compare, as a stack: the next is the last element."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
         self.taken: _Piece = _ClosedBatch(-1, 0, b"")
-        """The candidate taken last."""
+        """The candidate of the last call of `take`."""
         offset_map = lane.progress.offset_map
         copied_to = offset_map.source_behind(offset_map.target_end or 0)
         self._holes = 0 if copied_to is None else lane.checkpoint - copied_to
@@ -213,7 +213,7 @@ class _Expected:
 
     @property
     def _class_of_refused(self) -> OffsetClass | None:
-        """Class of records that cannot be sent; None if the lane pauses instead."""
+        """Class of source offsets whose records cannot be sent; None if the lane pauses instead."""
         policy = self._lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             return None
@@ -236,7 +236,7 @@ class _Expected:
         return self._ahead[:number]
 
     async def compacted_before(self, piece: _Piece, slots: _Slots) -> Sequence[int]:
-        """Return the destination offsets of expected pieces before `piece` whose copies were compacted away.
+        """Return the destination offsets of expected records before `piece` that compaction has removed.
 
         The result is empty unless the offsets in `slots` (since the last match) are exactly those of these
         copies and of records that the source has compacted since.
@@ -253,7 +253,7 @@ class _Expected:
         return ()
 
     async def _add_up(self, room: int) -> None:
-        """Extend the sums up to the piece with `room` records before it."""
+        """Add the sizes of the expected records up to the one with `room` records before it."""
         sums = self._sums
         while not sums or sums[-1][0] < room:
             index = len(sums)
@@ -285,12 +285,12 @@ class _Expected:
         return places
 
     def take_first(self, count: int) -> Sequence[_ExpectedBatch]:
-        """Remove the next pieces, whose copies were compacted away."""
+        """Remove the next expected records, whose copies were compacted away."""
         first, self._ahead = self._ahead[:count], self._ahead[count:]
         return first
 
     def take(self, index: int) -> list[SkippedOffsets]:
-        """Remove a candidate, and return the skipped offsets before it."""
+        """Remove a candidate, and return the source offsets that were skipped before it."""
         passed: list[SkippedOffsets] = []
         for refused in self._ahead[:index]:
             offset_class, piece = self._class_of_refused, refused.piece
@@ -343,7 +343,7 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle an error as the lane would, which would encounter the same error."""
+        """Handle a read error as the lane would, which would get the same error."""
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -358,7 +358,7 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the records of an item, or its undecodable batch, with the skipped offsets between them."""
+    """Return the records of a fetched item, or its undecodable batch, with the skipped offsets between."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

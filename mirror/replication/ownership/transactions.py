@@ -1,4 +1,4 @@
-"""Exactly-once: writes a lane's batches and its checkpoint in one transaction.
+"""Writes the batches and the checkpoint of exactly-once lanes in transactions.
 
 Each lane has its own transactional id, so a failing partition does not abort transactions of other
 partitions. A lane commits once a second: it stops sending, waits until all batches are acknowledged, adds the
@@ -102,7 +102,7 @@ class TransactionManager:
 
     def _is_overdue(self, lane: Lane) -> bool:
         """Return whether the coordinator may have aborted the transaction because of its age. Returns False
-        if the coordinator cannot report the owner of the id."""
+        if the coordinator cannot report the owner of the producer id."""
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 
@@ -113,7 +113,7 @@ class TransactionManager:
         return self._context.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
-        """End transactions that are due. Begin transactions for lanes that advanced without a batch."""
+        """End the transactions that are due. Begin transactions for lanes that advanced without a batch."""
         for lane in list(self._unsaved.dirty):
             transaction = lane.ownership.transaction
             if transaction is not None and not transaction.is_open:
@@ -210,7 +210,7 @@ class TransactionManager:
             _log.info("transaction left to the next owner", **lane.key.log_fields, reason=str(error))
 
     def _fail(self, lane: Lane, error: HeadraceError) -> None:
-        """Handle a failed operation of a transaction. The next start checks for a commit."""
+        """Handle a failed operation of a transaction. The next start of the lane checks for a commit."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:

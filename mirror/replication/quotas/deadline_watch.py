@@ -1,4 +1,4 @@
-"""Gives priority to lanes whose uncopied records the source will delete soonest.
+"""Gives priority to lanes whose uncopied records the source's retention will delete soonest.
 
 The watch checks lanes with a backlog. `precedence` decides which lanes yield, and those lanes share an
 additional quota, which is reported like any other quota.
@@ -26,14 +26,14 @@ _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
 """Maximum number of lanes checked per second. Above it, checks become less frequent."""
 _AT_ONCE: Final = 50
-"""Number of lanes that are checked before the loop does other work."""
+"""Number of lanes that are checked before the event loop does other work."""
 _GROWTH_SECONDS: Final = 4.0
 """Minimum seconds between two checks whose times to loss are compared."""
 _LOOKS: Final = 5
 
 
 class _LaneLook(NamedTuple):
-    """Result of a check: time (monotonic seconds), bytes copied since the start, and seconds to loss."""
+    """Result of a check: time (monotonic seconds), bytes copied so far, seconds until records are lost."""
 
     at: float
     size_bytes: int
@@ -42,7 +42,7 @@ class _LaneLook(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """State of a lane with a backlog. `looks`: the latest checks, oldest first."""
+    """State of a lane with a backlog. `looks`: results of the latest checks, oldest first."""
 
     history: LaneHistory
     looks: tuple[_LaneLook, ...]
@@ -67,7 +67,7 @@ class DeadlineWatch:
         self._position = position
         self._is_on = context.settings.deadline_first
         self._to_look_at: list[Lane] = []
-        """Lanes that remain to be checked in this pass."""
+        """Lanes with a backlog that remain to be checked in this pass."""
         self._before: dict[Lane, _Watched] = {}
         """Results of the previous pass, by lane."""
         self._watched: dict[Lane, _Watched] = {}
@@ -141,7 +141,7 @@ class DeadlineWatch:
 
 
 def need_of(history: LaneHistory) -> float:
-    """Return the copy rate in bytes/s that keeps a lane's time to loss constant.
+    """Return the copy rate in bytes/s that keeps the seconds until a lane loses records constant.
 
     The rate is the size of the backlog divided by the period that it covers. If the age of the backlog is
     unknown, the rate is the growth rate of the log.
@@ -160,12 +160,12 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas except the quota of yielding lanes."""
+    """Return the lane's quotas, without the quota that lanes share while they yield to more urgent lanes."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 
 def _copied(lane: Lane) -> tuple[int, int]:
-    """Return the records and bytes copied since the engine started the lane."""
+    """Return the records and bytes that were copied since the engine started the lane."""
     records, size_bytes = lane.observed.counters.records_copied, lane.observed.counters.bytes_copied
     if lane.observed.totals is not None:
         records, size_bytes = (
@@ -176,7 +176,7 @@ def _copied(lane: Lane) -> tuple[int, int]:
 
 
 def _growth(looks: tuple[_LaneLook, ...]) -> float | None:
-    """Return the change of the time to loss per second."""
+    """Return the change per second of the time until a lane loses records."""
     newest = looks[-1]
     for look in looks[:-1]:
         seconds = newest.at - look.at

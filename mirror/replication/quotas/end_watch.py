@@ -23,8 +23,8 @@ _MOST: Final = 2_000
 
 
 class EndWatch:
-    """Requests offsets, one request at a time per source cluster and isolation level. `heard`: called with a
-    lane, its end offset, and the time of the request (monotonic seconds)."""
+    """Requests end offsets, one request at a time per source cluster and isolation level. `heard`: called
+    with a lane, its end offset, and the time of the request (monotonic seconds)."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, heard: Callable[[Lane, int, float], None]
@@ -35,7 +35,7 @@ class EndWatch:
         self._asking: set[tuple[str, bool]] = set()
 
     def look(self, lanes: Iterable[Lane]) -> None:
-        """Request the end offsets of these lanes in the background."""
+        """Request the end offsets of these lanes' partitions in the background."""
         lanes_by_source: dict[tuple[str, bool], list[Lane]] = {}
         for lane in lanes:
             lanes_by_source.setdefault((lane.spec.source, lane.read.rules.read_committed), []).append(lane)

@@ -1,4 +1,4 @@
-"""Chooses the partitions that catch up first, so that as few as possible lose records. Pure.
+"""Chooses the partitions that catch up first, so that as few as possible lose records to retention. Pure.
 
 A partition is "in reach" of retention if its source will delete an uncopied record within ten minutes
 (`mirror.model.movement.loss`). It lacks bandwidth if its time to loss hardly grows. While a partition in
@@ -9,9 +9,11 @@ partition lacks bandwidth. Without a partition in reach, no partition yields.
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
 rate is at least its `need`, the bytes that the source log has per second of the backlog. If the sum of all
 needs exceeds the worker's throughput, all partitions would lose records. The partitions with the largest
-needs are therefore given up until the remaining needs fit, which saves the most partitions. A partition is
-also given up if its time has run out, or if its time keeps shrinking although others yield: the bottleneck is
-then elsewhere. Partitions that are given up yield too, and are considered again at each check.
+needs are therefore no longer prioritized until the remaining needs fit, which saves the most partitions. A
+partition is
+also no longer prioritized if its time has run out, or if its time keeps shrinking although others yield: the
+bottleneck is
+then elsewhere. Such partitions yield too, and are considered again at each check.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class CatchUp(NamedTuple):
-    """A lane with a backlog.
+    """State of a lane with a backlog that catches up.
 
     `left`: seconds until its source deletes an uncopied record; None if it deletes none, or if unknown.
     `growth`: change of `left` per second; None for a new lane. `need`: bytes per second that keep `left`
@@ -68,7 +70,7 @@ class CatchUp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """Yielding lanes, and the bytes per second that they share.
+    """Lanes that yield to more urgent ones, and the bytes per second that they share.
 
     `capacity`: highest known throughput of the worker (bytes/s). `given_up`: lanes that are given up, each
     with the time until which. `in_vain_since`: time since which the time to loss of all prioritized lanes has
@@ -83,7 +85,7 @@ class Precedence:
 
 
 def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Precedence:
-    """Decide which lanes of a worker yield from `now` on (monotonic seconds)."""
+    """Decide which lanes of a worker yield to more urgent ones from `now` on (monotonic seconds)."""
     capacity = max(sum(lane.speed for lane in lanes), before.capacity * _FADING)
     in_reach = [lane for lane in lanes if lane.left is not None and lane.left <= REACH_SECONDS]
     has_others = len(in_reach) < len(lanes)
@@ -107,12 +109,12 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the maximum time to loss of prioritized lanes in seconds, from that of the most urgent lane."""
+    """Return the maximum `left` of prioritized lanes in seconds, from that of the most urgent lane."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
 def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> float:
-    """Return the limit for the sum of needs: the capacity without the share of other lanes."""
+    """Return the limit for the sum of the needed rates: the capacity without the share of other lanes."""
     living = [lane for lane in in_reach if _left(lane) > 0]
     first = min((_left(lane) for lane in living), default=0.0)
     most = capacity * (_SLACK if first > _CLEAR_SECONDS else 1.0)
@@ -128,7 +130,8 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Return the lanes that cannot be saved. Lanes given up before come last, to avoid alternation."""
+    """Return the lanes that lose records in any case. Lanes given up before come last, to avoid
+    alternation."""
     found: dict[LaneKey, float] = {}
     taken = 0.0
     for urgent in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
@@ -151,7 +154,7 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 
 
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
-    """Give up the prioritized lane with the largest need, if yielding does not help.
+    """Give up the lane that needs the highest rate if limiting the others does not help.
 
     Yielding does not help if the time to loss of all prioritized lanes keeps shrinking, although yielding
     lanes have the minimum rate.

@@ -29,7 +29,7 @@ _HELD_SHARE: Final = 0.2
 _FREE_SHARE: Final = 0.05
 """Share of the time below which the report of a delay ends."""
 _OTHER_SHARE: Final = 0.25
-"""Change of the share with which a delay is reported again."""
+"""Change of a delay's share of the time with which the delay is reported again."""
 _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
@@ -38,7 +38,7 @@ Throttled = FetchChannel | ProduceChannel | ParallelWrites
 
 
 class QuotaDelay(NamedTuple):
-    """A quota with its owner, and the share of the time for which it delays a lane. `broker`: the throttling
+    """A quota, its owner, and the share of the time for which it delays a lane. `broker`: the throttling
     broker, for a quota of a cluster."""
 
     share: float
@@ -48,7 +48,7 @@ class QuotaDelay(NamedTuple):
 
 
 class QuotaWatch:
-    """Tracks lanes that wait for a quota of Headrace, and channels throttled by brokers."""
+    """Tracks lanes that wait for a quota of Headrace, and channels that brokers throttle."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class QuotaWatch:
         self._waiting: dict[Lane, tuple[HeldTime, TokenBucket]] = {}
         self._reported: dict[Lane, QuotaDelay] = {}
         self._delayed: dict[tuple[Lane, QuotaDelay], float] = {}
-        """Seconds of each delay since the last report. Its share is 0."""
+        """Seconds of each delay since the last report. The share in the key is 0."""
         self._looked = self._began = self._context.loop.now()
 
     def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:
@@ -67,7 +67,7 @@ class QuotaWatch:
         self._waiting[lane] = held, bucket
 
     def pump(self, now: float) -> None:
-        """Report new delays every second, and changed delays every few seconds."""
+        """Report new delays by quotas every second, and changed delays every few seconds."""
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
@@ -98,7 +98,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in channels)
 
     def _take_own(self, now: float) -> None:
-        """Record the delays from Headrace's own quotas."""
+        """Record the delays by Headrace's own quotas."""
         for lane, (held, bucket) in list(self._waiting.items()):
             if spent := held.take(now):
                 self._note(lane, QuotaDelay(0.0, _name_of(bucket), QuotaOwner(bucket.owner)), spent)

@@ -1,4 +1,4 @@
-"""Classification of pauses by the error that caused them."""
+"""Classifies the pauses of lanes by the error that caused them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class LaneFailure:
 
 
 def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
-    """Return the cause of a pause with that error. `silent`: start of the silence (monotonic seconds) by
-    cluster with overdue responses."""
+    """Return the cause of a lane's pause after that error. `silent`: start of the silence (monotonic seconds)
+    by cluster with overdue responses."""
     if isinstance(error, Unreachable):
         return cause_of_silence(spec, silent)
     found = (cause for kind, cause in _BY_ERROR if isinstance(error, kind))

@@ -1,4 +1,4 @@
-"""Computes the CPU cost of copying by kind of work, and the part that a saturated worker saves.
+"""Estimates the CPU time of copying by kind of work, and the part that a saturated worker saves.
 
 An idle worker fetches often, and each response has only a few kilobytes per partition, in small batches. The
 fixed costs per partition and per batch are then spread over few bytes. A worker with a backlog gets large
@@ -48,7 +48,8 @@ class CopyCost(NamedTuple):
 
 
 def cost_of(done: LaneCounters) -> CopyCost:
-    """Return the cost of a lane's work. Linear in the counters, except for the bounds of `spare_us`."""
+    """Return the estimated CPU time of a lane. Linear in the counters, except for the bounds of
+    `spare_us`."""
     parts = _PART_US * (done.fetched_parts - done.bytes_copied / _FULL_PART_BYTES)
     batches = _BATCH_US * (done.small_batches - done.small_bytes / _FULL_BATCH_BYTES)
     unmerged = max(done.small_bytes - done.merged_bytes, 0)

@@ -1,4 +1,4 @@
-"""Retried failures of lanes, kept until they expire or the lane makes progress (see `stalls`)."""
+"""Failures of lanes that are retried, kept until they expire or the lane makes progress (see `stalls`)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LaneFailures:
         seconds: float = FAILURE_SECONDS,
         since: float | None = None,
     ) -> None:
-        """Record a failure that is retried, with a response expected within `seconds`. `since`: start of the
-        failed operation (monotonic seconds), by default now."""
+        """Record a failure of a lane that is retried, with a response expected within `seconds`. `since`:
+        start of the failed operation (monotonic seconds), by default now."""
         now = self._now()
         known = self.by_lane.get(lane)
         if known is None or now > known.until:

@@ -31,7 +31,7 @@ class LaneLog:
         self._report(LanePaused(spec.key, reason, cause))
 
     def copies(self, key: LaneKey) -> None:
-        """Report that a lane copies again."""
+        """Report that a lane copies records again."""
         self.stopped(key)
         self._report(LaneResumed(key))
 
@@ -40,7 +40,7 @@ class LaneLog:
         self._causes.freed(key, self._now())
 
     def pump(self, now: float) -> None:
-        """Write the log lines that are due."""
+        """Write the log lines about waiting lanes that are due."""
         for cause in self._causes.due(now):
             if cause.is_over:
                 seconds = round(cause.seconds, 1)

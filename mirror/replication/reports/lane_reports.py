@@ -1,4 +1,4 @@
-"""Reports of lanes as plain values: range, classes, paths, offset map and state."""
+"""Reports of lanes as plain values: offset range, classes of offsets, offset map and state."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class LaneReport:
     cost_us: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the report as plain values for JSON."""
         return asdict(self)
 
 
 class LaneSums(NamedTuple):
-    """Sums over several lanes.
+    """Counters and offsets summed over several lanes.
 
     `fenced`: number of lanes that another owner has taken. `unknown`: number of lanes whose current lag is
     unknown, because the source does not respond or they cannot send requests to it; `lag` includes the last
@@ -70,7 +70,7 @@ class LaneSums(NamedTuple):
 
 
 def sums_of(lanes: Iterable[Lane]) -> LaneSums:
-    """Return the sums over these lanes."""
+    """Return the counters and offsets summed over these lanes."""
     records = size = lag = fenced = unknown = 0
     for lane in lanes:
         for counters in (lane.observed.counters, lane.observed.totals):

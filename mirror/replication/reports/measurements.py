@@ -1,4 +1,4 @@
-"""Measurements of lanes, as records for the metrics topic."""
+"""Measures lanes, and returns records for the metrics topic."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _OVERDUE_SECONDS: Final = 1.0
 
 
 TakeCounters = Callable[[Lane, int, int], LaneCounters]
-"""Function of a lane, its lag in offsets and epoch ms. Returns the sums since its last call."""
+"""Function of a lane, its lag in offsets and epoch ms. Returns the counters since its previous call."""
 
 
 class MeasurementInterval(NamedTuple):
-    """Interval of a measurement.
+    """Time range and conditions of one measurement of all lanes.
 
-    `time_ms`, `interval_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
+    `end_ms`, `length_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
     seconds). `asked`: due time of the oldest outstanding response (monotonic seconds). `silent`:
     `BrokerWatch.silent_since` of clusters with overdue responses.
     """
@@ -47,14 +47,14 @@ class MeasurementInterval(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Return whether no response is overdue."""
+        """Return whether no response was overdue at the end of the interval."""
         return self.now - self.asked < _OVERDUE_SECONDS
 
 
 def take_metric(
     lane: Lane, interval: MeasurementInterval, take_counters: TakeCounters
 ) -> MirrorMetric | None:
-    """Return the measurement of the lane since the last call, or None.
+    """Return the measurement of the lane since the previous call, or None if there is nothing to report.
 
     Returns None before the first response of the source, and for an idle lane that was idle at the previous
     measurement, which stays valid. CPU times are costs from `cost_of`; `share_cpu` scales them to the
@@ -96,7 +96,7 @@ def take_metric(
 
 
 def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
-    """Return the measurement with the backlog age as objectives count it."""
+    """Return the measurement with the age of the backlog as latency objectives count it."""
     age = excused.counted_age(metric.lag_ms, metric.time_ms)
     return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
 
@@ -120,7 +120,7 @@ def has_response(lane: Lane, now: float) -> bool:
 
 
 def lacks_end(lane: Lane) -> bool:
-    """Return whether the backlog's age is unknown, because no fetch response has the end offset."""
+    """Return whether the age of the backlog is unknown, because no Fetch response has the end offset."""
     is_read = lane.read.waits or (lane.reader is not None and lane.is_writable)
     return is_read and lane.observed.measured[0] is None
 

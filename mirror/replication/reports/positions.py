@@ -12,8 +12,8 @@ from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePositi
 
 
 class Positions:
-    """Positions of the lanes of one engine. `retention_of`: returns the retention of a source topic, if
-    known. Called for late lanes."""
+    """Computes the positions of the lanes of one engine. `retention_of`: returns the retention of a source
+    topic, if known. Called for late lanes."""
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
         self._retention_of = retention_of
@@ -33,8 +33,8 @@ class Positions:
         )
 
     def due_positions(self, lanes: Sequence[Lane], at: float, now_ms: int) -> list[LanePosition | None]:
-        """Return the positions of lanes measured at `at` (monotonic seconds) and `now_ms`. For a receiver
-        that has all earlier positions: None for positions that `PositionWatch` withholds."""
+        """Return the positions of lanes measured at `at` (monotonic seconds) and `now_ms` (epoch ms). For a
+        receiver that has all earlier positions: None for positions that `PositionWatch` withholds."""
         found: list[LanePosition | None] = []
         moments = at, self._reported_at
         for lane in lanes:
@@ -58,6 +58,6 @@ def _hidden_ms(lane: Lane, now_ms: int) -> int | None:
 
 
 def _readable_end(lane: Lane) -> int:
-    """Return the end offset of the readable records, or the end of the log if unknown."""
+    """Return the end offset of the readable records of the source, or the end of the log if unknown."""
     end, readable = lane.read.high_watermark, lane.read.readable_end
     return min(readable, end) if readable >= 0 else end

@@ -20,8 +20,8 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionBook:
-    """Cache of topic retention. Missing entries, and entries some minutes old, are requested. Without the
-    permission to describe a topic, its retention remains unknown."""
+    """Cache of the retention of source topics. Missing entries, and entries some minutes old, are requested.
+    Without the permission to describe a topic, its retention remains unknown."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -29,7 +29,7 @@ class RetentionBook:
         self._wanted: dict[ClusterRef, set[str]] = {}
 
     def of(self, source: ClusterRef, topic: str) -> Retention:
-        """Return the last known retention. Request missing or old entries in the background."""
+        """Return the last known retention of a topic, and refresh an old entry in the background."""
         known = self._known.get((source, topic))
         if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
             self._request(source, topic)

@@ -70,7 +70,7 @@ def test_a_row_holds_only_if_all_its_tests_passed() -> None:
 def test_a_row_has_a_link_to_its_report() -> None:
     assert A_ROW.link == "https://issues.apache.org/jira/browse/KAFKA-1"
     assert SHORT.link == "https://github.com/a/b/issues/2"
-    assert SHORT.row(FALLS_SHORT)[-2:] == ("falls short: it does the same", "no test yet")
+    assert SHORT.row(FALLS_SHORT)[-2:] == ("handled in part: it does the same", "no test yet")
 
 
 @pytest.mark.parametrize("change", [{"tests": ()}, {"reference": "somewhere"}, {"reference": "b#2"}])
@@ -131,6 +131,6 @@ def test_a_table_is_written_between_the_marks(tmp_path: Path) -> None:
     table = block([A_ROW, SHORT], {"lost": HOLDS, "short": FALLS_SHORT})
     write(table, page)
     assert register.block_on(page) == table
-    assert table.startswith("2 situations: 1 hold, 1 fall short, 0 fail.")
+    assert table.startswith("2 situations: 1 handled, 1 handled in part, 0 with a failing test.")
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith("\nafter\n")

@@ -46,7 +46,7 @@ def test_every_case_of_the_drain_is_there() -> None:
         ("3.20 s of processor time", "all datastreams are new: the first plan         3.20"),
         ("A change takes 0.15 s", "a topic grew                                    0.15"),
         ("a tick without changes 0.04 s", "nothing happened                                0.04"),
-        ("takes 0.30 % of a core", "a turn, 0 datastreams late                          30 ms    0.30 %"),
+        ("takes 0.30 % of a core", "an evaluation, 0 datastreams late                   30 ms    0.30 %"),
         ("20,000 mostly idle partitions | 129 |", "                 0         129     132          84"),
         ("busy partitions | 59 to 62 |", "    ten                200        61.6            120.8"),
     ],

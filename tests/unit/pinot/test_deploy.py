@@ -49,7 +49,7 @@ def test_a_new_column_and_a_new_retention_are_updates_that_say_what_differs() ->
         (replace(GROWN, key=("cluster",)), "the key is"),
         (
             replace(GROWN, columns=(*PARTITION_METRICS.columns, Column("more", ColumnType.STRING))),
-            "column more is DOUBLE, wanted STRING",
+            "column more is DOUBLE, but must be STRING",
         ),
     ],
 )

@@ -1,4 +1,5 @@
-"""The measured side: fetch a response, forward its batches without copying, fetch the next meanwhile.
+"""The measured process: fetches a response, forwards its batches without copying, and fetches the next one
+meanwhile.
 
 `python -m bench.mirror.rig.loops.engines ENGINE SOURCE_PORT TARGET_PORT RESPONSE_BYTES COUNT` prints
 `wall_seconds cpu_seconds resident_mib`. Each engine keeps one fetch and up to five produce requests in
@@ -38,7 +39,7 @@ Send = Callable[[Sequence[memoryview | bytes], int], None]
 
 
 class Traffic:
-    """Remaining work: responses to fetch and to acknowledge."""
+    """Remaining work: number of responses to fetch and of batches to be acknowledged."""
 
     def __init__(self, count: int) -> None:
         self.to_fetch = count
@@ -61,7 +62,7 @@ def connected(port: int) -> socket.socket:
 
 
 class OwnLoop:
-    """Loop and connections of `mirror.client`."""
+    """Event loop and connections of `mirror.client`."""
 
     def __init__(self, ports: tuple[int, int], response_bytes: int, count: int) -> None:
         self._traffic = Traffic(count)
@@ -224,7 +225,7 @@ class KafkaPythonFrames:
 
 
 class KafkaPythonLoop:
-    """Loop and transport of kafka-python (`kafka.net`)."""
+    """Event loop and transport of kafka-python (`kafka.net`)."""
 
     def __init__(self, ports: tuple[int, int], _response_bytes: int, count: int) -> None:
         from kafka.net.selector import NetworkSelector
@@ -279,7 +280,7 @@ ENGINES: Final[dict[str, Callable[[tuple[int, int], int, int], OwnLoop | Asyncio
 
 
 def main(name: str, source: int, target: int, response_bytes: int, count: int) -> None:
-    """Copy `count` responses and print wall seconds, CPU seconds and resident MiB."""
+    """Copy `count` responses, and print wall-clock seconds, CPU seconds and resident MiB."""
     engine = ENGINES[name]((source, target), response_bytes, count)
     began, cpu = time.perf_counter(), time.process_time()
     engine.run()

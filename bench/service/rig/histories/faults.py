@@ -31,8 +31,9 @@ _PLACEMENT: Final = frozenset(
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `act`: breaks something and repairs it. `pages`: most pages that it may cause. `causes`:
-    causes that the incidents may record. `is_excused`: records that it delays do not count as late."""
+    """A fault of the rig. `act`: breaks something and repairs it. `pages`: most alerts that may page.
+    `causes`: causes that the incidents may record. `is_excused`: records that it delays do not count as
+    late."""
 
     name: str
     what: str
@@ -64,7 +65,7 @@ def _freeze(role: str, seconds: float) -> Act:
 
 
 def _create(site: Site) -> None:
-    """A datastream with an error budget, on a topic with four minutes of records."""
+    """Create a datastream with an error budget, on a topic with four minutes of records."""
     address, name = site.servers["source"].address, f"ledger-{time.time_ns()}"
     make_topic(address, name, 2)
     now_ms = round(time.time() * 1000)
@@ -84,7 +85,7 @@ def _pause(site: Site) -> None:
 
 
 def _deploy(site: Site) -> None:
-    """A rolling restart."""
+    """Restart all instances one after the other."""
     for instance in site.instances.values():
         instance.terminate()
         instance.start()
@@ -97,7 +98,7 @@ def _copies(site: Site, name: str) -> bool:
 
 
 def _mistype(site: Site) -> None:
-    """An update that would stop `clicks`."""
+    """Send an update that would stop the datastream `clicks`."""
     at = next(instance.address for instance in site.instances.values())
     command = [sys.executable, "-m", "headrace", "datastream", "update", "orders"]
     done = subprocess.run(
@@ -147,7 +148,7 @@ def _throttle_by_broker(site: Site) -> None:
 
 
 def _die_inside(site: Site) -> None:
-    """The source dies while the quota of a datastream has an incident open."""
+    """Stop the source while the quota of a datastream has an incident open."""
     with _our_quota(site, 12_000):
         wait_until(lambda: _has_incident(site), 60, "an incident is open")
         time.sleep(10)
@@ -155,7 +156,7 @@ def _die_inside(site: Site) -> None:
 
 
 def _change_leader(site: Site) -> None:
-    """The leader restarts while the quota of the destination has an incident open."""
+    """Restart the leader while the quota of the destination has an incident open."""
     with _broker_quota(site, 6_000):
         wait_until(lambda: _has_incident(site), 60, "an incident is open")
         time.sleep(5)

@@ -13,7 +13,7 @@ from tests.fakes.alert_receivers import HttpReceiver, Reply, Request
 
 @dataclass(frozen=True)
 class Page:
-    """A new alert, or the end of one. `at`: epoch seconds of its arrival."""
+    """A new alert, or its resolution. `at`: epoch seconds of its arrival."""
 
     at: float
     name: str

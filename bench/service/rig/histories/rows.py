@@ -54,11 +54,11 @@ class Seen:
 
     @property
     def critical(self) -> list[Page]:
-        """New alerts that page."""
+        """New critical alerts."""
         return [page for page in self.pages if page.is_critical]
 
     def told(self, name: str) -> float:
-        """Return the bad seconds recorded in the incidents of a datastream."""
+        """Return the seconds with late records that the incidents of a datastream recorded."""
         return sum(
             float(incident["bad_seconds"]) for incident in self.incidents if incident["datastream"] == name
         )

@@ -63,7 +63,7 @@ class Site:
     pages: Pages
 
     def ask(self, act: Callable[[RestClient], Any], patience: float = 60.0) -> Any:
-        """Return the response of the first instance that gives one; errors that may pass are waited out."""
+        """Return the response of the first instance that gives one; retriable errors are retried."""
         until, last = time.monotonic() + patience, "no instance runs"
         while time.monotonic() < until:
             for instance in self.instances.values():
@@ -86,7 +86,7 @@ class Site:
         return self.ask(lambda rest: rest.get(path, **parameters))
 
     def leader(self) -> RunningInstance:
-        """Return the leader."""
+        """Return the leading instance."""
         return self.instances[str(self.get("/v1/instances")[0]["name"])]
 
     def follower(self) -> RunningInstance:

@@ -56,7 +56,7 @@ class Traffic:
             )
 
     def was_late_since(self, moment: float) -> bool:
-        """Return whether a record has arrived late since."""
+        """Return whether a record has arrived late since then."""
         with self._lock:
             return any(arrival.late and arrival.late[-1][1] > moment for arrival in self._arrivals.values())
 

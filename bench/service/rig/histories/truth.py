@@ -1,4 +1,4 @@
-"""Lateness of records as seen from the topics. Pure."""
+"""Computes how late records arrived, as seen from the topics. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Arrivals:
     late: list[tuple[float, float]] = field(default_factory=list)
 
     def note(self, sent: float, arrived: float, limit: float) -> None:
-        """Record an arrival. `limit`: objective in seconds."""
+        """Record the arrival of a record. `limit`: objective in seconds."""
         self.newest, self.newest_age = arrived, arrived - sent
         if arrived - sent > limit:
             self.late.append((sent, arrived))
@@ -39,5 +39,5 @@ def late_intervals(
 
 
 def seconds_of(intervals: Iterable[tuple[float, float]]) -> float:
-    """Return the total length."""
+    """Return the total length of intervals in seconds."""
     return sum(last - first for first, last in intervals)
