@@ -29,7 +29,7 @@ from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
 from mirror.replication.channels.channel_rules import ProduceListener
-from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
+from mirror.replication.channels.send_window import SendWindow
 from mirror.replication.channels.window_reports import WindowReports
 from mirror.replication.channels.write_connections import Write, WriteConnection, free_connection
 from mirror.replication.channels.write_order import (
@@ -94,9 +94,9 @@ class ParallelWrites:
         """Measure on a busy connection whether the receive window limits its rate."""
         if self._is_bound:
             return
-        limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
-        self._window_bytes = max(self._window_bytes, limits.window_bytes)
-        self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
+        info = connection.transport.tcp_info()
+        self._window_bytes = max(self._window_bytes, info.window_bytes)
+        self._is_bound = window.note(info, self._cluster.loop.now(), connection.round_trip())
         if self._is_bound:
             _log.info(
                 "%s: broker %d takes at most %d bytes per round trip (%.0f ms) from a connection:"
