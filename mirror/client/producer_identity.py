@@ -9,12 +9,13 @@ control record.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
+from mirror.protocol.batches.batch import NO_PRODUCER, BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import TRANSACTION
 from mirror.protocol.control.former_identity import FormerIdentity, Holder, follows
@@ -27,6 +28,29 @@ from mirror.protocol.control.transactions import (
     end_transaction,
     init_producer_id,
 )
+from mirror.protocol.produce import ProducedPartition
+
+
+@dataclass(slots=True)
+class SequencedProducer:
+    """Producer id and epoch, and the sequence number of its next record in one partition."""
+
+    identity: ProducerStamp
+    sequence: int = 0
+
+    async def write(
+        self,
+        cluster: Cluster,
+        place: TopicPartition,
+        batch: bytearray,
+        transactional_id: bytes | None = None,
+    ) -> ProducedPartition:
+        """Write a batch in sequence, as `write_patiently` does. The sequence is unchanged after an error."""
+        header = BatchHeader(batch)
+        stamp(memoryview(batch), header.attributes, self.identity, self.sequence)
+        answer = await write_patiently(cluster, place, batch, transactional_id)
+        self.sequence = next_sequence(self.sequence, header.record_count)
+        return answer
 
 
 async def take_identity(

@@ -15,8 +15,8 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
-from mirror.client.producer_identity import add_to_transaction, end, take_identity
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.producer_identity import SequencedProducer, add_to_transaction, end, take_identity
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.offset_map import OffsetMap
@@ -27,19 +27,12 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import (
-    CONTROL,
-    BatchHeader,
-    ProducerStamp,
-    next_sequence,
-    scan,
-    stamp,
-    verify,
-)
+from mirror.protocol.batches.batch import CONTROL, BatchHeader, ProducerStamp, scan, verify
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import last_offset, read_message
+from mirror.protocol.batches.partitioner import BATCH_BYTES, sized_batches
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
@@ -55,18 +48,11 @@ _log = logging.getLogger(__name__)
 _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
-_BATCH_BYTES: Final = 512 * 1024
-"""Maximum bytes of keys and values in a batch, so that it fits the default limit of topics."""
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
 """Time limit for offset lookups in seconds. Partitions without a leader wait until it expires."""
-
-
-def size_of(records: Sequence[Record]) -> int:
-    """Return the number of bytes in keys and values."""
-    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
 
 
 class KafkaSource:
@@ -187,16 +173,19 @@ class _Owned:
     def __init__(self, key: LaneKey, identity: ProducerStamp, progress: LaneProgress | None) -> None:
         self.key = key
         self.name = identity_name(key)
-        self.identity = identity
+        self.use(identity)
         self.ledger = progress.ledger if progress else None
         self.offset_map = progress.offset_map if progress else OffsetMap()
-        self.sequence = 0
-        self.progress_sequence = 0
         self.waiting: list[Record] = []
         self.waiting_bytes = 0
         self.skipped: list[SkippedOffsets] = []
         """Skipped offsets that are not recorded in the ledger yet, in order."""
         self.is_open = False
+
+    def use(self, identity: ProducerStamp) -> None:
+        """Use a producer identity whose sequences start at 0."""
+        self.identity = identity
+        self.producer, self.progress_producer = SequencedProducer(identity), SequencedProducer(identity)
 
     def pass_over(self, upto: int) -> None:
         """Record skipped offsets below `upto` in the ledger. Offsets without a reported class count as
@@ -272,8 +261,8 @@ class KafkaSink:
     async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
         owned = self._owned[place]
         owned.waiting += records
-        owned.waiting_bytes += size_of(records)
-        if owned.waiting_bytes >= _BATCH_BYTES:
+        owned.waiting_bytes += sum(record.payload_bytes for record in records)
+        if owned.waiting_bytes >= BATCH_BYTES:
             await self._flush(owned)
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
@@ -299,11 +288,8 @@ class KafkaSink:
         now_ms = self._bench.clock.now_ms()
         entries, sealed = entries_of(owned.key, progress, now_ms, self._bench.token)
         for batch in batches_of(entries, now_ms):
-            stamp(memoryview(batch), Codec.NONE, owned.identity, owned.progress_sequence)
-            await write_patiently(self._cluster, self._progress_place(owned), batch, owned.name.encode())
-            header = next(scan(memoryview(batch)))[2]
-            assert header is not None, "we write format 2"
-            owned.progress_sequence = next_sequence(owned.progress_sequence, header.record_count)
+            place = self._progress_place(owned)
+            await owned.progress_producer.write(self._cluster, place, batch, owned.name.encode())
         await self._end(owned)
         owned.offset_map.sealed = max(owned.offset_map.sealed, sealed)
 
@@ -352,21 +338,18 @@ class KafkaSink:
             raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)
         owned.is_open = False
         if answer.producer_id >= 0:
-            owned.identity = ProducerStamp(answer.producer_id, answer.epoch, transactional=True)
-            owned.sequence = owned.progress_sequence = 0
+            owned.use(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
 
     async def _flush(self, owned: _Owned) -> None:
         records, owned.waiting, owned.waiting_bytes = owned.waiting, [], 0
-        for part in _parts(records):
+        for part in sized_batches(records):
             await self._send(owned, part)
 
     async def _send(self, owned: _Owned, records: Sequence[Record]) -> None:
         await self._begin(owned)
-        batch = write_batch(records, Codec.LZ4)
-        stamp(memoryview(batch), Codec.LZ4, owned.identity, owned.sequence)
-        place = owned.key.partition
+        batch, place = write_batch(records, Codec.LZ4), owned.key.partition
         try:
-            answer = await write_patiently(self._cluster, place, batch, owned.name.encode())
+            answer = await owned.producer.write(self._cluster, place, batch, owned.name.encode())
         except RecordTooLarge:
             if len(records) == 1:
                 raise
@@ -374,22 +357,8 @@ class KafkaSink:
             await self._send(owned, records[:middle])
             await self._send(owned, records[middle:])
             return
-        owned.sequence = next_sequence(owned.sequence, len(records))
         assert owned.ledger is not None, "a start is committed before the first record"
         for target, record in enumerate(records, answer.base_offset):
             owned.pass_over(record.offset)
             owned.ledger.enter(OffsetClass.MIRRORED, 1)
             owned.offset_map.add(record.offset, target, 1)
-
-
-def _parts(records: Sequence[Record]) -> list[list[Record]]:
-    """Split records into batches that brokers accept."""
-    parts: list[list[Record]] = []
-    size = _BATCH_BYTES
-    for record in records:
-        if size >= _BATCH_BYTES:
-            parts.append([])
-            size = 0
-        parts[-1].append(record)
-        size += size_of([record])
-    return parts

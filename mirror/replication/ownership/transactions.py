@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
-from mirror.client.producer_identity import add_to_transaction, end
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.producer_identity import SequencedProducer, add_to_transaction, end
 from mirror.errors import Fenced, HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, Intent, LifecycleEvent
@@ -26,8 +26,7 @@ from mirror.lane.parts.ownership import identity_name
 from mirror.lane.parts.transaction import TransactionPhase, TransactionState
 from mirror.lane.progress import Entry, Version, main_key
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
-from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.codes import Code
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
 from mirror.replication.context import EngineContext
@@ -173,13 +172,11 @@ class TransactionManager:
         return entries, note_stored, (self._context.token, now_ms, lane.checkpoint)
 
     async def _write_progress(self, lane: Lane, transaction: TransactionState, entries: list[Entry]) -> None:
-        identity, name = _stamp(lane), identity_name(lane.key).encode()
-        place = await self._progress_place(lane)
+        producer = SequencedProducer(_stamp(lane), transaction.progress_sequence)
+        place, name = await self._progress_place(lane), identity_name(lane.key).encode()
         for batch in batches_of(entries, self._context.clock.now_ms()):
-            sequence = transaction.progress_sequence
-            stamp(memoryview(batch), Codec.NONE, identity, sequence)
-            await write_patiently(self._cluster(lane), place, batch, name)
-            transaction.progress_sequence = next_sequence(sequence, BatchHeader(batch).record_count)
+            await producer.write(self._cluster(lane), place, batch, name)
+            transaction.progress_sequence = producer.sequence
 
     async def _end(self, lane: Lane, transaction: TransactionState) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
