@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformFailed
 from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.ledger import SkippedOffsets, Unaccounted, compacted
 from mirror.lane.memory import ReceiveBuffer
@@ -250,14 +251,18 @@ class RoutedItems:
         self.cursor = after
         return passed
 
-    def abandon(self) -> None:
-        """Drop everything behind an error."""
-        self.send_skipped()
-        self.skipped = []
-        self.position = self.cursor
-
-    def check(self) -> None:
-        """Raise Unaccounted unless the items account for every offset."""
+    def route(self, add: Callable[[], None]) -> None:
+        """Call `add`, which adds the waiting batches, and add the skipped offsets before and after them. After
+        an error, drop everything behind it. Raises Unaccounted unless the items account for every offset."""
+        try:
+            self.send_skipped()
+            add()
+            self.send_skipped()
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
+            self.send_skipped()
+            self.skipped = []
+            self.position = self.cursor
+            raise
         if self.skipped or self.cursor != self.position:
             raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
 
