@@ -252,8 +252,8 @@ class RoutedItems:
         return passed
 
     def route(self, add: Callable[[], None]) -> None:
-        """Call `add`, which adds the waiting batches, and add the skipped offsets before and after them. After
-        an error, drop everything behind it. Raises Unaccounted unless the items account for every offset."""
+        """Call `add`, which adds the waiting batches, and add skipped offsets around them. After an error,
+        drop everything behind it. Raises Unaccounted unless the items account for every offset."""
         try:
             self.send_skipped()
             add()
