@@ -68,7 +68,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     print(f"retention {_KEPT_SECONDS} s, {_SECONDS} s of virtual time; partitions that lost no record")
     header = ("case", "partitions", "fair shares", "deadline first", "alarm ahead, s: fair", "first")
-    print_table(header, _rows())
+    print_table(header, _rows(), 44)
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
