@@ -79,6 +79,11 @@ class TopicMetadata(NamedTuple):
         """Partitions of the topic, in order."""
         return [TopicPartition(self.name, number) for number in range(len(self.leaders))]
 
+    @property
+    def is_ready(self) -> bool:
+        """True if the topic exists and every partition has a leader."""
+        return not self.error and all(leader >= 0 for leader, _ in self.leaders)
+
 
 class ClusterMetadata(NamedTuple):
     """Brokers by id, and the requested topics."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from functools import partial
 from typing import Final
 
+from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
 from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
@@ -26,7 +27,7 @@ from mirror.lane.rules import AbortedFilter
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import CONTROL, BatchHeader, ProducerStamp, scan, verify
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
@@ -36,7 +37,6 @@ from mirror.protocol.batches.partitioner import BATCH_BYTES, sized_batches
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
-from mirror.protocol.control.topics import create_topic
 from mirror.protocol.control.transactions import NEW_EPOCH_FROM
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
@@ -218,22 +218,19 @@ class KafkaSink:
     async def prepare(self, topics: Mapping[str, int]) -> None:
         """Create missing topics with the cluster's defaults, and wait for leaders. Raises Refused,
         Unreachable."""
-        cluster, replication = self._cluster, self._bench.identity.replication_factor
+        cluster = self._cluster
         await cluster.patiently(lambda: cluster.refresh(topics))
         for name, partitions in topics.items():
             if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                settings = {"message.timestamp.type": "CreateTime"}
-                made = await cluster.ask_controller(create_topic(name, partitions, replication, settings))
-                if made.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                    right = f"Create on topic {name} or on the cluster"
-                    raise cluster.error(made.error, f"creating topic {name}", right, made.message)
+                wanted = TopicDescription(name, partitions, {"message.timestamp.type": "CreateTime"})
+                await create_adjusted(cluster, wanted, self._bench.identity.replication_factor)
         await cluster.patiently(partial(self._look, topics), _SETTLE_SECONDS)
 
     async def _look(self, topics: Mapping[str, int]) -> None:
         await self._cluster.refresh(topics)
         for name, partitions in topics.items():
             known = self._cluster.topics[name]
-            if known.error or any(leader < 0 for leader, _ in known.leaders):
+            if not known.is_ready:
                 raise Unreachable(f"topic {name} on {self._cluster.name} has no leaders yet")
             if len(known.leaders) < partitions:
                 raise Refused(
