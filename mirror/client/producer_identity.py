@@ -21,6 +21,7 @@ from mirror.protocol.control.cluster import TRANSACTION
 from mirror.protocol.control.former_identity import FormerIdentity, Holder, follows
 from mirror.protocol.control.transactions import (
     DESCRIBE_TRANSACTIONS,
+    NEW_EPOCH_FROM,
     ProducerIdentity,
     TransactionDescription,
     add_partitions,
@@ -79,8 +80,7 @@ async def retake_identity(
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
             raise cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
         if not shown.error:
-            bumps = cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
-            holder = former.judge(shown, bumps=bumps, committed=committed)
+            holder = former.judge(shown, bumps=adds_partitions(cluster), committed=committed)
             if holder is Holder.TAKEN:
                 return None
             if holder is Holder.UNSETTLED:
@@ -178,13 +178,23 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
     return next((code for code in codes.values() if code), 0)
 
 
-_OLD_PROTOCOL = 4
+_OLD_PROTOCOL = NEW_EPOCH_FROM - 1
 """Last EndTxn version that keeps the producer epoch, for transactions with explicitly added partitions."""
 
 
+def adds_partitions(cluster: Cluster) -> bool:
+    """Return whether produce requests add partitions to transactions (part 2 of KIP-890)."""
+    return cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+
+
 async def end(
-    cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
+    cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int | None = None
 ) -> ProducerIdentity:
-    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable."""
+    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable.
+
+    `newest`: highest version of EndTxn, by default that of the cluster's transaction protocol.
+    """
+    if newest is None:
+        newest = NEW_EPOCH_FROM if adds_partitions(cluster) else _OLD_PROTOCOL
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

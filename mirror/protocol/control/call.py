@@ -13,6 +13,8 @@ from mirror.protocol.frame import View
 _API_VERSIONS: Final = 18
 CONTROL_BYTES: Final = 4 * 1024 * 1024
 """Default limit on the size of a response."""
+MANY_BYTES: Final = 32 * 1024 * 1024
+"""Limit on the size of a response that lists groups, rights, or partitions of a large cluster."""
 
 T_co = TypeVar("T_co", covariant=True)
 Fields = dict[str, Any]

@@ -16,8 +16,13 @@ from typing import Final
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
-from mirror.client.producer_identity import SequencedProducer, add_to_transaction, end, take_identity
+from mirror.client.producer_identity import (
+    SequencedProducer,
+    add_to_transaction,
+    adds_partitions,
+    end,
+    take_identity,
+)
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.offset_map import OffsetMap
@@ -37,7 +42,6 @@ from mirror.protocol.batches.partitioner import BATCH_BYTES, sized_batches
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
-from mirror.protocol.control.transactions import NEW_EPOCH_FROM
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
 from mirror.replication.context import EngineContext
@@ -49,7 +53,6 @@ _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
-_OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
 """Time limit for offset lookups in seconds. Partitions without a leader wait until it expires."""
@@ -295,7 +298,7 @@ class KafkaSink:
         if owned is None or not owned.is_open:
             return
         try:
-            await end(self._cluster, owned.name, owned.identity, commit=False, newest=self._newest)
+            await end(self._cluster, owned.name, owned.identity, commit=False)
         except HeadraceError as error:
             _log.info("%s: cannot abort the transaction, the next owner will: %s", owned.key.partition, error)
 
@@ -309,14 +312,6 @@ class KafkaSink:
             [LaneKey(self._state, place) for place in places], self._bench.clock.now_ms()
         )
 
-    @property
-    def _newest(self) -> int:
-        return NEW_EPOCH_FROM if self._is_implicit else _OLD_PROTOCOL
-
-    @property
-    def _is_implicit(self) -> bool:
-        return self._cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
-
     def _progress_place(self, owned: _Owned) -> TopicPartition:
         return TopicPartition(self._progress.topic, self._progress.partition_of(main_key(owned.key)))
 
@@ -324,12 +319,12 @@ class KafkaSink:
         if owned.is_open:
             return
         owned.is_open = True
-        if not self._is_implicit:
+        if not adds_partitions(self._cluster):
             places = [owned.key.partition, self._progress_place(owned)]
             await add_to_transaction(self._cluster, owned.name, owned.identity, places)
 
     async def _end(self, owned: _Owned) -> None:
-        answer = await end(self._cluster, owned.name, owned.identity, commit=True, newest=self._newest)
+        answer = await end(self._cluster, owned.name, owned.identity, commit=True)
         if answer.error:
             right = f"Write on transactional id {owned.name}"
             raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)
