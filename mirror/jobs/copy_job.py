@@ -124,8 +124,8 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     changes = await prepare_destination(source, target, chosen, job.naming, rules)
     if changes.failures.keys() >= set(chosen):
         raise next(iter(changes.failures.values()))
-    topics = [source.topics[topic] for topic in chosen if topic not in changes.failures]
-    places = [place for topic in topics for place in topic.partitions]
+    names = [topic for topic in chosen if topic not in changes.failures]
+    places = [place for topic in names for place in source.topics[topic].partitions]
     ends, unknown = await _ends(bench, job, places) if job.until_end else ({}, {})
     places = [place for place in places if place not in unknown]
     if job.needs_checkpoint:
