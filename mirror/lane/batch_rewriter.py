@@ -117,7 +117,9 @@ class BatchRewriter:
         """Encode the joined records. After an error, `routed` contains all records before the error."""
         records, self._records = self._records, []
         try:
-            self._routed.route(lambda: self._send_records(records) if records else None)
+            with self._routed:
+                if records:
+                    self._send_records(records)
         finally:
             self._bytes = self._source_batches = 0
 

@@ -188,14 +188,12 @@ class BatchRouter:
 
     def _flush(self) -> None:
         """Route all batches processed so far. After an error, route all batches before the error."""
+        batches, self._batches, self._bytes = self._batches, [], 0
         if self._rewriter is not None and self._rewriter.is_pending:
             self._rewriter.flush()
-        else:
-            self._routed.route(self._send)
-
-    def _send(self) -> None:
-        batches, self._batches, self._bytes = self._batches, [], 0
-        if len(batches) == 1 and not batches[0][2]:
-            self._routed.add_unopened(batches[0][0], batches[0][1], is_small=self._is_small)
-        elif batches:
-            self._required_rewriter().reframe(batches, self._codec, is_small=self._is_small)
+            return
+        with self._routed as routed:
+            if len(batches) == 1 and not batches[0][2]:
+                routed.add_unopened(batches[0][0], batches[0][1], is_small=self._is_small)
+            elif batches:
+                self._required_rewriter().reframe(batches, self._codec, is_small=self._is_small)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -251,20 +251,22 @@ class RoutedItems:
         self.cursor = after
         return passed
 
-    def route(self, add: Callable[[], None]) -> None:
-        """Call `add`, which adds the waiting batches, and add skipped offsets around them. After an error,
-        drop everything behind it. Raises Unaccounted unless the items account for every offset."""
-        try:
-            self.send_skipped()
-            add()
-            self.send_skipped()
-        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
+    def __enter__(self) -> RoutedItems:
+        """Start to add the offsets before `position`."""
+        self.send_skipped()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        """After an error in a batch, drop everything behind it; otherwise, raise Unaccounted unless the items
+        account for every offset."""
+        if isinstance(error, (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed)):
             self.send_skipped()
             self.skipped = []
             self.position = self.cursor
-            raise
-        if self.skipped or self.cursor != self.position:
-            raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
+        elif error is None:
+            self.send_skipped()
+            if self.skipped or self.cursor != self.position:
+                raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
 
 
 class FoundRecords(NamedTuple):
