@@ -18,7 +18,7 @@ from typing import Final
 from mirror.client.event_loop import READ, WRITE, Loop
 from mirror.client.frame_reader import FrameReader
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
-from mirror.client.request import Request, unusable_response
+from mirror.client.request import API_VERSIONS, Request, unusable_response
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
     CorruptData,
@@ -319,7 +319,8 @@ class Connection:
             late = request.replication_seconds
             self.promptness.replicated(0.0 if late is None else self.loop.now() - since - late)
         try:
-            request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
+            flexible = request.flexible and request.api != API_VERSIONS
+            request.on_answer(response_body(frame, flexible=flexible), slab)
         except CorruptData as error:
             request.on_failure(error)
             raise

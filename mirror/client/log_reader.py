@@ -164,13 +164,11 @@ def _ask(
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 
-    flexible = fetch.is_flexible(version)
     connection.send(
         Request(
             fetch.API,
             version,
-            flexible,
-            flexible,
+            fetch.is_flexible(version),
             [body],
             len(body),
             cluster.timeout_seconds + wait_ms / 1000,

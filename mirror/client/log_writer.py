@@ -107,7 +107,7 @@ async def _produce(
         promise.resolve(response.partitions[0])
 
     flexible = produce.is_flexible(version)
-    request = Request(produce.API, version, flexible, flexible, body, size, timeout, on_answer, promise.fail)
+    request = Request(produce.API, version, flexible, body, size, timeout, on_answer, promise.fail)
     request.replication_seconds = wait_ms / 1000
     connection.send(request)
     return await promise

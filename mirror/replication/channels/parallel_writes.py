@@ -247,12 +247,10 @@ class ParallelWrites:
         buffers, size = produce.encode_request(version, batches, wait_ms, transactional_id)
         write = Write(lane, outgoing, order, via, (topic, number))
         front, write.end = split_end(buffers, _WITHHELD_BYTES)
-        flexible = produce.is_flexible(version)
         write.request = Request(
             produce.API,
             version,
-            flexible,
-            flexible,
+            produce.is_flexible(version),
             front,
             size,
             timeout,
