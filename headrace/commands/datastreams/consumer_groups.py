@@ -10,11 +10,12 @@ import typer
 
 from headrace.commands.calls import CallOptions
 from headrace.commands.datastreams.connection import NameArgument
+from headrace.console.option_groups import CommandGroup
 from headrace.console.resources import age_text, path_of, path_of_consumer_group
 from headrace.console.terminal import console, print_table
 from mirror.wording import counted
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group.")]
 
 
