@@ -253,7 +253,8 @@ class RoutedItems:
 
     def __enter__(self) -> RoutedItems:
         """Start to add the offsets before `position`."""
-        self.send_skipped()
+        if self.skipped:
+            self.send_skipped()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
@@ -264,7 +265,8 @@ class RoutedItems:
             self.skipped = []
             self.position = self.cursor
         elif error is None:
-            self.send_skipped()
+            if self.skipped:
+                self.send_skipped()
             if self.skipped or self.cursor != self.position:
                 raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
 
