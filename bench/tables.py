@@ -1,9 +1,22 @@
-"""Markdown tables, and the marked places on pages where they belong."""
+"""Tables as text and in Markdown, and their places on pages, which are marked by comments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Final
+
+_NUMBER_WIDTH: Final = 11
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], first_width: int = 40) -> None:
+    """Print a table row by row: the first column left-aligned, the others right-aligned."""
+    first = max(first_width, len(header[0]))
+    widths = [max(_NUMBER_WIDTH, len(name)) for name in header[1:]]
+    for name, *cells in chain([header], rows):
+        columns = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        print("  ".join([f"{name:<{first}}", *columns]), flush=True)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -20,7 +20,7 @@ def counted(number: int, one: str, several: str = "", *, form: str = "") -> str:
     return f"{number:{form}} {one if number == 1 else several or f'{one}s'}"
 
 
-def first_few(texts: Collection[str], most: int, separator: str = ", ") -> str:
+def first_few(texts: Collection[str], most: int = 5, separator: str = ", ") -> str:
     """Return at most `most` of the texts and the number of the rest: `a, b and 3 more`."""
     named = separator.join(islice(texts, most))
     return f"{named} and {len(texts) - most} more" if len(texts) > most else named

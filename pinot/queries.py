@@ -29,7 +29,7 @@ _HAVING_NEWS: Final = (
     "or (lastwithtime(lag_records, time_ms, 'long') > 0 "
     "and max(time_ms) + 2 * lastwithtime(interval_ms, time_ms, 'long') < %(silent)s)"
 )
-_HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
+HISTOGRAM_SUMS: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _latency(
     names = ", ".join(depth)
     answer = client.ask(
         f"select {names}, sum(records_copied), sum(bytes_copied), max(lag_records), max(lag_ms), "  # noqa: S608
-        f"{_HISTOGRAM} "
+        f"{HISTOGRAM_SUMS} "
         f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
         f"group by {names} order by {names} limit {MOST_GROUPS}",
         parameters,

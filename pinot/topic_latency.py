@@ -17,7 +17,7 @@ from mirror.model.metrics import WAIT_SLOT_MS
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import EVERY_TOPIC
 from pinot.client import PinotClient, Row, Value
-from pinot.queries import MOST_GROUPS
+from pinot.queries import HISTOGRAM_SUMS, MOST_GROUPS
 from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
@@ -32,7 +32,6 @@ _SECOND_MS: Final = 1_000
 _MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
 """Maximum number of groups named in a query. A query for more groups covers all groups."""
-_HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
 @checked_rows
@@ -43,7 +42,7 @@ def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> li
     of its histogram, all summed by Pinot. Each element of `together` has one row, with `EVERY_TOPIC` as the
     topic. Raises the errors of `PinotClient.ask`.
     """
-    return _sums(client, f"sum(records_copied), {_HISTOGRAM}", when, together)
+    return _sums(client, f"sum(records_copied), {HISTOGRAM_SUMS}", when, together)
 
 
 def _sums(client: PinotClient, columns: str, when: TimeRange, together: Together) -> list[Row]:

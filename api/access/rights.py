@@ -77,7 +77,7 @@ _EVERYWHERE: Final[Mapping[Action, Role]] = {
 }
 """Minimum role for an action on the datastreams of any owner."""
 
-_RANK: Final = {role: rank for rank, role in enumerate(Role)}
+RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _NO_OWNER: Final = ""
 
 
@@ -88,9 +88,9 @@ def reason_against(principal: Principal, action: Action, owners: frozenset[str] 
     datastreams are not known yet, so that only the role is checked.
     """
     least, everywhere = _LEAST[action], _EVERYWHERE[action]
-    if _RANK[principal.role] >= _RANK[everywhere]:
+    if RANK[principal.role] >= RANK[everywhere]:
         return ""
-    if _RANK[principal.role] < _RANK[least]:
+    if RANK[principal.role] < RANK[least]:
         return f"{_named(principal)} may not {action} datastreams: requires role {least}"
     if owners is None or (_NO_OWNER not in owners and owners <= principal.owners):
         return ""

@@ -202,9 +202,13 @@ def uncopied_metrics(
 ) -> Iterator[Metric]:
     """Yield metrics of uncopied partitions. Only the leader reports partitions paused by users, without a
     task, or excluded by rules. An instance reports its own lanes that have paused automatically."""
-    by_state = {state: _by_datastream(uncopied, state) for state in UncopiedState}
+    every: defaultdict[DatastreamName, list[UncopiedLane]] = defaultdict(list)
+    by_state = {state: defaultdict[DatastreamName, list[UncopiedLane]](list) for state in UncopiedState}
+    for lane in uncopied:
+        every[lane.what.datastream].append(lane)
+        by_state[lane.what.state][lane.what.datastream].append(lane)
     paused = by_state[UncopiedState.PAUSED]
-    itself = Counter(lane.spec.key.group for lane in lanes if lane.phase is LanePhase.PAUSED)
+    itself = Counter(status.spec.key.group for status in lanes if status.phase is LanePhase.PAUSED)
     yield gauge(
         "headrace_paused_partitions",
         "partitions paused by a user, or by the lane itself",
@@ -226,7 +230,6 @@ def uncopied_metrics(
     ):
         counts = [(name, len(found)) for name, found in by_state[state].items()]
         yield gauge(metric, f"{text}; reported by the leader", BY_DATASTREAM, counts)
-    every = _by_datastream(uncopied)
     for metric, text, combine, number in _DISTANCES:
         sums = [(name, _if_known(combine, map(number, found))) for name, found in every.items()]
         yield gauge(metric, f"{text}; reported by the leader", BY_DATASTREAM, sums)
@@ -256,17 +259,6 @@ _DISTANCES: Final[
     ),
 )
 """Name, help text, the function that combines the numbers, and the number of an uncopied partition."""
-
-
-def _by_datastream(
-    uncopied: Sequence[UncopiedLane], state: UncopiedState | None = None
-) -> Mapping[DatastreamName, list[UncopiedLane]]:
-    """Return the partitions by datastream. `state`: only partitions in this state."""
-    found: defaultdict[DatastreamName, list[UncopiedLane]] = defaultdict(list)
-    for lane in uncopied:
-        if state in (None, lane.what.state):
-            found[lane.what.datastream].append(lane)
-    return found
 
 
 def _oldest_seconds(paused: Iterable[UncopiedLane], now_ms: int) -> float | None:

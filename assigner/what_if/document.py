@@ -25,6 +25,7 @@ from assigner.what_if.rows import rows
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.bounds import LARGEST_PARTITION, LONGEST_NAME, shown
+from mirror.model.documents import mapping_of
 from mirror.model.identifiers import GroupName, task_name
 from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
@@ -144,7 +145,7 @@ class PlanningQuestion:
 def read_json(text: str) -> dict[str, Any]:
     """Parse the document as JSON. Raises InvalidRequest with line and column."""
     try:
-        found = json.loads(text, object_pairs_hook=_pairs)
+        found = json.loads(text, object_pairs_hook=mapping_of)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
@@ -153,15 +154,6 @@ def read_json(text: str) -> dict[str, Any]:
         raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
     if not isinstance(found, dict):
         raise InvalidRequest("the document must be a JSON object", advice='start with {"partitions": [')
-    return found
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"duplicate key {shown(key)} in an object")
-        found[key] = value
     return found
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Final, NamedTuple
 
+from bench.tables import print_table
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.jobs.partition_verdict import PartitionVerdict
@@ -34,6 +35,8 @@ _VALUE_BYTES: Final = 200
 _TOPIC: Final = "t"
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
 _LZ4: Final = 3
+_COLUMNS: Final = ("copy", "records", "batch", "seconds", "CPU s", "MB at the peak", "equal", "altered")
+"""`MB at the peak`: memory in addition to that of the idle process."""
 
 
 class _Case(NamedTuple):
@@ -60,16 +63,15 @@ _CASES: Final = (
 def main() -> None:
     """Print one row for each kind of copy."""
     print(f"\nrecords of {_VALUE_BYTES} bytes, one partition\n")
-    print(
-        f"{'copy':33}{'records':>12}{'batch':>7}{'seconds':>9}{'CPU s':>8}{'additional MB at the peak':>21}"
-        f"{'equal':>13}{'altered':>11}"
-    )
-    for case in _CASES:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            print(pool.submit(_row, case).result(), flush=True)
+    print_table(_COLUMNS, map(_row_of_new_process, _CASES))
 
 
-def _row(case: _Case) -> str:
+def _row_of_new_process(case: _Case) -> tuple[str, ...]:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_row, case).result()
+
+
+def _row(case: _Case) -> tuple[str, ...]:
     with _clusters(case) as addresses:
         job = VerifyJob(_SOURCE, _DESTINATION, TopicSelection(_TOPIC), state="state", allows_expired=True)
         job = replace(job, sums=case.sums)
@@ -78,10 +80,9 @@ def _row(case: _Case) -> str:
         seconds, cpu = time.monotonic() - began, time.process_time() - began_cpu
         counts = verdict.comparison.found.counts
         more = _peak_mb() - before
-    return (
-        f"{case.name:33}{case.records:12,}{case.per_batch:7,}{seconds:9.1f}{cpu:8.1f}{more:21.1f}"
-        f"{counts.equal:13,}{counts.altered:11,}"
-    )
+    numbers = (f"{number:,}" for number in (case.records, case.per_batch))
+    found = (f"{number:,}" for number in (counts.equal, counts.altered))
+    return (case.name, *numbers, f"{seconds:.1f}", f"{cpu:.1f}", f"{more:.1f}", *found)
 
 
 def _audit(addresses: dict[ClusterRef, str], job: VerifyJob) -> PartitionVerdict:

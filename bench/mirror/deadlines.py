@@ -9,10 +9,11 @@ partitions). `BENCH_CASES=skewed,outage` selects cases.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from bench.tables import print_table
 from mirror.loggers import set_threshold
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
@@ -65,17 +66,19 @@ def _cases() -> Iterable[Case]:
 def main() -> None:
     """Print, for each case and both orders, the partitions without loss and the lead time of the alarm."""
     set_threshold("off")
-    wanted = os.environ.get("BENCH_CASES", "").split(",")
     print(f"retention {_KEPT_SECONDS} s, {_SECONDS} s of virtual time; partitions that lost no record")
-    head = f"{'case':40}partitions  fair shares  deadline first"
-    print(f"  {head}  alarm ahead, s: fair  first")
+    header = ("case", "partitions", "fair shares", "deadline first", "alarm ahead, s: fair", "first")
+    print_table(header, _rows(), 44)
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    wanted = os.environ.get("BENCH_CASES", "").split(",")
     for case in _cases():
         if wanted == [""] or case.name in wanted:
             fair, first = (_run(case, deadline_first=one) for one in (False, True))
             kept = [len(case.streams) - len(one.lost) for one in (fair, first)]
-            ahead = f"{_ahead(fair):>22}{_ahead(first):>7}"
-            numbers = f"{len(case.streams):10}{kept[0]:13}{kept[1]:16}"
-            print(f"  {case.what:40}{numbers}{ahead}", flush=True)
+            numbers = map(str, (len(case.streams), *kept))
+            yield (case.what, *numbers, _ahead(fair), _ahead(first))
 
 
 def _ahead(outcome: Outcome) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 
 from bench.mirror.rig.clusters import chosen
 from bench.monitor.rig.judged import LIMIT, OBJECTIVE_MS, Judged, judged
+from bench.tables import print_table
 
 _HEAVY: Final = LIMIT * 0.7
 _CALM_SECONDS: Final = 45.0
@@ -48,6 +49,10 @@ def main() -> None:
             _losing(site)
 
 
+def _print_seconds(what: str, steps: Mapping[str, float]) -> None:
+    print_table((what, "seconds"), [(step, f"{seconds:.1f}") for step, seconds in steps.items()])
+
+
 def _hot_partition(name: str, site: Judged) -> None:
     first, second, *_ = sorted(site.tasks()[0])
     site.write({})
@@ -58,12 +63,14 @@ def _hot_partition(name: str, site: Judged) -> None:
     requested = site.until(lambda: site.has_logged("rebalance requested"), "a rebalance is requested")
     in_force = site.until(lambda: site.is_in_force(first, second), "the rebalance is in force")
     met = site.until(lambda: not site.is_late(), "the objective is met again")
-    print(f"hot partition, {name} settings (seconds)")
-    print(f"  traffic shifts to breach          {breach - shifted:7.1f}")
-    print(f"  breach to detected                {detected - breach:7.1f}")
-    print(f"  breach to rebalance requested     {requested - breach:7.1f}")
-    print(f"  breach to rebalance in effect      {in_force - breach:7.1f}")
-    print(f"  detected to p99 within the objective  {met - detected:7.1f}", flush=True)
+    steps = {
+        "traffic shifts to breach": breach - shifted,
+        "breach to detected": detected - breach,
+        "breach to rebalance requested": requested - breach,
+        "breach to rebalance in effect": in_force - breach,
+        "detected to p99 within the objective": met - detected,
+    }
+    _print_seconds(f"hot partition, {name} settings", steps)
 
 
 def _burning(site: Judged) -> None:
@@ -76,10 +83,12 @@ def _burning(site: Judged) -> None:
     site.write({0: _HEAVY})
     ended = site.until(lambda: not site.is_late(), "the breach ends")
     over = site.until(lambda: site.is_called(_BURNING, resolved=True), "the alert is resolved")
-    print("error budget of 0.5 %, 14.4 over 1 h and 5 m, default settings (seconds)")
-    print(f"  breach to alert                  {called - breach:7.1f}")
-    print(f"  the breach lasts for              {ended - breach:7.1f}")
-    print(f"  end of the breach to resolved     {over - ended:7.1f}", flush=True)
+    steps = {
+        "breach to alert": called - breach,
+        "the breach lasts for": ended - breach,
+        "end of the breach to resolved": over - ended,
+    }
+    _print_seconds("error budget of 0.5 %, 14.4 over 1 h and 5 m, default settings", steps)
 
 
 def _losing(site: Judged) -> None:
@@ -88,6 +97,5 @@ def _losing(site: Judged) -> None:
     began = site.write({0: LIMIT * 4.0})
     called = site.until(lambda: site.is_called(_LOSING), "the alert fires")
     lost = site.until(lambda: site.has_lost(0), "a record is lost")
-    print("retention 2 min, four times the quota of a task, default settings (seconds)")
-    print(f"  traffic starts to alert           {called - began:7.1f}")
-    print(f"  alert to the first loss          {lost - called:7.1f}", flush=True)
+    steps = {"traffic starts to alert": called - began, "alert to the first loss": lost - called}
+    _print_seconds("retention 2 min, four times the quota of a task, default settings", steps)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.pmp.rig.metrics_load import rounds
+from bench.tables import print_table
 from pmp.samples.decoder import decode
 
 _RECORDING = Path(__file__).parents[2] / "tests/data/cruise-control/samples.jsonl.gz"
@@ -20,10 +21,10 @@ def main() -> None:
     with gzip.open(_RECORDING, "rt") as lines:
         recorded = [bytes.fromhex(json.loads(line)["value"]) for line in lines]
     made = list(rounds(100_000, 1))
-    print("decoding only                     samples      samples/s")
-    for name, values in (("recorded", recorded), ("generated", made[:10_000]), ("generated", made)):
-        column = pa.array(values, pa.binary())
-        print(f"  {name:28} {len(column):9,} {_rate(column):14,.0f}")
+    batches = (("recorded", recorded), ("generated", made[:10_000]), ("generated", made))
+    columns = ((name, pa.array(values, pa.binary())) for name, values in batches)
+    rows = ((name, f"{len(column):,}", f"{_rate(column):,.0f}") for name, column in columns)
+    print_table(("decoding only", "samples", "samples/s"), rows)
 
 
 def _rate(column: pa.Array) -> float:

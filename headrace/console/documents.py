@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from mirror.errors import InvalidRequest
+from mirror.model.documents import mapping_of
 
 _TAG: Final = "tag:yaml.org,2002:"
 _MOST_VALUES: Final = 1_000_000
@@ -96,16 +97,6 @@ def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]
     except RecursionError as error:
         raise InvalidRequest(f"cannot parse {where}: nesting too deep") from error
     return documents
-
-
-def mapping_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object from its pairs, in linear time. Raises ValueError for a duplicate key."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"duplicate key {key!r}")
-        found[key] = value
-    return found
 
 
 def _check(documents: list[Any]) -> None:

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partialmethod
-from typing import Final
 
 from mirror.wording import first_few
-
-_NAMED: Final = 5
 
 
 class Grade(StrEnum):
@@ -56,4 +53,4 @@ class Subject:
 
 def some_of(names: Sequence[str]) -> str:
     """Return the first few names, and the number of further names."""
-    return first_few(names, _NAMED)
+    return first_few(names)

@@ -32,7 +32,6 @@ from mirror.replication.context import EngineContext
 from mirror.wording import counted, first_few
 
 _SETTLE_SECONDS: Final = 2.0
-_NAMES_SHOWN: Final = 5
 Definitions = Mapping[str, Mapping[str, Any]]
 """Definitions of datastreams as returned by the REST API, by name."""
 
@@ -139,7 +138,7 @@ class SwitchoverActs:
         origin, target = operation.origin, operation.target
         here, there = [await self.topics(operation.definitions, name) for name in (origin, target)]
         if different := differing_topics(origin, here, target, there):
-            raise TimedOut(first_few(different, _NAMES_SHOWN, "; "))
+            raise TimedOut(first_few(different, separator="; "))
 
     def _fence(self, _state: PairState, operation: Switchover) -> Switchover:
         if operation.fence:
@@ -173,7 +172,7 @@ class SwitchoverActs:
     def _drain(self, _state: PairState, operation: Switchover) -> Switchover:
         missing = self.bench.run(self._missing(operation))
         if missing:
-            named = first_few([str(one) for one in missing], _NAMES_SHOWN)
+            named = first_few([str(one) for one in missing])
             raise TimedOut(f"records of {counted(len(missing), 'partition')} are not copied yet: {named}")
         return operation
 
@@ -196,7 +195,7 @@ class SwitchoverActs:
     def _account(self, state: PairState, operation: Switchover) -> Switchover:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
-            named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
+            named = first_few([str(one) for one in wrong])
             raise Refused(f"offsets of unknown outcome in {named}", advice="check them with headrace audit")
         notes = [
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
@@ -334,7 +333,7 @@ class SwitchoverActs:
         """Raise Refused if records of the tail are neither replayed nor skipped."""
         found = self.bench.run(self.tail(fork_in(operation)).list(offsets_of(operation.ends)))
         if found:
-            named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found], _NAMES_SHOWN)
+            named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found])
             raise Refused(
                 f"records of {operation.origin} are neither replayed nor skipped: {named}",
                 advice="see headrace dr tail list; then run headrace dr tail replay or skip",

@@ -27,7 +27,6 @@ from mirror.wording import first_few
 OK: Final = "ok"
 WARN: Final = "warn"
 FAIL: Final = "fail"
-_NAMES_SHOWN: Final = 5
 _COMPARED: Final = (
     "cleanup.policy",
     "max.message.bytes",
@@ -119,7 +118,7 @@ class PairCheck:
         for sentence in differing_topics(self._plan.origin, here, self._plan.target, there):
             yield CheckItem("topics", FAIL, sentence)
         if extra := sorted(there.keys() - here.keys()):
-            named = first_few(extra, _NAMES_SHOWN)
+            named = first_few(extra)
             yield CheckItem("topics", WARN, f"only on {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
@@ -166,7 +165,7 @@ class PairCheck:
             yield CheckItem(
                 "fence",
                 WARN,
-                f"no ACL allows anything on {first_few(bare, _NAMES_SHOWN)}: if the brokers set"
+                f"no ACL allows anything on {first_few(bare)}: if the brokers set"
                 " allow.everyone.if.no.acl.found, a denial excludes everyone",
             )
 

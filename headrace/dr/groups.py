@@ -34,7 +34,6 @@ from mirror.protocol.control.groups import SHARE, ListedGroup
 from mirror.replication.context import EngineContext
 from mirror.wording import duration_text, first_few
 
-_NAMES_SHOWN = 5
 _FOUND = (Precision.EXACT, Precision.NEXT, Precision.END)
 
 
@@ -79,7 +78,7 @@ class GroupMove:
             moves = await self._move_group(name, group, there.groups.get(name, ListedGroup()))
             ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
             if ahead:
-                where = f"on {self.operation.target} in {first_few(ahead, _NAMES_SHOWN)}"
+                where = f"on {self.operation.target} in {first_few(ahead)}"
                 remarks.append(f"group {name} is already ahead {where}")
             if count := sum(move.is_translated for move in moves):
                 outcome = _moved(name, count, group.kind, ahead=len(ahead), has_members=group.has_members)
@@ -113,7 +112,7 @@ class GroupMove:
             former = await self._former(configured)
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
-                names = first_few(behind, _NAMES_SHOWN)
+                names = first_few(behind)
                 raise TimedOut(f"group {name} is ahead of the checkpoint in {names}")
             await apply_translation(self.bench, job, moves)
             done += moves
@@ -159,7 +158,7 @@ class GroupMove:
         seconds = max(self.bench.clock.now_ms() - found.as_of_ms, 0) / 1000
         remarks = [f"{group} has the positions of {duration_text(seconds)} ago"]
         if unknown:
-            named = first_few([str(move.here) for move in unknown], _NAMES_SHOWN)
+            named = first_few([str(move.here) for move in unknown])
             remarks.append(f"{group} has no position on {job.destination} in {named}: reset it by time")
         count = sum(move.is_translated for move in known)
         return _moved(job.group, count, found.kind, has_members=True), remarks

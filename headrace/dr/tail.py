@@ -30,7 +30,6 @@ REPLAYED_HEADER: Final = "headrace-replayed"
 """Header of a replayed record, with the value `CLUSTER/OFFSET` of the original record."""
 _LOOK_SECONDS: Final = 0.1
 _STUCK_SECONDS: Final = 20.0
-_NAMES_SHOWN: Final = 5
 
 
 class TailRange(NamedTuple):
@@ -294,5 +293,5 @@ async def copy_tail(
     running.result()
     if incomplete := [f"{lane.place}: {lane.reason}" for lane in transfer.lanes if not lane.is_complete]:
         what = f"{counted(len(incomplete), 'partition')} of the tail not copied"
-        raise Unreachable(f"{what}: {first_few(incomplete, _NAMES_SHOWN, '; ')}")
+        raise Unreachable(f"{what}: {first_few(incomplete, separator='; ')}")
     return sum(lane.settled.records for lane in transfer.lanes)

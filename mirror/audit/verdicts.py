@@ -29,6 +29,11 @@ class Verdict(StrEnum):
     FOREIGN = "foreign"
     """A record at the destination does not exist at the source."""
 
+    @property
+    def is_intact(self) -> bool:
+        """Return whether the destination has every compared source record unchanged."""
+        return self in (Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN)
+
 
 _BY_SEVERITY: Final = (
     Verdict.MISSING,

@@ -45,12 +45,10 @@ async def make_call(
         connection.throttle(throttle_ms)
         promise.resolve(value)
 
-    flexible, flexible_answer = call.is_flexible(version), call.has_flexible_answer(version)
     request = Request(
         call.api,
         version,
-        flexible,
-        flexible_answer,
+        call.is_flexible(version),
         [body],
         len(body),
         timeout_seconds,

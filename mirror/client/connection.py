@@ -17,8 +17,7 @@ from typing import Final
 from mirror.client.event_loop import READ, WRITE, Loop
 from mirror.client.frame_reader import FrameReader
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
-from mirror.client.request import Request, unusable_response
-from mirror.client.sockets import is_resending
+from mirror.client.request import API_VERSIONS, Request, unusable_response
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
     CorruptData,
@@ -184,7 +183,7 @@ class Connection:
             return False
         request, since = self._pending[0][2], self.unanswered_since
         if request.wait_seconds is None and request.replication_seconds is None:
-            return now - since >= PATIENCE_SECONDS and is_resending(self.transport)
+            return now - since >= PATIENCE_SECONDS and self.transport.tcp_info().retransmits > 1
         return self.promptness.is_overdue(request, since, self.reader.received_at, now)
 
     def check_deadline(self, now: float) -> None:
@@ -195,7 +194,7 @@ class Connection:
         if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
             if request.replication_seconds is not None:
-                self.promptness.accepted(self.transport.acknowledged_bytes(), now)
+                self.promptness.accepted(self.transport.tcp_info().acked_bytes, now)
             is_late = now > since + request.timeout_seconds
             if reader.is_partial and (is_late or now > reader.received_at + _STALLED_SECONDS):
                 got, size = reader.filled, reader.partial_bytes
@@ -320,7 +319,8 @@ class Connection:
             late = request.replication_seconds
             self.promptness.replicated(0.0 if late is None else self.loop.now() - since - late)
         try:
-            request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
+            flexible = request.flexible and request.api != API_VERSIONS
+            request.on_answer(response_body(frame, flexible=flexible), slab)
         except CorruptData as error:
             request.on_failure(error)
             raise

@@ -5,14 +5,14 @@ Records are copied out of the receive buffer, so that no buffer is retained whil
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import ASIDE, Cluster
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.request import Request
-from mirror.errors import CorruptData, Unreachable
+from mirror.errors import CorruptData, TopicMissing, Unreachable
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
@@ -20,7 +20,7 @@ from mirror.protocol import fetch
 from mirror.protocol.batches.batch import BatchHeader, scan, verify
 from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.codes import TRANSIENT, error_of
-from mirror.protocol.control.offsets import EARLIEST_LOCAL
+from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 
 _WAIT_MS: Final = 100
@@ -38,6 +38,39 @@ class FetchWait(NamedTuple):
 
 
 _SHORT_WAIT: Final = FetchWait()
+
+
+async def topic_partitions(cluster: Cluster, topic: str) -> list[TopicPartition]:
+    """Return the partitions of a topic. Raises TopicMissing, Unreachable, NotAuthorized."""
+    await cluster.refresh([topic])
+    found = cluster.topics.get(topic)
+    if found is None:
+        raise TopicMissing(f"{topic} of {cluster.name} is not a legal topic name")
+    if found.error:
+        doing = f"reading metadata of topic {topic} of {cluster.name}"
+        raise cluster.error(found.error, doing, f"Read on topic {topic}")
+    return found.partitions
+
+
+async def partition_offsets(
+    cluster: Cluster, places: Collection[TopicPartition], when: int
+) -> dict[TopicPartition, int]:
+    """Return the offset of each partition at a timestamp (see `list_offsets`). Only committed records count.
+
+    Raises Unreachable, NotAuthorized, Refused.
+    """
+    answers = await cluster.offsets(dict.fromkeys(places, when), committed=True)
+    for place, answer in answers.items():
+        if answer.error:
+            doing = f"reading the offsets of {place} of {cluster.name}"
+            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
+    return {place: answer.offset for place, answer in answers.items()}
+
+
+async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
+    """Return the first offset and the end offset of a partition. Raises as `partition_offsets`."""
+    starts = await partition_offsets(cluster, [place], EARLIEST)
+    return starts[place], (await partition_offsets(cluster, [place], LATEST))[place]
 
 
 async def fetch_once(
@@ -131,13 +164,11 @@ def _ask(
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 
-    flexible = fetch.is_flexible(version)
     connection.send(
         Request(
             fetch.API,
             version,
-            flexible,
-            flexible,
+            fetch.is_flexible(version),
             [body],
             len(body),
             cluster.timeout_seconds + wait_ms / 1000,

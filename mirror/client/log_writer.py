@@ -5,7 +5,6 @@ A write sends one batch to one partition, and waits for the acknowledgement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mirror.client.cluster import Cluster
@@ -16,7 +15,6 @@ from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
-from mirror.protocol.batches.records import Record
 from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
@@ -30,27 +28,12 @@ _REPLICATION_SECONDS: Final = 4.0
 Partitions share requests, so a slow partition delays the response for the others by up to this time, before
 it gets separate requests. The timeout is shorter than the time after which a broker counts as silent.
 """
-_BATCH_BYTES: Final = 512 * 1024
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
 """Level of the feature `transaction.version` from which on Produce requests add partitions to transactions.
 
 Every transaction then has its own producer epoch (part 2 of KIP-890).
 """
-
-
-def sized_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Group records into batches of limited size. A larger record has its own batch."""
-    batch: list[Record] = []
-    size = 0
-    for record in records:
-        if batch and size + len(record.value or b"") > _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += len(record.key or b"") + len(record.value or b"")
-    if batch:
-        yield batch
 
 
 def replication_ms(timeout_seconds: float) -> int:
@@ -124,7 +107,7 @@ async def _produce(
         promise.resolve(response.partitions[0])
 
     flexible = produce.is_flexible(version)
-    request = Request(produce.API, version, flexible, flexible, body, size, timeout, on_answer, promise.fail)
+    request = Request(produce.API, version, flexible, body, size, timeout, on_answer, promise.fail)
     request.replication_seconds = wait_ms / 1000
     connection.send(request)
     return await promise

@@ -9,17 +9,19 @@ control record.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
+from mirror.protocol.batches.batch import NO_PRODUCER, BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import TRANSACTION
 from mirror.protocol.control.former_identity import FormerIdentity, Holder, follows
 from mirror.protocol.control.transactions import (
     DESCRIBE_TRANSACTIONS,
+    NEW_EPOCH_FROM,
     ProducerIdentity,
     TransactionDescription,
     add_partitions,
@@ -27,6 +29,29 @@ from mirror.protocol.control.transactions import (
     end_transaction,
     init_producer_id,
 )
+from mirror.protocol.produce import ProducedPartition
+
+
+@dataclass(slots=True)
+class SequencedProducer:
+    """Producer id and epoch, and the sequence number of its next record in one partition."""
+
+    identity: ProducerStamp
+    sequence: int = 0
+
+    async def write(
+        self,
+        cluster: Cluster,
+        place: TopicPartition,
+        batch: bytearray,
+        transactional_id: bytes | None = None,
+    ) -> ProducedPartition:
+        """Write a batch in sequence, as `write_patiently` does. The sequence is unchanged after an error."""
+        header = BatchHeader(batch)
+        stamp(memoryview(batch), header.attributes, self.identity, self.sequence)
+        answer = await write_patiently(cluster, place, batch, transactional_id)
+        self.sequence = next_sequence(self.sequence, header.record_count)
+        return answer
 
 
 async def take_identity(
@@ -55,8 +80,7 @@ async def retake_identity(
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
             raise cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
         if not shown.error:
-            bumps = cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
-            holder = former.judge(shown, bumps=bumps, committed=committed)
+            holder = former.judge(shown, bumps=adds_partitions(cluster), committed=committed)
             if holder is Holder.TAKEN:
                 return None
             if holder is Holder.UNSETTLED:
@@ -154,13 +178,23 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
     return next((code for code in codes.values() if code), 0)
 
 
-_OLD_PROTOCOL = 4
+_OLD_PROTOCOL = NEW_EPOCH_FROM - 1
 """Last EndTxn version that keeps the producer epoch, for transactions with explicitly added partitions."""
 
 
+def adds_partitions(cluster: Cluster) -> bool:
+    """Return whether produce requests add partitions to transactions (part 2 of KIP-890)."""
+    return cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+
+
 async def end(
-    cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
+    cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int | None = None
 ) -> ProducerIdentity:
-    """Commit or abort the open transaction. Return the error code of the coordinator. Raises Unreachable."""
+    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable.
+
+    `newest`: highest version of EndTxn, by default that of the cluster's transaction protocol.
+    """
+    if newest is None:
+        newest = NEW_EPOCH_FROM if adds_partitions(cluster) else _OLD_PROTOCOL
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mirror.client.transport import Buffer
 from mirror.errors import CorruptData, HeadraceError
@@ -12,6 +13,8 @@ from mirror.protocol.control.call import CONTROL_BYTES
 
 OnAnswer = Callable[[memoryview, ReceiveBuffer], None]
 OnFailure = Callable[[HeadraceError], None]
+API_VERSIONS: Final = 18
+"""Request whose response header is never flexible."""
 
 
 @dataclass(slots=True)
@@ -29,7 +32,6 @@ class Request:
     api: int
     version: int
     flexible: bool
-    flexible_answer: bool
     body: Sequence[Buffer]
     size: int
     timeout_seconds: float

@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 _RESET: Final = struct.pack("ii", 1, 0)
 """`struct linger` of a connection that is reset when it is closed."""
-_RESENT_AT: Final = 2
-"""Byte offset of `tcpi_retransmits` in `struct tcp_info`: attempts to send the oldest bytes again."""
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
 _CONNECT_SECONDS: Final = 5.0
 """Timeout of a TCP connection attempt in seconds.
@@ -46,12 +44,6 @@ _lock = threading.Lock()
 Each lookup has its own thread: the system has no non-blocking lookup, and a slow name server must not delay
 other lookups.
 """
-
-
-def is_resending(transport: Transport) -> bool:
-    """Return whether the kernel retransmits an unacknowledged request; False if it does not report this."""
-    info = transport.tcp_info(_RESENT_AT + 1)
-    return bool(info) and info[_RESENT_AT] > 1
 
 
 def reset_on_close(sock: socket.socket) -> None:

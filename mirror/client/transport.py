@@ -6,21 +6,28 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.errors import HeadraceError, Unreachable
 
 MOST_BUFFERS: Final = min(os.sysconf("SC_IOV_MAX"), 1024)
 Buffer = bytes | bytearray | memoryview
 
-_HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
-_MIN_RTT_AT: Final = 148
-"""Byte offset of `tcpi_min_rtt` (microseconds) in Linux's `struct tcp_info` (include/uapi/linux/tcp.h)."""
-ACKED_AT: Final = 120
-"""Byte offset of `tcpi_bytes_acked`."""
-_BYTES: Final = struct.Struct("=Q")
-_MICROSECONDS: Final = struct.Struct("=I")
+_TCP_INFO: Final = struct.Struct("=2xB117xQ20xI16xQ52xI")
+"""Linux's `struct tcp_info` (include/uapi/linux/tcp.h), which ends earlier on old kernels."""
 _NOT_MEASURED: Final = 2**32 - 1
+
+
+class TcpInfo(NamedTuple):
+    """Kernel counters of a connection; 0 if unknown. Fields: attempts to send the oldest bytes again; bytes
+    that the peer's kernel has acknowledged; shortest round trip and time with data to send (microseconds);
+    receive window of the peer in bytes."""
+
+    retransmits: int = 0
+    acked_bytes: int = 0
+    min_rtt: int = 0
+    busy_time: int = 0
+    window_bytes: int = 0
 
 
 class Transport:
@@ -47,20 +54,15 @@ class Transport:
 
     def round_trip(self) -> float:
         """Return the kernel's minimum round-trip time in seconds, or 0 if unknown."""
-        info = self.tcp_info(_MIN_RTT_AT + _MICROSECONDS.size)
-        microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0] if info else _NOT_MEASURED
+        microseconds = self.tcp_info().min_rtt
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
 
-    def acknowledged_bytes(self) -> int:
-        """Return the bytes that the peer's kernel has acknowledged, or 0 if unknown."""
-        info = self.tcp_info(ACKED_AT + _BYTES.size)
-        acknowledged: int = _BYTES.unpack_from(info, ACKED_AT)[0] if info else 0
-        return acknowledged
-
-    def tcp_info(self, size: int) -> bytes:
-        """Return the first `size` bytes of the kernel's `struct tcp_info`, or nothing if it is shorter."""
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size) if _HAS_TCP_INFO else b""
-        return info if len(info) == size else b""
+    def tcp_info(self) -> TcpInfo:
+        """Return the kernel's counters of the connection."""
+        if not hasattr(socket, "TCP_INFO"):
+            return TcpInfo()
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        return TcpInfo(*_TCP_INFO.unpack(info.ljust(_TCP_INFO.size, b"\0")))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
         """Send bytes, and return their number; 0 if the socket is not writable. Raises OSError."""

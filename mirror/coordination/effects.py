@@ -17,7 +17,6 @@ from mirror.wording import counted, first_few
 
 _IN_ITS_PLACE: Final = frozenset({"key", "task", "excuse"})
 _QUOTA: Final = "bytes_per_second"
-_TOPICS_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
     topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()
-    listed = first_few([f"{topic} ({count})" for topic, count in topics.most_common()], _TOPICS_SHOWN)
+    listed = first_few([f"{topic} ({count})" for topic, count in topics.most_common()])
     return (f"{counted(topics.total(), 'partition stops', 'partitions stop')}: {listed}",)
 
 

@@ -124,12 +124,8 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     changes = await prepare_destination(source, target, chosen, job.naming, rules)
     if changes.failures.keys() >= set(chosen):
         raise next(iter(changes.failures.values()))
-    places = [
-        TopicPartition(topic, number)
-        for topic in chosen
-        if topic not in changes.failures
-        for number in range(len(source.topics[topic].leaders))
-    ]
+    names = [topic for topic in chosen if topic not in changes.failures]
+    places = [place for topic in names for place in source.topics[topic].partitions]
     ends, unknown = await _ends(bench, job, places) if job.until_end else ({}, {})
     places = [place for place in places if place not in unknown]
     if job.needs_checkpoint:
@@ -252,9 +248,7 @@ async def _require_same_cluster(bench: EngineContext, job: CopyJob, topics: Sequ
     if not log.exists:
         return
     keys = [
-        LaneKey(GroupName(job.state), TopicPartition(topic, number))
-        for topic in topics
-        for number in range(len(source.topics[topic].leaders))
+        LaneKey(GroupName(job.state), place) for topic in topics for place in source.topics[topic].partitions
     ]
     for progress in (await log.load(keys)).values():
         if progress is not None:

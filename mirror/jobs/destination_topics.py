@@ -172,7 +172,7 @@ async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -
         waiting.clear()
         for topic in topics:
             known = cluster.topics[topic]
-            if known.error or any(leader < 0 for leader, _ in known.leaders):
+            if not known.is_ready:
                 waiting[topic] = Unreachable(f"topic {topic} was created but has no leaders yet")
         if waiting:
             raise next(iter(waiting.values()))

@@ -141,9 +141,7 @@ async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition
             advice="the pattern must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
-    places = [
-        TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))
-    ]
+    places = [place for topic in chosen for place in topics[topic].partitions]
     return [place for place in places if job.ranges is None or place in job.ranges]
 
 

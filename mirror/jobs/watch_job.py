@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from mirror.audit.reader import NO_END
-from mirror.audit.verdicts import Verdict
 from mirror.audit.watermark import CompleteThrough
 from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
 from mirror.jobs.verify_job import VerifyJob, audit_copy, places_of, truncated_copies
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.context import EngineContext
-
-_CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
 
 
 @dataclass
@@ -85,5 +81,5 @@ class AuditWatch:
             return
         self._lanes[place] = lane
         self._positions[place] = verdict.source_range[1], verdict.target_range[1]
-        is_clean = not verdict.missing and verdict.comparison.found.counts.verdict() in _CLEAN
+        is_clean = not verdict.missing and verdict.comparison.found.counts.verdict().is_intact
         self.watermarks.of(place).compared(verdict.source_range[1], is_clean=is_clean)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformFailed, UndecodableBatch
+from mirror.errors import BatchTooLarge, CorruptData, UndecodableBatch
 from mirror.lane.ledger import OffsetClass, SkippedOffsets, compacted
 from mirror.lane.out_batch import BatchOrigin, OutBatch, Path, RoutedItems
 from mirror.lane.rules import NO_MERGE, RoutingRules, refused
@@ -117,16 +117,11 @@ class BatchRewriter:
         """Encode the records added so far. After an error, `routed` contains all records before the error."""
         records, self._records = self._records, []
         try:
-            self._routed.send_skipped()
-            if records:
-                self._send_records(records)
-            self._routed.send_skipped()
-        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
-            self._routed.abandon()
-            raise
+            with self._routed:
+                if records:
+                    self._send_records(records)
         finally:
             self._bytes = self._source_batches = 0
-        self._routed.check()
 
     def reframe(
         self, batches: Sequence[tuple[memoryview, BatchHeader, bool]], codec: int, *, is_small: bool

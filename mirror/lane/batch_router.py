@@ -187,21 +187,13 @@ class BatchRouter:
             self._flush()
 
     def _flush(self) -> None:
-        """Add all batches processed so far to the items. After an error, add all batches before the error."""
-        batches, self._batches = self._batches, []
-        routed, rewriter = self._routed, self._rewriter
-        self._bytes = 0
-        if rewriter is not None and rewriter.is_pending:
-            rewriter.flush()
+        """Route all batches processed so far. After an error, route all batches before the error."""
+        batches, self._batches, self._bytes = self._batches, [], 0
+        if self._rewriter is not None and self._rewriter.is_pending:
+            self._rewriter.flush()
             return
-        try:
-            routed.send_skipped()
+        with self._routed as routed:
             if len(batches) == 1 and not batches[0][2]:
                 routed.add_unopened(batches[0][0], batches[0][1], is_small=self._is_small)
             elif batches:
                 self._required_rewriter().reframe(batches, self._codec, is_small=self._is_small)
-            routed.send_skipped()
-        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
-            routed.abandon()
-            raise
-        routed.check()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformFailed
 from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.ledger import SkippedOffsets, Unaccounted, compacted
 from mirror.lane.memory import ReceiveBuffer
@@ -250,16 +251,24 @@ class RoutedItems:
         self.cursor = after
         return passed
 
-    def abandon(self) -> None:
-        """Drop everything after an error in the response."""
-        self.send_skipped()
-        self.skipped = []
-        self.position = self.cursor
+    def __enter__(self) -> RoutedItems:
+        """Start to add the offsets before `position`."""
+        if self.skipped:
+            self.send_skipped()
+        return self
 
-    def check(self) -> None:
-        """Raise Unaccounted unless the items account for every source offset."""
-        if self.skipped or self.cursor != self.position:
-            raise Unaccounted(f"source offsets {self.cursor} to {self.position - 1} have no class")
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        """After an error in a batch, drop everything behind it; otherwise, raise Unaccounted unless the items
+        account for every offset."""
+        if isinstance(error, (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed)):
+            self.send_skipped()
+            self.skipped = []
+            self.position = self.cursor
+        elif error is None:
+            if self.skipped:
+                self.send_skipped()
+            if self.skipped or self.cursor != self.position:
+                raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
 
 
 class FoundRecords(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
 from mirror.wording import counted
 
 LARGEST: Final = 900_000
@@ -33,6 +34,16 @@ def parsed(data: bytes) -> Any:
     except ValueError as error:
         raise InvalidRequest(f"invalid JSON: {str(error)[:200]}") from error
     return value
+
+
+def mapping_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object from its pairs, in linear time. Raises ValueError for a duplicate key."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"duplicate key {shown(key)} in an object")
+        found[key] = value
+    return found
 
 
 def check_shape(value: object, deepest: int, most_keys: int) -> None:

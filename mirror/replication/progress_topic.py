@@ -56,7 +56,7 @@ class ProgressTopic:
             raise Unreachable(f"topic {self._name} was just created and is not ready yet")
         if topic.error and topic.error not in TRANSIENT:
             raise self._with_rights(topic.error, "describing")
-        if topic.error or any(leader < 0 for leader, _ in topic.leaders):
+        if not topic.is_ready:
             raise Unreachable(f"topic {self._name} has partitions without a leader")
 
     def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:

@@ -119,7 +119,9 @@ BUILT_IN: Final[dict[str, Factory]] = {
 def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
     """Return the transforms with these names, in order. Raises ConfigError for an unknown name or an invalid
     argument."""
-    return tuple(_load(name) for name in names)
+    return tuple(
+        found(text) if callable(found) else _made_by(found, text) for found, text in map(_found, names)
+    )
 
 
 def check_transforms(names: Iterable[str]) -> None:
@@ -128,30 +130,26 @@ def check_transforms(names: Iterable[str]) -> None:
     Raises InvalidRequest.
     """
     try:
-        for described in names:
-            name, _, text = described.partition(":")
-            if name in BUILT_IN:
-                BUILT_IN[name](text)
-            else:
-                _plug_in(name)
+        for found, text in map(_found, names):
+            if callable(found):
+                found(text)
     except ConfigError as error:
         raise InvalidRequest(error.message, advice=error.advice) from error
 
 
-def _load(described: str) -> Transform:
+def _found(described: str) -> tuple[Factory | EntryPoint, str]:
+    """Return the function or plug-in with this name, and the text after the colon."""
     name, _, text = described.partition(":")
-    factory = BUILT_IN.get(name)
-    return _made_by(_plug_in(name), text) if factory is None else factory(text)
+    if name in BUILT_IN:
+        return BUILT_IN[name], text
 
-
-def _plug_in(name: str) -> EntryPoint:
     from importlib.metadata import entry_points  # loads the email package: megabytes that few users need
 
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
         known = ", ".join(sorted({*BUILT_IN, *found}))
         raise ConfigError(f"unknown transform {name!r}", advice=f"available: {known}")
-    return found[name]
+    return found[name], text
 
 
 def _made_by(plug_in: EntryPoint, text: str) -> Transform:

@@ -20,12 +20,12 @@ import structlog
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import ClusterSession
-from mirror.adapters.kafka.topic_client import MISSING, create_missing, partition_offsets
+from mirror.adapters.kafka.topic_client import MISSING, create_missing
 from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
-from mirror.client.log_reader import FetchWait, fetch_part
+from mirror.client.log_reader import FetchWait, fetch_part, partition_offsets
 from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.lane.rules import AbortedFilter

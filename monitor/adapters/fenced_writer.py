@@ -7,29 +7,20 @@ resume after a freeze (`mirror.client.producer_identity.fence`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import sized_batches, write_patiently
-from mirror.client.producer_identity import fence, reacquire_identity, take_identity
+from mirror.client.producer_identity import SequencedProducer, fence, reacquire_identity, take_identity
 from mirror.errors import Fenced, Unreachable
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.partitioner import sized_batches
 from mirror.protocol.batches.records import Record
 
 _TRANSACTION_SECONDS: Final = 30.0
-
-
-@dataclass(slots=True)
-class _ProducerState:
-    """Producer identity, and the sequence of its next record."""
-
-    stamp: ProducerStamp
-    sequence: int = 0
 
 
 class FencedWriter:
@@ -43,7 +34,7 @@ class FencedWriter:
         self._name = identity
         self._former: ProducerStamp | None = None
         """Latest producer id and epoch, or None before the first call of `take`."""
-        self._producer: _ProducerState | None = None
+        self._producer: SequencedProducer | None = None
         """None if it is unknown whether the latest batch was written."""
         self._is_busy = False
 
@@ -57,7 +48,7 @@ class FencedWriter:
             self._former = await fence(cluster, self._name, taken, self._place, _TRANSACTION_SECONDS)
         except Fenced as error:
             raise Unreachable(f"{error.message}: concurrent use of the same transactional id") from error
-        self._producer = _ProducerState(self._former)
+        self._producer = SequencedProducer(self._former)
 
     def reclaim(self) -> None:
         """Make the next write fence all other writers again."""
@@ -84,16 +75,9 @@ class FencedWriter:
         if producer is None:
             # With a new epoch, the broker rejects a batch of unknown fate that is still under way.
             self._former = await reacquire_identity(cluster, self._name, _TRANSACTION_SECONDS, self._former)
-            producer = _ProducerState(self._former)
+            producer = SequencedProducer(self._former)
         now_ms = cluster.loop.clock.now_ms()
-        for records in record_batches(values, now_ms):
-            batch = write_batch(records, Codec.LZ4)
-            stamp(memoryview(batch), BatchHeader(batch).attributes, producer.stamp, producer.sequence)
-            await write_patiently(cluster, self._place, batch)
-            producer.sequence = next_sequence(producer.sequence, len(records))
+        records = (Record(0, now_ms, key.encode(), value) for key, value in values.items())
+        for batch in sized_batches(records):
+            await producer.write(cluster, self._place, write_batch(batch, Codec.LZ4))
         self._producer = producer
-
-
-def record_batches(values: Mapping[str, bytes | None], now_ms: int) -> Iterator[list[Record]]:
-    """Group values by key into batches of limited size. A value above the limit has its own batch."""
-    return sized_batches(Record(0, now_ms, key.encode(), value) for key, value in values.items())

@@ -7,8 +7,6 @@ monitor. A former monitor may resume after a freeze, and must not overwrite reco
 from __future__ import annotations
 
 import io
-import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -16,9 +14,10 @@ from typing import Final
 import fastavro
 import structlog
 
-from mirror.adapters.kafka.topic_client import TopicClient, create_missing, partition_offsets
+from mirror.adapters.kafka.topic_client import TopicClient, create_missing
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.cluster import Cluster
+from mirror.client.log_reader import log_range
 from mirror.client.log_writer import write_patiently
 from mirror.errors import DamagedState, HeadraceError, Refused
 from mirror.model.reasons import legible
@@ -26,8 +25,9 @@ from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
-from mirror.protocol.control.offsets import EARLIEST, LATEST
-from monitor.adapters.fenced_writer import FencedWriter, record_batches
+from mirror.protocol.batches.partitioner import partitioned_batches
+from mirror.protocol.batches.records import Record
+from monitor.adapters.fenced_writer import FencedWriter
 from monitor.records.record import NOTES, IncidentRecord, StoredMonitorState, record_from_json, record_to_json
 from monitor.records.row import row_of_incident
 from pinot.schemas import avro_schema
@@ -85,8 +85,7 @@ class IncidentTopic:
     async def _read(self, cluster: Cluster) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         place = (await self._client.partitions(cluster))[0]
-        start = (await partition_offsets(cluster, [place], EARLIEST))[place]
-        end = (await partition_offsets(cluster, [place], LATEST))[place]
+        start, end = await log_range(cluster, place)
         async for record in self._client.records(cluster, place, start, end):
             name = (record.key or b"").decode(errors="replace")
             if not name or record.value is None:
@@ -129,20 +128,14 @@ class IncidentTopic:
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:
         """Write the rows. Return the error for each rejected row, by key."""
-        topic = self._rows.name
         await create_missing(cluster, self._rows)
-        now_ms, count = cluster.loop.clock.now_ms(), len(cluster.topics[topic].leaders)
-        by_partition = defaultdict[int, dict[str, bytes]](dict)
-        for key, row in rows.items():
-            by_partition[zlib.crc32(key.encode()) % count][key] = row
-        refused: dict[str, str] = {}
-        for number, part in by_partition.items():
-            for records in record_batches(part, now_ms):
-                batch = write_batch(records, Codec.LZ4)
-                try:
-                    await write_patiently(cluster, TopicPartition(topic, number), batch)
-                except Refused as error:
-                    refused |= {(record.key or b"").decode(): str(error) for record in records}
+        now_ms, refused = cluster.loop.clock.now_ms(), dict[str, str]()
+        records = [Record(0, now_ms, key.encode(), row) for key, row in rows.items()]
+        for place, batch in partitioned_batches(records, cluster.topics[self._rows.name].partitions):
+            try:
+                await write_patiently(cluster, place, write_batch(batch, Codec.LZ4))
+            except Refused as error:
+                refused |= {(record.key or b"").decode(): str(error) for record in batch}
         return refused
 
     def _log_skipped_rows(self, reason: str) -> None:

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 import fastavro
 import structlog
 
-from mirror.adapters.kafka.topic_client import TopicClient, partition_offsets
+from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
+from mirror.client.log_reader import partition_offsets
 from mirror.errors import AnalyticsError, HeadraceError, TopicRecreated
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock

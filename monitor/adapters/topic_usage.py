@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import fastavro
 
-from mirror.adapters.kafka.topic_client import TopicClient, partition_offsets
+from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
+from mirror.client.log_reader import partition_offsets
 from mirror.errors import AnswerTooLarge, CorruptData
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema

@@ -16,7 +16,6 @@ from monitor.ports import InstanceClient
 
 _ANNOUNCED: Final = frozenset({RetirementPhase.SEALED, RetirementPhase.DELETING})
 _RETIREMENT: Final = TypeAdapter(Retirement)
-_MOST_SHOWN: Final = 5
 
 
 def retirement_alerts(retirements: Iterable[Retirement]) -> Iterator[Alert]:
@@ -39,9 +38,9 @@ def retirement_alerts(retirements: Iterable[Retirement]) -> Iterator[Alert]:
 
 def _description(retirement: Retirement) -> str:
     topic, cluster = retirement.topic, retirement.cluster
-    owners = f"; owners: {first_few(list(retirement.owners), _MOST_SHOWN)}" if retirement.owners else ""
+    owners = f"; owners: {first_few(list(retirement.owners))}" if retirement.owners else ""
     names = list(retirement.selected)
-    paused = f"; datastreams: {first_few(names, _MOST_SHOWN)}" if names else ""
+    paused = f"; datastreams: {first_few(names)}" if names else ""
     due = f"its records can be deleted from {rfc3339(retirement.due_ms)} on"
     if retirement.phase is RetirementPhase.DELETING:
         due = "its records are being deleted"

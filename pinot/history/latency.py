@@ -7,13 +7,13 @@ from typing import Final
 
 from mirror.model.identifiers import GroupName
 from mirror.model.latency import LATENCY_BUCKETS
-from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
+from mirror.model.rows import UNKNOWN
 from pinot.client import PinotClient, Row, Value
 from pinot.history.points import LatencyHistory, LatencyStep, step_for
+from pinot.queries import HISTOGRAM_SUMS
 from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
-_HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 _STAGES: Final = 4
 
 
@@ -35,7 +35,7 @@ def latency_steps(
     begin = f"floor(time_ms / {step})"
     answer = client.ask(
         f"select {begin}, sum(records_copied), sum(batches), sum(wait_ms), sum(fetch_ms), sum(queue_ms), "  # noqa: S608
-        f"sum(produce_ms), max(lag_ms), {_HISTOGRAM}, sum(bytes_copied), "
+        f"sum(produce_ms), max(lag_ms), {HISTOGRAM_SUMS}, sum(bytes_copied), "
         "sum(lag_records * interval_ms) from mirrorMetrics "
         f"where datastream = %(group)s and time_ms >= %(since)s and time_ms < %(until)s {only} "
         f"group by {begin} limit {most + 1}",

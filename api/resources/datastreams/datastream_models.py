@@ -50,7 +50,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
 
-_DAMAGED: Final = "DAMAGED"
+DAMAGED: Final = "DAMAGED"
 _UNGROUPED: Final = ("monitor", "canary", "audit", "audit_lateness_seconds")
 """Options of requests and responses that are in no object."""
 _TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
@@ -433,8 +433,8 @@ class DatastreamAnswer(OptionFields):
     def from_damaged(cls, damaged: DamagedDefinition, problem: Problem) -> DatastreamAnswer:
         """Return the JSON form of an unreadable definition."""
         if damaged.last is None:
-            known = cls(name=damaged.name, status=_DAMAGED)
+            known = cls(name=damaged.name, status=DAMAGED)
         else:
             known = cls.from_datastream(damaged.last)
-        update = {"status": _DAMAGED, "problem": ProblemAnswer.from_problem(problem)}
+        update = {"status": DAMAGED, "problem": ProblemAnswer.from_problem(problem)}
         return known.model_copy(update=update)

@@ -21,7 +21,7 @@ from api.fleet.reads import Reads
 from api.http.problems import LegibleJson, described, problems
 from api.http.request_headers import IfMatch, Tags, etag_of, version_to_change
 from api.resources.datastreams.datastream_changes import UpdateBody, UpdatePlanAnswer, patched
-from api.resources.datastreams.datastream_models import DatastreamAnswer
+from api.resources.datastreams.datastream_models import DAMAGED, DatastreamAnswer
 from api.resources.datastreams.dry_runs import Change, DryRunFlag, DryRuns, DryRunsDep
 from api.resources.datastreams.halts import HaltBody, cause_of
 from api.services import Services
@@ -36,11 +36,9 @@ from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import ClusterRef, DatastreamName
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
-
-
 _MOST: Final = 50_000
 _MOST_ON_A_PAGE: Final = 1_000
-_DAMAGED: Final = "DAMAGED"
+
 ListedStatus = Literal["INITIALIZING", "READY", "PAUSED", "STOPPING", "STOPPED", "DELETING", "DAMAGED"]
 Listed = StoredDatastream | DamagedDefinition
 
@@ -76,7 +74,7 @@ class Listing:
     def _has(self, listed: Listed, named: Mapping[str, ClusterRef]) -> bool:
         is_damaged = isinstance(listed, DamagedDefinition)
         known = listed.last if isinstance(listed, DamagedDefinition) else listed.datastream
-        status = _DAMAGED if is_damaged or known is None else known.status.value
+        status = DAMAGED if is_damaged or known is None else known.status.value
         wanted = (
             (self.owner, known and known.metadata.get(OWNER)),
             (self.source and named[self.source], known and known.source),

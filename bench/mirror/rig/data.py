@@ -192,6 +192,6 @@ def _send(connection: Connection, topic: str, batches: list[tuple[int, bytearray
         promise.resolve(None)
 
     connection.send(
-        Request(produce.API, _VERSION, True, True, body, size, _TIMEOUT_SECONDS, on_answer, promise.fail)
+        Request(produce.API, _VERSION, True, body, size, _TIMEOUT_SECONDS, on_answer, promise.fail)
     )
     return promise

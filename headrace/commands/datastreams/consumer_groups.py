@@ -8,25 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.commands.calls import connect
+from headrace.commands.calls import CallOptions
 from headrace.commands.datastreams.connection import NameArgument
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.resources import age_text, path_of, path_of_consumer_group
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_table
 from mirror.wording import counted
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group.")]
 
 
 @app.command("list")
-def list_groups(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
+def list_groups(name: NameArgument, call: CallOptions = CallOptions()) -> None:
     """Show each group, and why its positions are not copied."""
-    found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
-    if as_json:
-        print_json(found)
+    found = call.connect().get(f"{path_of(name)}/consumer-groups")
+    if call.printed_json(found):
         return
     rows = [
         {
@@ -43,13 +40,10 @@ def list_groups(
 
 
 @app.command()
-def lag(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
+def lag(name: NameArgument, call: CallOptions = CallOptions()) -> None:
     """Show the positions of all groups on both clusters."""
-    found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
-    if as_json:
-        print_json(found)
+    found = call.connect().get(f"{path_of(name)}/consumer-groups")
+    if call.printed_json(found):
         return
     rows = [{"group": group["group"], **row} for group in found["groups"] for row in _positions(group)]
     columns = ["group", "partition", "offset", "to", "to_offset", "exact", "reason"]
@@ -58,17 +52,10 @@ def lag(
 
 
 @app.command()
-def explain(
-    name: NameArgument,
-    group: GroupArgument,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def explain(name: NameArgument, group: GroupArgument, call: CallOptions = CallOptions()) -> None:
     """Show whether the positions of a group are copied to the destination, and if not, why."""
-    found = connect(at, config).get(path_of_consumer_group(name, group))
-    if as_json:
-        print_json(found)
+    found = call.connect().get(path_of_consumer_group(name, group))
+    if call.printed_json(found):
         return
     columns = ["partition", "offset", "to", "to_offset", "exact", "reason"]
     print_table(f"group {group}", columns, _positions(found))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jwt
 
-from api.access.rights import Principal, Role
+from api.access.rights import RANK, Principal
 from headrace.process.oidc.keys import IssuerKeys, PublicKey
 from mirror.errors import InvalidRequest, NotAuthenticated
 from mirror.model import bounds
@@ -24,7 +24,6 @@ _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
 """Maximum of time claims in a token, because floats lose precision above it."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
-_RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "invalid token: not issued by the configured issuer for this service"
 
 
@@ -131,6 +130,6 @@ def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Princ
     known = [trust.roles[group] for group in groups if isinstance(group, str) and group in trust.roles]
     if not known:
         raise NotAuthenticated(f"no group of {trust.prefix}{name} has a role in this service")
-    role = max((principal.role for principal in known), key=_RANK.__getitem__)
+    role = max((principal.role for principal in known), key=RANK.__getitem__)
     owners = frozenset[str]().union(*(principal.owners for principal in known if principal.role is role))
     return Principal(f"{trust.prefix}{name}", role, owners)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeVar
-from zlib import crc32
 
 import structlog
 
@@ -16,13 +14,14 @@ from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange
-from mirror.client.log_writer import sized_batches, write_patiently
-from mirror.errors import CorruptData, TopicMissing, Unreachable
+from mirror.client.log_reader import PartitionRange, partition_offsets, topic_partitions
+from mirror.client.log_writer import write_patiently
+from mirror.errors import CorruptData, Unreachable
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.legacy import read_message
+from mirror.protocol.batches.partitioner import partitioned_batches
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import LATEST
@@ -90,15 +89,15 @@ class TopicClient:
     def append(self, records: Sequence[Record], codec: Codec = Codec.LZ4) -> None:
         """Write records, and wait until all replicas have them.
 
-        The CRC-32 of the key determines the partition of a record, as in librdkafka. Records without a key
-        are distributed evenly. After an error, a part of the records may have been written. Raises
-        TopicMissing, Unreachable, TimedOut, NotAuthorized, Refused.
+        See `partitioned_batches` for the partition of a record. After an error, a part of the records may
+        have been written. Raises TopicMissing, Unreachable, TimedOut, NotAuthorized, Refused.
         """
         waiting: list[tuple[TopicPartition, bytearray]] = []
 
         async def write(cluster: Cluster) -> None:
             if not waiting:
-                waiting.extend(_batches(records, await self.partitions(cluster), codec))
+                batches = partitioned_batches(records, await self.partitions(cluster))
+                waiting.extend((place, write_batch(batch, codec)) for place, batch in batches)
             while waiting:  # written batches are not written again after a transient error
                 await write_patiently(cluster, *waiting[-1])
                 waiting.pop()
@@ -108,14 +107,7 @@ class TopicClient:
 
     async def partitions(self, cluster: Cluster) -> list[TopicPartition]:
         """Return the partitions of the topic. Raises TopicMissing, Unreachable, NotAuthorized."""
-        await cluster.refresh([self.topic])
-        found = cluster.topics.get(self.topic)
-        if found is None:
-            raise TopicMissing(f"{self.topic} of {cluster.name} is not a legal topic name")
-        if found.error:
-            doing = f"reading metadata of topic {self.topic} of {cluster.name}"
-            raise cluster.error(found.error, doing, f"Read on topic {self.topic}")
-        return [TopicPartition(self.topic, number) for number in range(len(found.leaders))]
+        return await topic_partitions(cluster, self.topic)
 
     async def records(
         self, cluster: Cluster, place: TopicPartition, start: int, end: int
@@ -150,34 +142,6 @@ class TopicClient:
                 offset=offset,
                 reason=str(error) or type(error).__name__,
             )
-
-
-def _batches(
-    records: Sequence[Record], places: Sequence[TopicPartition], codec: Codec
-) -> Iterator[tuple[TopicPartition, bytearray]]:
-    """Yield the batches to write to each partition."""
-    by_place: defaultdict[TopicPartition, list[Record]] = defaultdict(list)
-    for number, record in enumerate(records):
-        place = number * len(places) // len(records)
-        by_place[places[place if record.key is None else crc32(record.key) % len(places)]].append(record)
-    for each, part in by_place.items():
-        for batch in sized_batches(part):
-            yield each, write_batch(batch, codec)
-
-
-async def partition_offsets(
-    cluster: Cluster, places: Collection[TopicPartition], when: int
-) -> Mapping[TopicPartition, int]:
-    """Return the offset of each partition at a timestamp (see `list_offsets`). Only committed records count.
-
-    Raises Unreachable, NotAuthorized, Refused.
-    """
-    answers = await cluster.offsets(dict.fromkeys(places, when), committed=True)
-    for place, answer in answers.items():
-        if answer.error:
-            doing = f"reading the offsets of {place} of {cluster.name}"
-            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
-    return {place: answer.offset for place, answer in answers.items()}
 
 
 async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirror.adapters.kafka_store.log_tail import batches_of
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
-from mirror.client.log_writer import write_patiently
+from mirror.client.producer_identity import SequencedProducer
 from mirror.coordination.store.codec import encode_command
 from mirror.coordination.store.commands import Command, Result
 from mirror.coordination.store.log_state import AppliedCommand
@@ -33,9 +32,10 @@ from mirror.errors import (
 )
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.partitioner import sized_batches
 from mirror.protocol.batches.records import Record
 from mirror.protocol.control.transactions import init_producer_id
 
@@ -52,14 +52,6 @@ class _QueuedCommand(NamedTuple):
 
     number: int
     encoded: bytes
-
-
-@dataclass(slots=True)
-class _ProducerState:
-    """Producer id and epoch, and the sequence number of the next record."""
-
-    stamp: ProducerStamp
-    sequence: int = 0
 
 
 @dataclass(slots=True)
@@ -81,7 +73,7 @@ class CommandWriter:
         self._largest = largest_bytes
         self._name = secrets.token_bytes(_WRITER_BYTES)
         self._queue = _Commands()
-        self._identity: _ProducerState | None = None
+        self._producer: SequencedProducer | None = None
         self._is_writing = False
         self._rest = Promise[None]()
 
@@ -151,8 +143,8 @@ class CommandWriter:
         """
         while True:
             try:
-                for values in batches_of(self._parts_of(group), self._largest):
-                    await self._write(values)
+                for records in sized_batches(self._records_of(group), self._largest):
+                    await self._write(records)
             except RecordTooLarge:
                 if self._largest // 2 < _SMALLEST_BATCH:
                     raise
@@ -161,37 +153,31 @@ class CommandWriter:
             else:
                 return
 
-    def _parts_of(self, group: Sequence[_QueuedCommand]) -> list[bytes]:
-        largest = self._largest - _RECORD_OVERHEAD
-        return [
-            part
-            for queued in group
-            for part in split_command(self._name, queued.number, queued.encoded, largest)
-        ]
+    def _records_of(self, group: Sequence[_QueuedCommand]) -> Iterator[Record]:
+        largest, now_ms = self._largest - _RECORD_OVERHEAD, self._cluster.loop.clock.now_ms()
+        for queued in group:
+            for part in split_command(self._name, queued.number, queued.encoded, largest):
+                yield Record(0, now_ms, None, part)
 
-    async def _write(self, values: Sequence[bytes]) -> None:
+    async def _write(self, records: Sequence[Record]) -> None:
         try:
-            await self._attempt(values)
+            await self._attempt(records)
         except (NotAuthorized, RecordTooLarge, TopicMissing, CorruptData):
             raise
         except (Refused, Fenced) as error:  # the broker has lost our sequence, or never knew it
             _log.info("new producer epoch", partition=str(self._place), reason=str(error))
             self._next_epoch()
-            await self._attempt(values)
+            await self._attempt(records)
 
-    async def _attempt(self, values: Sequence[bytes]) -> None:
-        identity = self._identity
-        if identity is None:
-            identity = self._identity = _ProducerState(await self._new_producer())
-        now_ms = self._cluster.loop.clock.now_ms()
-        codec = Codec.LZ4 if sum(map(len, values)) >= _COMPRESSED_FROM else Codec.NONE
-        batch = write_batch([Record(0, now_ms, None, value) for value in values], codec)
-        header = BatchHeader(batch)
-        stamp(memoryview(batch), header.attributes, identity.stamp, identity.sequence)
-        await write_patiently(self._cluster, self._place, batch)
-        identity.sequence = next_sequence(identity.sequence, len(values))
+    async def _attempt(self, records: Sequence[Record]) -> None:
+        producer = self._producer
+        if producer is None:
+            producer = self._producer = SequencedProducer(await self._new_identity())
+        size = sum(record.payload_bytes for record in records)
+        codec = Codec.LZ4 if size >= _COMPRESSED_FROM else Codec.NONE
+        await producer.write(self._cluster, self._place, write_batch(records, codec))
 
-    async def _new_producer(self) -> ProducerStamp:
+    async def _new_identity(self) -> ProducerStamp:
         found = await self._cluster.patiently(lambda: self._cluster.ask(init_producer_id(None, 0)))
         if found.error:
             right = "IdempotentWrite on the cluster"
@@ -203,11 +189,11 @@ class CommandWriter:
 
         After the next batch, the broker rejects earlier batches of this process.
         """
-        if self._identity is None:
+        if self._producer is None:
             return
-        former = self._identity.stamp
-        self._identity = (
-            _ProducerState(former._replace(epoch=former.epoch + 1)) if former.epoch < _LAST_EPOCH else None
+        former = self._producer.identity
+        self._producer = (
+            SequencedProducer(former._replace(epoch=former.epoch + 1)) if former.epoch < _LAST_EPOCH else None
         )
 
     def _fail(self, group: Sequence[_QueuedCommand], error: HeadraceError) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
@@ -13,7 +12,6 @@ from mirror.protocol.batches.batch import CONTROL, scan, verify
 from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.batches.records import read_batch
 from mirror.protocol.codes import TRANSIENT, Code, name_of
-from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition
 
 _STEP_BYTES: Final = 4 * 1024 * 1024
@@ -96,29 +94,3 @@ class LogTail:
             position = max(position, following)
         self._position, self._epoch = position, epoch
         return ReadRecords(tuple(records), len(part.records))
-
-
-async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
-    """Return the first offset and the end offset of a partition. Raises Unreachable, Refused."""
-    found = []
-    for when in (EARLIEST, LATEST):
-        answer = (await cluster.offsets({place: when}))[place]
-        if answer.error:
-            doing = f"reading the offsets of {place} of {cluster.name}"
-            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
-        found.append(answer.offset)
-    return found[0], found[1]
-
-
-def batches_of(values: list[bytes], largest: int) -> Iterator[list[bytes]]:
-    """Split values into groups of at most `largest` bytes. A larger value is a group by itself."""
-    group: list[bytes] = []
-    size = 0
-    for value in values:
-        if group and size + len(value) > largest:
-            yield group
-            group, size = [], 0
-        group.append(value)
-        size += len(value)
-    if group:
-        yield group

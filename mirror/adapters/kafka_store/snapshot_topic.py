@@ -6,13 +6,11 @@ After a new snapshot, the store trims the log and deletes older snapshots.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from typing import Final
 
-from mirror.adapters.kafka_store.log_tail import batches_of, log_range
 from mirror.adapters.kafka_store.topics import StoreTopics
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange
+from mirror.client.log_reader import PartitionRange, log_range
 from mirror.client.log_writer import write_patiently
 from mirror.coordination.store.commands import SnapshotNote
 from mirror.coordination.store.log_state import LogState
@@ -21,6 +19,7 @@ from mirror.errors import DamagedStore, HeadraceError, Unreachable
 from mirror.loggers import get_logger
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.partitioner import sized_batches
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import delete_records
@@ -63,8 +62,8 @@ class SnapshotTopic:
         largest = min(self._topics.largest_bytes - _KEY_BYTES, _LARGEST_PART)
         stream = SnapshotStream(state, self._topics.log_id, largest)
         for index, part in enumerate(stream.parts()):
-            await self._put([(part_key(name, index), part)])
-        await self._put([(end_key(name), stream.end())])
+            await self._put([self._record(part_key(name, index), part)])
+        await self._put([self._record(end_key(name), stream.end())])
         return SnapshotNote(state.next_offset, stream.size)
 
     async def clean(self) -> None:
@@ -79,8 +78,8 @@ class SnapshotTopic:
         intact = [state.next_offset for state in shelf.usable(self._topics.log_id, start, end)]
         if before > start and sum(offset >= before for offset in intact) >= KEPT:
             await self._trim(before)
-        for some in batches_of(keys, self._topics.largest_bytes // 4):
-            await self._put([(key, None) for key in some])
+        for tombstones in sized_batches(map(self._record, keys), self._topics.largest_bytes // 4):
+            await self._put(tombstones)
 
     async def _trim(self, before: int) -> None:
         """Delete the records of the log before an offset.
@@ -112,7 +111,8 @@ class SnapshotTopic:
                     shelf.add(record.key, record.value)
         return shelf
 
-    async def _put(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        now_ms = self._cluster.loop.clock.now_ms()
-        batch = write_batch([Record(0, now_ms, key, value) for key, value in records], Codec.LZ4)
-        await write_patiently(self._cluster, self._topics.snapshots, batch)
+    def _record(self, key: bytes, value: bytes | None = None) -> Record:
+        return Record(0, self._cluster.loop.clock.now_ms(), key, value)
+
+    async def _put(self, records: list[Record]) -> None:
+        await write_patiently(self._cluster, self._topics.snapshots, write_batch(records, Codec.LZ4))

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
-from mirror.adapters.kafka_store.log_tail import log_range
 from mirror.adapters.kafka_store.session import coordination_cluster
 from mirror.adapters.kafka_store.topics import check_topics, missing_topics
 from mirror.adapters.settings import CoordinationSettings, KafkaCluster
 from mirror.client.event_loop import Loop
+from mirror.client.log_reader import log_range
 
 
 class SharedStoreFacts(NamedTuple):

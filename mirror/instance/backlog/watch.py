@@ -25,7 +25,6 @@ from mirror.ports import Clock
 from mirror.wording import counted, first_few
 
 _PAUSED: Final = "paused by people"
-_NAMES_SHOWN: Final = 5
 _BY_RULE: Final = "excluded by a rule: see the problem of the datastream"
 _CURRENT_SECONDS: Final = 15.0
 """Maximum age of a displayed position in seconds."""
@@ -209,7 +208,7 @@ class UncopiedWatch:
             count = sum(each.state is UncopiedState.PAUSED for each in found)
             sentence = (
                 f"{counted(count, 'partition is', 'partitions are')} paused "
-                f"by people and not copied: {first_few(names, _NAMES_SHOWN)}"
+                f"by people and not copied: {first_few(names)}"
             )
             self._health.report(_PAUSED, True, sentence)
         else:
@@ -234,7 +233,7 @@ def _uncopied(
 
 
 def _sentence(missing: list[UncopiedPartition]) -> str:
-    names = first_few([str(each.partition) for each in missing], _NAMES_SHOWN)
+    names = first_few([str(each.partition) for each in missing])
     they = counted(
         len(missing), "partition has no task and is not copied", "partitions have no task and are not copied"
     )
@@ -243,13 +242,13 @@ def _sentence(missing: list[UncopiedPartition]) -> str:
 
 def _topics(datastream: Datastream) -> str:
     paused = sorted(datastream.pauses.items())
-    return first_few([_cause(f"{topic}:{_numbers(pause)}", pause) for topic, pause in paused], _NAMES_SHOWN)
+    return first_few([_cause(f"{topic}:{_numbers(pause)}", pause) for topic, pause in paused])
 
 
 def _numbers(pause: PartitionPause) -> str:
     if pause.numbers is None:
         return "*"
-    return first_few([str(number) for number in sorted(pause.numbers)], _NAMES_SHOWN)
+    return first_few([str(number) for number in sorted(pause.numbers)])
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:

@@ -57,7 +57,6 @@ SAMPLED_SHARE: Final = 1 / 20
 _MOST_OFFSETS: Final = 50_000
 """Maximum number of offsets in a slice that is compared record by record, because unmatched records use
 memory."""
-_CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
 
 
 class _Slice(NamedTuple):
@@ -233,7 +232,7 @@ class Auditor:
             verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.problem:
             return state, verdict.problem
-        is_clean = verdict.verdict in _CLEAN or verdict.verdict is Verdict.LATE
+        is_clean = verdict.verdict.is_intact or verdict.verdict is Verdict.LATE
         if verdict.expired:
             is_clean &= not await self._note_deletions(lanes, part, logs, tally, place)
         state = self._with_rows(lanes, state, verdict, tally, part)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -14,7 +13,7 @@ import fastavro
 
 from mirror.audit.verdicts import Verdict, worst
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange
+from mirror.client.log_reader import PartitionRange, partition_offsets, topic_partitions
 from mirror.client.log_writer import write_patiently
 from mirror.errors import AnswerTooLarge, Unreachable
 from mirror.jobs.audits.record import OpenWindow
@@ -23,6 +22,7 @@ from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
+from mirror.protocol.batches.partitioner import partitioned_batches
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.control.offsets import LATEST
 
@@ -31,7 +31,6 @@ MIRROR_TIER: Final = "mirror"
 RECORD_COLUMNS: Final = ("count", "missing", "duplicated", "altered", "foreign", "explained")
 """Columns that count records."""
 _APPLICATION: Final = "headrace"
-_PER_BATCH: Final = 500
 _MOST_ROWS: Final = 1_000_000
 _UNREADABLE: Final = (EOFError, ValueError, IndexError, struct.error)
 _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
@@ -95,20 +94,12 @@ async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping
 
     Raises TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge.
     """
-    await cluster.refresh([topic])
-    known = cluster.topics[topic]
-    if known.error:
-        raise cluster.error(
-            known.error, f"reading metadata of topic {topic} of {cluster.name}", f"Read on topic {topic}"
-        )
-    places = [TopicPartition(topic, number) for number in range(len(known.leaders))]
-    starts = await cluster.offsets(dict.fromkeys(places, since_ms))
-    ends = await cluster.offsets(dict.fromkeys(places, LATEST))
+    places = await topic_partitions(cluster, topic)
+    starts = await partition_offsets(cluster, places, since_ms)
+    ends = await partition_offsets(cluster, places, LATEST)
     found: list[Mapping[str, Any]] = []
     for place in places:
-        if starts[place].error or ends[place].error:
-            raise Unreachable(f"{place} of {cluster.name} has no leader")
-        start, end = starts[place].offset, ends[place].offset
+        start, end = starts[place], ends[place]
         part = PartitionRange(cluster, place, start if start >= 0 else end, end)
         async for batch, header in part.batches():
             for record in read_batch(batch, header) if header is not None else ():
@@ -132,14 +123,10 @@ async def write_rows(cluster: Cluster, topic: str, rows: Sequence[AuditWindow]) 
         known = cluster.topics[topic]
     if known.error or not known.leaders:
         raise Unreachable(f"topic {topic} of {cluster.name} does not exist yet, or has no leader")
-    parts: dict[int, list[Record]] = {}
+    records: list[Record] = []
     for row in rows:
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, _SCHEMA, row_of(row))
-        key = row.id.encode()
-        record = Record(0, row.time_ms, key, buffer.getvalue())
-        parts.setdefault(zlib.crc32(key) % len(known.leaders), []).append(record)
-    for number, records in parts.items():
-        for first in range(0, len(records), _PER_BATCH):
-            batch = write_batch(records[first : first + _PER_BATCH], Codec.LZ4)
-            await write_patiently(cluster, TopicPartition(topic, number), batch)
+        records.append(Record(0, row.time_ms, row.id.encode(), buffer.getvalue()))
+    for place, batch in partitioned_batches(records, known.partitions):
+        await write_patiently(cluster, place, write_batch(batch, Codec.LZ4))

@@ -24,7 +24,6 @@ from mirror.wording import first_few
 
 _AT_ONCE: Final = 500
 """Maximum number of ACLs in one request."""
-_NAMES_SHOWN: Final = 5
 _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 
 
@@ -68,7 +67,7 @@ async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
     for broker in sorted(cluster.brokers):
         missing = set(denials) - await denials_at(cluster, broker)
         if missing:
-            named = first_few(sorted({denial.topic for denial in missing}), _NAMES_SHOWN)
+            named = first_few(sorted({denial.topic for denial in missing}))
             raise TimedOut(f"broker {broker} of {cluster.name} does not deny Write on {named} yet")
 
 

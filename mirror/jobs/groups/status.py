@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from mirror.jobs.groups.decision import FollowReason
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted, first_few
-
-_NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def sentence_of(statuses: Statuses) -> tuple[str, bool]:
     failures = [f"{name}: {status.failure}" for name, status in sorted(statuses.items()) if status.failure]
     if failures:
         they = counted(len(failures), "datastream")
-        return f"cannot synchronise the groups of {they}: {first_few(failures, _NAMES_SHOWN, '; ')}", False
+        return f"cannot synchronise the groups of {they}: {first_few(failures, separator='; ')}", False
     count = sum(status.groups for status in statuses.values())
     hindered = [
         f"{group} ({reason})"
@@ -52,4 +49,4 @@ def sentence_of(statuses: Statuses) -> tuple[str, bool]:
     if not hindered:
         return f"{counted(count, 'consumer group follows', 'consumer groups follow')}", True
     what = counted(count, "consumer group does not", "consumer groups do not")
-    return f"{len(hindered)} of {what} follow: {first_few(hindered, _NAMES_SHOWN)}", True
+    return f"{len(hindered)} of {what} follow: {first_few(hindered)}", True

@@ -100,11 +100,7 @@ async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
             readers.setdefault(topic, []).append(
                 TopicReader(name, group.has_members, topic in group.committed)
             )
-    places = [
-        TopicPartition(name, number)
-        for name, metadata in topics.items()
-        for number in range(len(metadata.leaders))
-    ]
+    places = [place for metadata in topics.values() for place in metadata.partitions]
     ends = await _offsets(cluster, places, LATEST)
     starts = await _offsets(cluster, places, EARLIEST)
     sizes = await _sizes(cluster)
@@ -136,7 +132,7 @@ def _look(
     size: int | None,
     readers: Sequence[TopicReader],
 ) -> TopicLook:
-    places = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
+    places = topic.partitions
     is_known = all(place in ends for place in places)
     records = None
     if is_known and all(place in starts for place in places):

@@ -125,7 +125,6 @@ def require_same(topic: str, expected: str, found: str | None) -> None:
 
 PARTITIONS_AT_ONCE: Final = 20
 """Number of partitions whose records one call deletes. The call checks for readers first."""
-_SHOWN: Final = 5
 
 
 class RetirementRequest(NamedTuple):
@@ -353,10 +352,8 @@ class TopicRetirements:
         require_same(retirement.topic, retirement.topic_id, found)
 
     def _tell(self, retirement: Retirement, what: str) -> None:
-        owners = f"; owners: {first_few(list(retirement.owners), _SHOWN)}" if retirement.owners else ""
-        paused = (
-            f"; datastreams: {first_few(list(retirement.selected), _SHOWN)}" if retirement.selected else ""
-        )
+        owners = f"; owners: {first_few(list(retirement.owners))}" if retirement.owners else ""
+        paused = f"; datastreams: {first_few(list(retirement.selected))}" if retirement.selected else ""
         sentence = f"topic {retirement.topic} of {retirement.cluster} is {what}{paused}{owners}"
         name = retirement.selected[0] if retirement.selected else DatastreamName("")
         self.announce((command_event(name, sentence, self._now_ms),))

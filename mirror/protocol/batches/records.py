@@ -32,6 +32,11 @@ class Record(NamedTuple):
         """All fields of the record except the offset; a mirror must preserve these fields."""
         return self[1:]
 
+    @property
+    def payload_bytes(self) -> int:
+        """Number of bytes in key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
 
 SMALLEST_RECORD: Final = 7
 """Minimum size of a record, without key and value."""

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol import admin
 
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import MANY_BYTES, Call
 from mirror.protocol.control.rights import AclOperation
 
 _TOPIC: Final = 2
@@ -21,7 +21,6 @@ ALL_TOPICS: Final = "*"
 """Name in a literal ACL that applies to every topic."""
 EVERYONE: Final = "User:*"
 """Principal in an ACL that applies to all principals."""
-_MANY_BYTES: Final = 32 * 1024 * 1024
 
 
 class Permission(IntEnum):
@@ -112,7 +111,7 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
         )
         return ListedAcls(response.error_code, response.error_message or "", acls)
 
-    return Call(admin.DescribeAclsRequest, admin.DescribeAclsResponse, _VERSIONS, fields, read, _MANY_BYTES)
+    return Call(admin.DescribeAclsRequest, admin.DescribeAclsResponse, _VERSIONS, fields, read, MANY_BYTES)
 
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
@@ -139,7 +138,7 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
         return _complete(acls, outcomes)
 
     messages = (admin.CreateAclsRequest, admin.CreateAclsResponse)
-    return Call(*messages, _VERSIONS, {"creations": creations}, read, _MANY_BYTES)
+    return Call(*messages, _VERSIONS, {"creations": creations}, read, MANY_BYTES)
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
@@ -165,7 +164,7 @@ def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
         return _complete(acls, [_deleted(result) for result in response.filter_results])
 
     messages = (admin.DeleteAclsRequest, admin.DeleteAclsResponse)
-    return Call(*messages, _VERSIONS, {"filters": filters}, read, _MANY_BYTES)
+    return Call(*messages, _VERSIONS, {"filters": filters}, read, MANY_BYTES)
 
 
 def _deleted(result: Any) -> AclOutcome:

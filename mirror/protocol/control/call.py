@@ -10,9 +10,10 @@ from typing import Any, Final, Generic, TypeVar
 from mirror.errors import CorruptData, Refused
 from mirror.protocol.frame import View
 
-_API_VERSIONS: Final = 18
 CONTROL_BYTES: Final = 4 * 1024 * 1024
 """Default limit on the size of a response."""
+MANY_BYTES: Final = 32 * 1024 * 1024
+"""Limit on the size of a response that lists groups, rights, or partitions of a large cluster."""
 
 T_co = TypeVar("T_co", covariant=True)
 Fields = dict[str, Any]
@@ -70,13 +71,6 @@ class Call(Generic[T_co]):
     def is_flexible(self, version: int) -> bool:
         """Return whether the request header of that version is flexible."""
         return bool(self.request.flexible_version_q(version))
-
-    def has_flexible_answer(self, version: int) -> bool:
-        """Return whether the response header of that version is flexible.
-
-        The header of an ApiVersions response never is.
-        """
-        return self.api != _API_VERSIONS and self.is_flexible(version)
 
     def message(self, version: int) -> Any:
         """Return the request as an object of kafka-python."""

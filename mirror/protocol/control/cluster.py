@@ -14,6 +14,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import CONTROL_BYTES, Call, Fields
 from mirror.protocol.frame import View
 from mirror.protocol.topic_counts import FROM as COUNTS_FROM
@@ -72,6 +73,16 @@ class TopicMetadata(NamedTuple):
     topic_id: bytes
     internal: bool
     leaders: tuple[tuple[int, int], ...]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Partitions of the topic, in order."""
+        return [TopicPartition(self.name, number) for number in range(len(self.leaders))]
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the topic exists and every partition has a leader."""
+        return not self.error and all(leader >= 0 for leader, _ in self.leaders)
 
 
 class ClusterMetadata(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from kafka.protocol import admin
 
 from mirror.protocol.control import group_messages
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import MANY_BYTES, Call
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -27,8 +27,6 @@ _WORKER_GROUPS: Final = frozenset({"connect", "sr"})
 The consumers of a connector have their own group.
 """
 _WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
-_MANY_BYTES: Final = 32 * 1024 * 1024
-"""Maximum size of a response in bytes; enough for several hundred thousand groups."""
 
 
 class ListedGroup(NamedTuple):
@@ -65,7 +63,7 @@ def list_groups() -> Call[ListedGroups]:
         return ListedGroups(response.error_code, groups)
 
     messages = (admin.ListGroupsRequest, admin.ListGroupsResponse)
-    return Call(*messages, (1, 5), {"states_filter": [], "types_filter": []}, read, _MANY_BYTES)
+    return Call(*messages, (1, 5), {"states_filter": [], "types_filter": []}, read, MANY_BYTES)
 
 
 class DescribedGroup(NamedTuple):
@@ -95,7 +93,7 @@ def describe_group(group: str) -> Call[DescribedGroup]:
         )
 
     messages = (admin.DescribeGroupsRequest, admin.DescribeGroupsResponse)
-    return Call(*messages, (0, 5), {"groups": [group]}, read, _MANY_BYTES)
+    return Call(*messages, (0, 5), {"groups": [group]}, read, MANY_BYTES)
 
 
 def describe_consumer_group(group: str) -> Call[DescribedGroup]:
@@ -145,7 +143,7 @@ def _description(
         error = described.error_code
         return DescribedGroup(error, None if error else topics(described))
 
-    return Call(*messages, versions, {"group_ids": [group]}, read, _MANY_BYTES)
+    return Call(*messages, versions, {"group_ids": [group]}, read, MANY_BYTES)
 
 
 def _subscribed(found: Any) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from kafka.protocol import admin, consumer
 
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.call import Call, Fields
+from mirror.protocol.control.call import MANY_BYTES, Call, Fields
 
 LATEST: Final = -1
 """Timestamp that requests the high watermark or, with read_committed, the last stable offset."""
@@ -23,9 +23,6 @@ OFFSET_FETCH: Final = 9
 _OFFSET_FETCH: Final = (consumer.OffsetFetchRequest, consumer.OffsetFetchResponse)
 MANY_GROUPS_FROM: Final = 8
 """First version of OffsetFetch that allows several groups."""
-_MANY_BYTES: Final = 32 * 1024 * 1024
-"""Maximum size of a response with the offsets of a group that consumes every topic, or with the producers of
-busy partitions."""
 
 
 class OffsetAnswer(NamedTuple):
@@ -155,7 +152,7 @@ def open_transactions(
         }
 
     messages = (admin.DescribeProducersRequest, admin.DescribeProducersResponse)
-    return Call(*messages, (0, 0), {"topics": topics}, read, _MANY_BYTES)
+    return Call(*messages, (0, 0), {"topics": topics}, read, MANY_BYTES)
 
 
 class CommittedOffsets(NamedTuple):
@@ -179,7 +176,7 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
     if partitions is not None:
         topics = [{"name": name, "partition_indexes": numbers} for name, numbers in by_topic(partitions)]
     fields = {"group_id": group, "topics": topics, "require_stable": True}
-    return Call(*_OFFSET_FETCH, (2, 7), fields, _committed, _MANY_BYTES)
+    return Call(*_OFFSET_FETCH, (2, 7), fields, _committed, MANY_BYTES)
 
 
 def committed_offsets_of(groups: Sequence[str]) -> Call[Mapping[str, CommittedOffsets]]:
@@ -190,7 +187,7 @@ def committed_offsets_of(groups: Sequence[str]) -> Call[Mapping[str, CommittedOf
         return {group.group_id: _committed(group) for group in response.groups}
 
     fields = {"groups": asked, "require_stable": True}
-    return Call(*_OFFSET_FETCH, (MANY_GROUPS_FROM, 9), fields, read, _MANY_BYTES)
+    return Call(*_OFFSET_FETCH, (MANY_GROUPS_FROM, 9), fields, read, MANY_BYTES)
 
 
 def _committed(found: Any) -> CommittedOffsets:

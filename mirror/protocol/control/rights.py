@@ -11,15 +11,13 @@ from kafka.protocol.broker_version_data import infer_broker_version_from_api_ver
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import MANY_BYTES, Call
 from mirror.protocol.control.cluster import metadata_bytes
 
 _T = TypeVar("_T")
 _SIZE_NOT_SAID: Final = -1
 _EXACTLY: Final = 0
 _LOG_FOLDERS: Final = (admin.DescribeLogDirsRequest, admin.DescribeLogDirsResponse)
-_MANY_BYTES: Final = 32 * 1024 * 1024
-"""Maximum size of a response in bytes; enough for the partitions of a large broker."""
 
 
 class AclOperation(IntEnum):
@@ -151,7 +149,7 @@ def partition_bytes() -> Call[LogSizes]:
 
 
 def _log_sizes(read: Callable[[Any], _T]) -> Call[_T]:
-    return Call(*_LOG_FOLDERS, (1, 4), {"topics": None}, read, _MANY_BYTES)
+    return Call(*_LOG_FOLDERS, (1, 4), {"topics": None}, read, MANY_BYTES)
 
 
 def _replicas(response: Any) -> Iterator[tuple[str, Any]]:

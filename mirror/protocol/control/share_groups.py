@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import MANY_BYTES, Call
 from mirror.protocol.control.group_messages import ALTER_SHARE_GROUP_OFFSETS, DESCRIBE_SHARE_GROUP_OFFSETS
 from mirror.protocol.control.offsets import CommittedOffsets, OffsetAnswer, topic_fields
 
 GROUP_ID_NOT_FOUND: Final = 69
 """Error code for a missing group, and for a group of another type."""
 NON_EMPTY_GROUP: Final = 68
-_MANY_BYTES: Final = 32 * 1024 * 1024
 
 
 def share_offsets(group: str) -> Call[CommittedOffsets]:
@@ -38,7 +37,7 @@ def share_offsets(group: str) -> Call[CommittedOffsets]:
         return CommittedOffsets(0, offsets)
 
     fields = {"groups": [{"group_id": group, "topics": None}]}
-    return Call(*DESCRIBE_SHARE_GROUP_OFFSETS, (0, 1), fields, read, _MANY_BYTES)
+    return Call(*DESCRIBE_SHARE_GROUP_OFFSETS, (0, 1), fields, read, MANY_BYTES)
 
 
 def alter_share_offsets(
@@ -64,4 +63,4 @@ def alter_share_offsets(
         "topic_name",
     )
     fields = {"group_id": group, "topics": topics}
-    return Call(*ALTER_SHARE_GROUP_OFFSETS, (0, 0), fields, read, _MANY_BYTES)
+    return Call(*ALTER_SHARE_GROUP_OFFSETS, (0, 0), fields, read, MANY_BYTES)

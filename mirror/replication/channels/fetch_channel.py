@@ -245,13 +245,11 @@ class FetchChannel:
             rack=self._source.rack if self.tier.near else b"",
         )
         body = fetch.encode_request(self._version, request)
-        flexible = fetch.is_flexible(self._version)
         connection.send(
             Request(
                 fetch.API,
                 self._version,
-                flexible,
-                flexible,
+                fetch.is_flexible(self._version),
                 [body],
                 len(body),
                 self._cluster.timeout_seconds,

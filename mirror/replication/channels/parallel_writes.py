@@ -29,7 +29,7 @@ from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
 from mirror.replication.channels.channel_rules import ProduceListener
-from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
+from mirror.replication.channels.send_window import SendWindow
 from mirror.replication.channels.window_reports import WindowReports
 from mirror.replication.channels.write_connections import Write, WriteConnection, free_connection
 from mirror.replication.channels.write_order import (
@@ -95,9 +95,9 @@ class ParallelWrites:
         """Measure whether the broker's receive window limits the rate of a busy connection."""
         if self._is_bound:
             return
-        limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
-        self._window_bytes = max(self._window_bytes, limits.window_bytes)
-        self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
+        info = connection.transport.tcp_info()
+        self._window_bytes = max(self._window_bytes, info.window_bytes)
+        self._is_bound = window.note(info, self._cluster.loop.now(), connection.round_trip())
         if self._is_bound:
             _log.info(
                 "writing with more connections",
@@ -247,12 +247,10 @@ class ParallelWrites:
         buffers, size = produce.encode_request(version, batches, wait_ms, transactional_id)
         write = Write(lane, outgoing, order, via, (topic, number))
         front, write.end = split_end(buffers, _WITHHELD_BYTES)
-        flexible = produce.is_flexible(version)
         write.request = Request(
             produce.API,
             version,
-            flexible,
-            flexible,
+            produce.is_flexible(version),
             front,
             size,
             timeout,

@@ -231,13 +231,11 @@ class ProduceChannel:
         buffers, size = produce.encode_request(version, topics, wait_ms, transactional_id)
         self._requests += 1
         self._bytes += size
-        flexible = produce.is_flexible(version)
         connection.send(
             Request(
                 produce.API,
                 version,
-                flexible,
-                flexible,
+                produce.is_flexible(version),
                 buffers,
                 size,
                 timeout,

@@ -219,15 +219,13 @@ class ReadAhead:
             rack=self._rack if self._channel.tier.near else b"",
         )
         body = fetch.encode_request(version, request)
-        flexible = fetch.is_flexible(version)
         wanted.requested_at = self._cluster.loop.now()
         reader.ranges.append((lane, wanted))
         connection.send(
             Request(
                 fetch.API,
                 version,
-                flexible,
-                flexible,
+                fetch.is_flexible(version),
                 [body],
                 len(body),
                 self._cluster.timeout_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.client.connection import Connection
-from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
+from mirror.replication.channels.send_window import SendWindow
 
 
 class WindowReports:
@@ -19,6 +19,5 @@ class WindowReports:
             self._windows = {known: one for known, one in self._windows.items() if known.is_open}
             window = self._windows[connection] = SendWindow()
         if connection.is_open:
-            limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
-            window.note(limits, now, connection.round_trip())
+            window.note(connection.transport.tcp_info(), now, connection.round_trip())
         return window.is_limit

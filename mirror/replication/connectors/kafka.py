@@ -12,10 +12,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from functools import partial
 from typing import Final
 
+from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
-from mirror.client.producer_identity import add_to_transaction, end, take_identity
+from mirror.client.producer_identity import (
+    SequencedProducer,
+    add_to_transaction,
+    adds_partitions,
+    end,
+    take_identity,
+)
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.offset_map import OffsetMap
@@ -26,25 +32,16 @@ from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import (
-    CONTROL,
-    BatchHeader,
-    ProducerStamp,
-    next_sequence,
-    scan,
-    stamp,
-    verify,
-)
+from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.protocol.batches.batch import CONTROL, BatchHeader, ProducerStamp, scan, verify
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import last_offset, read_message
+from mirror.protocol.batches.partitioner import BATCH_BYTES, sized_batches
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
-from mirror.protocol.control.topics import create_topic
-from mirror.protocol.control.transactions import NEW_EPOCH_FROM
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
 from mirror.replication.context import EngineContext
@@ -55,18 +52,10 @@ _log = get_logger(__name__)
 _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
-_BATCH_BYTES: Final = 512 * 1024
-"""Maximum bytes of keys and values in a batch, so that it fits the default limit of topics."""
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
-_OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
 """Time limit for offset lookups in seconds. Partitions without a leader wait until it expires."""
-
-
-def size_of(records: Sequence[Record]) -> int:
-    """Return the bytes of the keys and values of these records."""
-    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
 
 
 class KafkaSource:
@@ -187,16 +176,19 @@ class _Owned:
     def __init__(self, key: LaneKey, identity: ProducerStamp, progress: LaneProgress | None) -> None:
         self.key = key
         self.name = identity_name(key)
-        self.identity = identity
+        self.use(identity)
         self.ledger = progress.ledger if progress else None
         self.offset_map = progress.offset_map if progress else OffsetMap()
-        self.sequence = 0
-        self.progress_sequence = 0
         self.waiting: list[Record] = []
         self.waiting_bytes = 0
         self.skipped: list[SkippedOffsets] = []
         """Skipped offsets that are not recorded in the ledger yet, in order."""
         self.is_open = False
+
+    def use(self, identity: ProducerStamp) -> None:
+        """Use a producer identity whose sequences start at 0."""
+        self.identity = identity
+        self.producer, self.progress_producer = SequencedProducer(identity), SequencedProducer(identity)
 
     def pass_over(self, upto: int) -> None:
         """Record skipped offsets below `upto` in the ledger. Offsets without a reported class count as
@@ -229,22 +221,19 @@ class KafkaSink:
     async def prepare(self, topics: Mapping[str, int]) -> None:
         """Create missing topics with the cluster's defaults, and wait for leaders. Raises Refused,
         Unreachable."""
-        cluster, replication = self._cluster, self._bench.identity.replication_factor
+        cluster = self._cluster
         await cluster.patiently(lambda: cluster.refresh(topics))
         for name, partitions in topics.items():
             if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                settings = {"message.timestamp.type": "CreateTime"}
-                made = await cluster.ask_controller(create_topic(name, partitions, replication, settings))
-                if made.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                    right = f"Create on topic {name} or on the cluster"
-                    raise cluster.error(made.error, f"creating topic {name}", right, made.message)
+                wanted = TopicDescription(name, partitions, {"message.timestamp.type": "CreateTime"})
+                await create_adjusted(cluster, wanted, self._bench.identity.replication_factor)
         await cluster.patiently(partial(self._look, topics), _SETTLE_SECONDS)
 
     async def _look(self, topics: Mapping[str, int]) -> None:
         await self._cluster.refresh(topics)
         for name, partitions in topics.items():
             known = self._cluster.topics[name]
-            if known.error or any(leader < 0 for leader, _ in known.leaders):
+            if not known.is_ready:
                 raise Unreachable(f"topic {name} on {self._cluster.name} has no leaders yet")
             if len(known.leaders) < partitions:
                 raise Refused(
@@ -272,8 +261,8 @@ class KafkaSink:
     async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
         owned = self._owned[place]
         owned.waiting += records
-        owned.waiting_bytes += size_of(records)
-        if owned.waiting_bytes >= _BATCH_BYTES:
+        owned.waiting_bytes += sum(record.payload_bytes for record in records)
+        if owned.waiting_bytes >= BATCH_BYTES:
             await self._flush(owned)
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
@@ -299,11 +288,8 @@ class KafkaSink:
         now_ms = self._bench.clock.now_ms()
         entries, sealed = entries_of(owned.key, progress, now_ms, self._bench.token)
         for batch in batches_of(entries, now_ms):
-            stamp(memoryview(batch), Codec.NONE, owned.identity, owned.progress_sequence)
-            await write_patiently(self._cluster, self._progress_place(owned), batch, owned.name.encode())
-            header = next(scan(memoryview(batch)))[2]
-            assert header is not None, "we write format 2"
-            owned.progress_sequence = next_sequence(owned.progress_sequence, header.record_count)
+            place = self._progress_place(owned)
+            await owned.progress_producer.write(self._cluster, place, batch, owned.name.encode())
         await self._end(owned)
         owned.offset_map.sealed = max(owned.offset_map.sealed, sealed)
 
@@ -312,7 +298,7 @@ class KafkaSink:
         if owned is None or not owned.is_open:
             return
         try:
-            await end(self._cluster, owned.name, owned.identity, commit=False, newest=self._newest)
+            await end(self._cluster, owned.name, owned.identity, commit=False)
         except HeadraceError as error:
             _log.info("transaction left to the next owner", **owned.key.log_fields, reason=str(error))
 
@@ -326,14 +312,6 @@ class KafkaSink:
             [LaneKey(self._state, place) for place in places], self._bench.clock.now_ms()
         )
 
-    @property
-    def _newest(self) -> int:
-        return NEW_EPOCH_FROM if self._is_implicit else _OLD_PROTOCOL
-
-    @property
-    def _is_implicit(self) -> bool:
-        return self._cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
-
     def _progress_place(self, owned: _Owned) -> TopicPartition:
         return TopicPartition(self._progress.topic, self._progress.partition_of(main_key(owned.key)))
 
@@ -341,32 +319,29 @@ class KafkaSink:
         if owned.is_open:
             return
         owned.is_open = True
-        if not self._is_implicit:
+        if not adds_partitions(self._cluster):
             places = [owned.key.partition, self._progress_place(owned)]
             await add_to_transaction(self._cluster, owned.name, owned.identity, places)
 
     async def _end(self, owned: _Owned) -> None:
-        answer = await end(self._cluster, owned.name, owned.identity, commit=True, newest=self._newest)
+        answer = await end(self._cluster, owned.name, owned.identity, commit=True)
         if answer.error:
             right = f"Write on transactional id {owned.name}"
             raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)
         owned.is_open = False
         if answer.producer_id >= 0:
-            owned.identity = ProducerStamp(answer.producer_id, answer.epoch, transactional=True)
-            owned.sequence = owned.progress_sequence = 0
+            owned.use(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
 
     async def _flush(self, owned: _Owned) -> None:
         records, owned.waiting, owned.waiting_bytes = owned.waiting, [], 0
-        for part in _parts(records):
+        for part in sized_batches(records):
             await self._send(owned, part)
 
     async def _send(self, owned: _Owned, records: Sequence[Record]) -> None:
         await self._begin(owned)
-        batch = write_batch(records, Codec.LZ4)
-        stamp(memoryview(batch), Codec.LZ4, owned.identity, owned.sequence)
-        place = owned.key.partition
+        batch, place = write_batch(records, Codec.LZ4), owned.key.partition
         try:
-            answer = await write_patiently(self._cluster, place, batch, owned.name.encode())
+            answer = await owned.producer.write(self._cluster, place, batch, owned.name.encode())
         except RecordTooLarge:
             if len(records) == 1:
                 raise
@@ -374,22 +349,8 @@ class KafkaSink:
             await self._send(owned, records[:middle])
             await self._send(owned, records[middle:])
             return
-        owned.sequence = next_sequence(owned.sequence, len(records))
         assert owned.ledger is not None, "a start is committed before the first record"
         for target, record in enumerate(records, answer.base_offset):
             owned.pass_over(record.offset)
             owned.ledger.enter(OffsetClass.MIRRORED, 1)
             owned.offset_map.add(record.offset, target, 1)
-
-
-def _parts(records: Sequence[Record]) -> list[list[Record]]:
-    """Split records into batches small enough for brokers to accept."""
-    parts: list[list[Record]] = []
-    size = _BATCH_BYTES
-    for record in records:
-        if size >= _BATCH_BYTES:
-            parts.append([])
-            size = 0
-        parts[-1].append(record)
-        size += size_of([record])
-    return parts

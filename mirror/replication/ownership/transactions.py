@@ -16,8 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
-from mirror.client.producer_identity import add_to_transaction, end
+from mirror.client.producer_identity import SequencedProducer, add_to_transaction, adds_partitions, end
 from mirror.errors import Fenced, HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, Intent, LifecycleEvent
@@ -26,17 +25,15 @@ from mirror.lane.parts.transaction import TransactionPhase, TransactionState
 from mirror.lane.progress import Entry, Version, main_key
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
-from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.codes import Code
-from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
+from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.progress_log import batches_of
 
 _log = get_logger(__name__)
-_OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLING_TICK: Final = 0.003
 
 
@@ -127,7 +124,7 @@ class TransactionManager:
 
     async def _begin(self, lane: Lane, transaction: TransactionState) -> None:
         try:
-            if not self._is_implicit(lane):
+            if not adds_partitions(self._cluster(lane)):
                 places = [lane.target, await self._progress_place(lane)]
                 await add_to_transaction(self._cluster(lane), identity_name(lane.key), _stamp(lane), places)
         except HeadraceError as error:
@@ -173,18 +170,14 @@ class TransactionManager:
         return entries, note_stored, (self._context.token, now_ms, lane.checkpoint)
 
     async def _write_progress(self, lane: Lane, transaction: TransactionState, entries: list[Entry]) -> None:
-        identity, name = _stamp(lane), identity_name(lane.key).encode()
-        place = await self._progress_place(lane)
+        producer = SequencedProducer(_stamp(lane), transaction.progress_sequence)
+        place, name = await self._progress_place(lane), identity_name(lane.key).encode()
         for batch in batches_of(entries, self._context.clock.now_ms()):
-            sequence = transaction.progress_sequence
-            stamp(memoryview(batch), Codec.NONE, identity, sequence)
-            await write_patiently(self._cluster(lane), place, batch, name)
-            transaction.progress_sequence = next_sequence(sequence, BatchHeader(batch).record_count)
+            await producer.write(self._cluster(lane), place, batch, name)
+            transaction.progress_sequence = producer.sequence
 
     async def _end(self, lane: Lane, transaction: TransactionState) -> None:
-        newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
-        identity = _stamp(lane)
-        answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
+        answer = await end(self._cluster(lane), identity_name(lane.key), _stamp(lane), commit=True)
         if answer.error:
             right = f"Write on transactional id {identity_name(lane.key)}"
             error = self._cluster(lane).error(answer.error, f"committing {lane.key.partition}", right)
@@ -192,17 +185,16 @@ class TransactionManager:
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
         # The new protocol adds the lane's partition with the first batch; the old protocol adds it here.
-        if not self._is_implicit(lane) or lane.progress.target_next != transaction.target_next:
+        if not adds_partitions(self._cluster(lane)) or lane.progress.target_next != transaction.target_next:
             self._unsaved.pass_marker(lane)
         if answer.producer_id >= 0:
             transaction.progress_sequence = 0
             self._identities.renew(lane, ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
 
     async def _abort(self, lane: Lane, identity: ProducerStamp) -> None:
-        newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
         try:
             name = identity_name(lane.key)
-            answer = await end(self._cluster(lane), name, identity, commit=False, newest=newest)
+            answer = await end(self._cluster(lane), name, identity, commit=False)
             if answer.error:
                 doing, right = f"ending a transaction of {name}", f"Write on transactional id {name}"
                 raise self._cluster(lane).error(answer.error, doing, right)
@@ -223,9 +215,6 @@ class TransactionManager:
 
     def _cluster(self, lane: Lane) -> Cluster:
         return self._lanes.sink(lane).cluster
-
-    def _is_implicit(self, lane: Lane) -> bool:
-        return self._cluster(lane).connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
 
     async def _progress_place(self, lane: Lane) -> TopicPartition:
         log = self._context.progress(lane.spec.destination)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.console.documents import mapping_of, read_documents, yaml_text
+from headrace.console.documents import read_documents, yaml_text
 from headrace.console.escapes import visible_lines
 from mirror.errors import InvalidRequest
+from mirror.model.documents import mapping_of
 
 TRICKY = (
     "no",

@@ -81,7 +81,7 @@ class OwnLoop:
     def _request(
         self, body: Sequence[Any], size: int, on_answer: Callable[[memoryview, ReceiveBuffer], None]
     ) -> Request:
-        values = (0, 0, False, False, body, size, _TIMEOUT_SECONDS, on_answer, self._failed)
+        values = (0, 0, False, body, size, _TIMEOUT_SECONDS, on_answer, self._failed)
         return Request(*values, most_bytes=LARGEST_FRAME)
 
     def _failed(self, error: HeadraceError) -> None:

@@ -60,9 +60,7 @@ def test_large_responses_in_small_pieces(seed: int) -> None:
 
         def ask() -> None:
             body = [struct.pack(">i", _SIZES[len(found)])]
-            connection.send(
-                Request(1, 0, False, False, body, 4, PATIENCE_SECONDS, on_answer, failures.append)
-            )
+            connection.send(Request(1, 0, False, body, 4, PATIENCE_SECONDS, on_answer, failures.append))
 
         def on_answer(body: memoryview, _slab: ReceiveBuffer) -> None:
             assert bytes(body) == bytes(body[:1]) * len(body)

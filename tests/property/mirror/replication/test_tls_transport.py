@@ -178,7 +178,7 @@ def test_a_response_that_was_received_with_others_is_read_although_the_socket_is
         for number, size in enumerate(sizes, 1):
             connection.send(
                 Request(
-                    *(1, 0, False, False, [b"body"], 4, 30.0),
+                    *(1, 0, False, [b"body"], 4, 30.0),
                     lambda frame, _: answered.append(len(frame)),
                     lambda error: pytest.fail(str(error)),
                 )

@@ -270,7 +270,7 @@ def test_the_first_batches_of_a_slow_broker_are_stored_in_the_end(
 
 def test_a_batch_that_a_slow_line_still_carries_is_not_lost() -> None:
     """The kernel has taken the whole request, and the broker's host acknowledges parts of it."""
-    batch = Request(PRODUCE, 9, True, True, [], 0, 60.0, lambda *_: None, lambda _: None)
+    batch = Request(PRODUCE, 9, True, [], 0, 60.0, lambda *_: None, lambda _: None)
     batch.replication_seconds = 4.0
     promptness = Promptness()
     for second in range(60):

@@ -48,7 +48,6 @@ class Peer:
             0,
             9,
             False,
-            False,
             body,
             len(BODY),
             30.0,

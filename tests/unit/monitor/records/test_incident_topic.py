@@ -9,7 +9,6 @@ import pytest
 
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import Fenced, NotAuthorized, Refused
-from monitor.adapters.fenced_writer import record_batches
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import IncidentRecord, Phase
 from tests.fakes.broker.cluster import FakeCluster, running
@@ -107,10 +106,3 @@ def test_a_row_that_is_rejected_waits_and_delays_no_other(cluster: FakeCluster) 
         keys = [record.key for record in committed(cluster.log("rows", 0))]
     assert sorted(filter(None, keys)) == [b"orders-1", b"orders-2", b"orders-3"]
     assert len(topic.read().records) == 3
-
-
-def test_batches_keep_the_order_and_limit_the_size() -> None:
-    values = {"a": b"x" * 400_000, "b": None, "é": b"x" * 2_000_000, "d": b"", "e": b"x" * 400_000}
-    keys = [[(record.key or b"").decode() for record in batch] for batch in record_batches(values, 7)]
-    assert keys == [["a", "b"], ["é"], ["d", "e"]]
-    assert list(record_batches({}, 7)) == []

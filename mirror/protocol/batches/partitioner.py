@@ -1,0 +1,47 @@
+"""Assignment of records to partitions, and to batches of limited size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from zlib import crc32
+
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.records import Record
+
+BATCH_BYTES: Final = 512 * 1024
+"""Default maximum of the bytes of keys and values in a batch, which fits the default limit of topics."""
+
+
+def sized_batches(records: Iterable[Record], largest: int = BATCH_BYTES) -> Iterator[list[Record]]:
+    """Group records into batches of at most `largest` bytes. A larger record has its own batch."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        if batch and size + record.payload_bytes > largest:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += record.payload_bytes
+    if batch:
+        yield batch
+
+
+def partitioned_batches(
+    records: Sequence[Record], places: Sequence[TopicPartition]
+) -> Iterator[tuple[TopicPartition, list[Record]]]:
+    """Yield the batches of each partition.
+
+    The CRC-32 of the key determines the partition of a record, as in librdkafka. Records without a key are
+    distributed evenly.
+    """
+    by_place: defaultdict[TopicPartition, list[Record]] = defaultdict(list)
+    for number, record in enumerate(records):
+        index = (
+            number * len(places) // len(records) if record.key is None else crc32(record.key) % len(places)
+        )
+        by_place[places[index]].append(record)
+    for place, part in by_place.items():
+        for batch in sized_batches(part):
+            yield place, batch
