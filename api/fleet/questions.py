@@ -223,7 +223,7 @@ class Fleet:
         return [found[position] for position in range(len(others))]
 
     async def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""
         if self._made is not None:
             await self._made.aclose()
             self._made = None

@@ -55,7 +55,7 @@ class PlacementProblem:
 
     @property
     def count(self) -> int:
-        """Number of partitions."""
+        """Number of partitions of the progress topic."""
         return len(self.order)
 
     @property

@@ -101,7 +101,7 @@ class VisibleFormatter(logging.Formatter):
     """Escapes control characters, because log messages may contain text from brokers."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record as escaped lines."""
+        """Format a log record as escaped lines."""
         return visible_lines(super().format(record))
 
 

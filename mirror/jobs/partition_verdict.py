@@ -109,7 +109,7 @@ class PartitionVerdict:
         return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
+        """Return the audit result as a JSON object."""
         found = self.comparison.found
         return {
             "topic": self.partition.topic,

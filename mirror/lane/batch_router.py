@@ -187,7 +187,7 @@ class BatchRouter:
             self._flush()
 
     def _flush(self) -> None:
-        """Route all batches processed so far. After an error, route all batches before the error."""
+        """Add all batches processed so far to the items. After an error, add all batches before the error."""
         batches, self._batches, self._bytes = self._batches, [], 0
         if self._rewriter is not None and self._rewriter.is_pending:
             self._rewriter.flush()

@@ -268,7 +268,7 @@ class RoutedItems:
             if self.skipped:
                 self.send_skipped()
             if self.skipped or self.cursor != self.position:
-                raise Unaccounted(f"cannot account for offsets {self.cursor} to {self.position - 1}")
+                raise Unaccounted(f"source offsets {self.cursor} to {self.position - 1} have no class")
 
 
 class FoundRecords(NamedTuple):

@@ -7,7 +7,7 @@ from mirror.model.bounds import LONGEST_REASON
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of an error for users: its message, and the class of an unexpected error."""
+    """Return the message of an error for users, with the class of an unexpected error."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     return legible(f"unexpected {named(error)}")

@@ -38,7 +38,7 @@ class TimeRangePiece(NamedTuple):
 
     @property
     def length_ms(self) -> int:
-        """Length in milliseconds."""
+        """Length of the range in milliseconds."""
         return self.until_ms - self.since_ms
 
 

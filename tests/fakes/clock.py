@@ -15,7 +15,7 @@ class ManualClock:
         return self._start_ms + round((self._seconds - 1_000.0) * 1000)
 
     def monotonic(self) -> float:
-        """Return monotonic seconds."""
+        """Return the current monotonic time in seconds."""
         return self._seconds
 
     def advance(self, seconds: float) -> None:

@@ -156,7 +156,7 @@ class ParallelWrites:
             self._is_bound, self._window_bytes = False, 1
 
     def close(self) -> None:
-        """Close all connections permanently."""
+        """Close all read-ahead connections permanently."""
         self._is_closed = True
         for via in list(self._open.values()):
             via.connection.close()

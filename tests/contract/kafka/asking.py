@@ -88,7 +88,7 @@ class BrokerClient:
         return False
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection of the channel."""
         self._socket.close()
 
     def _receive(self, size: int) -> bytes:
