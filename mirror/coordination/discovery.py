@@ -20,7 +20,7 @@ from mirror.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class TopicWork:
-    """One change at a destination: creation of a topic, or an increase of its partition count."""
+    """One change to a destination topic: its creation, or an increase of its partition count."""
 
     cluster: ClusterRef
     topic: TopicDescription
@@ -59,7 +59,8 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether the destination's broker default is unknown or differs from this value."""
+    """Return whether the destination's broker default of a topic setting is unknown or differs from this
+    value."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value

@@ -22,7 +22,7 @@ _TOPICS_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LaneHome:
-    """Task and instance that run a lane."""
+    """Task and instance that run a lane (the copying of one partition)."""
 
     task: TaskName
     instance: InstanceName
@@ -43,13 +43,13 @@ class LaneEffect:
 
     @property
     def is_move(self) -> bool:
-        """Return whether another task or instance runs the lane afterwards."""
+        """Return whether the lane runs in another task or instance after the change."""
         return self.before is not None and self.after is not None and self.before != self.after
 
 
 @dataclass(frozen=True)
 class PlannedDatastreams:
-    """Datastreams, and the plan with their tasks."""
+    """Datastreams, and the plan that contains their tasks."""
 
     datastreams: Sequence[Datastream]
     plan: Plan
@@ -97,7 +97,7 @@ def _effects(
 
 
 def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
-    """Return the names of differing properties that can change only when the lane restarts."""
+    """Return the names of lane properties that differ and can change only when the lane restarts."""
     found = [
         field.name
         for field in fields(LaneSpec)
@@ -113,7 +113,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a message with the number of lanes that stop, by topic; empty if none stops."""
+    """Return a message with the number of lanes of each topic that stop; empty if none stops."""
     topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()

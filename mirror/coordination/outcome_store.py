@@ -25,14 +25,14 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Maximum number of stored results.
+"""Maximum number of stored results of operations.
 
 Equal to the maximum number of pending requests, so that all results are kept even if all requests end at the
 same time.
 """
 
 OUTCOMES_OF_GROUP: Final = 50
-"""Maximum number of stored results per group."""
+"""Maximum number of stored results of operations per group."""
 
 LASTS_MS: Final = 24 * 3_600_000
 
@@ -41,8 +41,8 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node with the result of a finished operation, for the transaction that ends the operation.
-    Nothing for an invalid id, because Headrace did not create such a queue entry."""
+    """Return the node with the result of a finished operation, for the transaction that ends it. Returns an
+    empty tuple for an invalid id, because Headrace did not create such a queue entry."""
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
@@ -70,7 +70,7 @@ class OutcomeStore:
         self._folder = znodes.ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
-        """Return stored results, newest first. Damaged results are logged and omitted."""
+        """Return the stored results of operations, newest first. Damaged results are logged and omitted."""
         known = {
             node: outcome for node, outcome in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)
         }

@@ -51,8 +51,11 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror. None means unknown; the group then keeps its planned
-    partitions. `problems`: error for each group whose partitions could not be determined."""
+    """Partitions that each group selects and should mirror. None means unknown; the group then keeps its
+    planned partitions.
+
+    `problems`: error for each group whose partitions could not be determined.
+    """
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -75,16 +78,16 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class World:
-    """Snapshot of all inputs of a plan. `topics`: partition counts by source cluster. A cluster that did not
-    respond is missing, and its planned partitions remain. `loads`: current loads of each group to be planned.
-    `recent`: earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed.
-    `task_loads`: bytes per second of tasks that are not planned, if known. `refused`: reason for each
-    datastream that must not be mirrored; it has no tasks. `is_whole`: False if there are unreadable
-    definitions. Planned groups without a readable definition then keep their tasks. `is_recovered`: the plan
-    was rebuilt because the stored plan is unreadable. The plan is published even if unchanged. `last`:
-    incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads have been
-    requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task capacity by
-    group."""
+    """Snapshot of the cluster state: all inputs of a planning decision. `topics`: partition counts by source
+    cluster. A cluster that did not respond is missing, and its planned partitions remain. `loads`: current
+    loads of each group to be planned. `recent`: earlier loads of the groups, oldest first. `due`: groups
+    whose planning interval has passed. `task_loads`: bytes per second of tasks that are not planned, if
+    known. `refused`: reason for each datastream that must not be mirrored; it has no tasks. `is_whole`: False
+    if there are unreadable definitions. Planned groups without a readable definition then keep their tasks.
+    `is_recovered`: the plan was rebuilt because the stored plan is unreadable. The plan is published even if
+    unchanged. `last`: incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads
+    have been requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task
+    capacity by group."""
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
@@ -114,7 +117,7 @@ class World:
 
     @cached_property
     def wishes(self) -> WantedPartitions:
-        """Partitions that each group should mirror."""
+        """Partitions that each group should mirror, from the topic selections of its datastreams."""
         partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
         problems: dict[GroupName, Exception] = {}
         for group, members in self.groups.items():
@@ -192,7 +195,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """Return the groups to plan again, for which the planner needs loads."""
+    """Return the groups that the leader must plan again, and whose loads the planner needs."""
     requested = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -204,7 +207,7 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the group's plan lacks partitions and a new plan may be better."""
+    """Return whether the group's plan lacks partitions that a new plan may include."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
@@ -222,8 +225,7 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """Return the number of partitions of each task. `wanted`: count only these partitions; None counts
-    all."""
+    """Return the number of partitions of each task. `wanted`: partitions to count; None counts all."""
     return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 
@@ -232,8 +234,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the incomplete planning runs that are still valid for this plan. `answered`: groups that were
-    planned in this decision."""
+    """Return the earlier incomplete planning runs by group that are still valid for this plan. `answered`:
+    groups that were planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -290,8 +292,8 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
 def _housed(
     world: World, group_plans: dict[GroupName, GroupPlan], problems: dict[GroupName, Exception], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """Assign tasks to instances. Return the tasks, and the failed requests. If a group cannot be placed, its
-    plan is removed from `group_plans`, and a problem is recorded for the group."""
+    """Assign tasks to instances. Return the tasks, and the error of each failed request by id. If a group
+    cannot be placed, its plan is removed from `group_plans`, and a problem is recorded for the group."""
     with Bulkhead():  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
@@ -338,14 +340,14 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether the loads for planning the group are unknown."""
+    """Return whether the group has to be planned without known loads."""
     return group in world.loads and world.loads[group].is_blind
 
 
 def _moved(
     world: World, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """Apply the requests to move partitions to an instance. Return the tasks, and the failed requests."""
+    """Apply the pending moves. Return the tasks, and the error of each failed request by id."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):
@@ -368,8 +370,7 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Return the errors of requests that are unreadable, or whose group is not mirrored or could not be
-    planned."""
+    """Return an error for each request that is unreadable, or whose group is not mirrored or has no plan."""
     found: dict[str, Exception] = {
         request.identity: CorruptData(request.problem)
         for request in world.requests
@@ -386,8 +387,9 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """Return the input of the planner for a group. Without known loads, rebalance requests are ignored.
-    Limits that require more tasks still apply, unless the planner waits for loads."""
+    """Return the planner's input for a group: partitions, loads, current tasks and limits. Without known
+    loads, rebalance requests are ignored. Limits that require more tasks still apply, unless the planner
+    waits for loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
@@ -418,7 +420,7 @@ def planning_request(
 
 
 def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Return every task of the next plan. Existing tasks keep their instance."""
+    """Return every task of the next plan by name. Existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
     for group in (*world.groups, *_resting(world)):

@@ -29,7 +29,7 @@ from mirror.wording import counted, first_few
 Known = Mapping[DatastreamName, Datastream]
 _MOST_DEFINITIONS: Final = 1_000_000
 _REST_SECONDS: Final = 1.0
-"""Minimum seconds between writes, because definitions may change often."""
+"""Minimum seconds between two writes of the file, because definitions may change often."""
 _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueError)
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class DefinitionFile(BackgroundThread):
 
     @property
     def trouble(self) -> str:
-        """Reason why the last write failed; empty after a success."""
+        """Reason why the file could not be written last time; empty after a success."""
         return self._trouble
 
     def load(self) -> Known:
@@ -72,7 +72,7 @@ class DefinitionFile(BackgroundThread):
             self._work.notify()
 
     def wake(self) -> None:
-        """Let the thread check its work again."""
+        """Make the writing thread check for new work."""
         with self._work:
             self._work.notify()
 
@@ -121,7 +121,7 @@ def _from_bytes(data: bytes, path: Path) -> Known:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file. Raises OSError."""
+    """Replace the content of a file atomically. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, data)
 
@@ -154,12 +154,13 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare the definitions in the follower's next iteration. Called in a new session."""
+        """Compare definitions again in the follower's next iteration. Called in a new session."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
-        """Find lost definitions if anything has changed. `wake`: called from any thread when another instance
-        publishes, restores or forgets a lost definition. Raises Unreachable, SessionLost."""
+        """Find definitions that the store has lost since the last call, if anything has changed. `wake`:
+        called from any thread when another instance publishes, restores or forgets a lost definition. Raises
+        Unreachable, SessionLost."""
         if definitions is self._seen and not self._has_changed.is_set():
             return
         self._has_changed.clear()

@@ -106,8 +106,8 @@ class ProblemBoard:
         groups: Mapping[GroupName, Sequence[Datastream]],
         is_preparing: Callable[[Datastream], bool],
     ) -> None:
-        """Record the troubles of lanes of all instances. Lanes without a topic are not stalled while the
-        destination topics of their group are being created."""
+        """Record the stalled lanes that instances report, by group. Lanes without a topic are not stalled
+        while the destination topics of their group are being created."""
         late = {
             group: reason
             for group, reason in troubles.of(znodes.NO_TOPICS).items()
@@ -190,7 +190,7 @@ class ProblemBoard:
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
-        """Return whether to publish the reason as an event.
+        """Return whether to publish the reason of a problem as an event.
 
         The first reason of a problem is published, and a few later reasons that differ in more than numbers,
         each once, so that alternating reasons do not cause many events.

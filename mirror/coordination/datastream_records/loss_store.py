@@ -65,7 +65,8 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions that were not deleted. Return False if the call must be repeated.
+        """Store lost definitions that were not deleted. Return False if a concurrent update requires another
+        call.
 
         Of two definitions with the same name, the one that was created later is kept. A definition that
         another instance drops at the same time is not stored.

@@ -43,8 +43,8 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield messages about conflicting limits. The minimum of one datastream can exceed the maximum of
-    another."""
+    """Yield a message for each limit of the datastream that contradicts a limit of its group. The minimum of
+    one datastream can exceed the maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

@@ -36,7 +36,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class TreeRemoval:
-    """Deletion of a node and its descendants. A missing node is not an error."""
+    """Deletion of a node and all its descendants. A missing node is not an error."""
 
     path: str
 

@@ -39,7 +39,7 @@ flight."""
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session.
+    """An open session of the coordination store.
 
     `ephemerals`: paths of its ephemeral nodes. `results`: stored results by request number. `forgotten`:
     highest request number whose result is no longer stored. `timeout_ms`: see `OpenSession`.
@@ -62,7 +62,7 @@ class State:
 
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
-    """Apply a command.
+    """Return the state after a command, and the result of the command.
 
     A rejected command changes only the stored results of its session.
     """

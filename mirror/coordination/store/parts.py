@@ -29,7 +29,7 @@ _MOST_PARTS: Final = 2**16 - 1
 
 @dataclass(frozen=True, slots=True)
 class CommandPart:
-    """Part of a command.
+    """Part of a command that was too large for one record.
 
     `writer`: 16 bytes chosen by the writing process. `number`: number of the command, starting at 1.
     """
@@ -91,7 +91,8 @@ def parse_part(record: bytes) -> CommandPart:
 
 
 def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Unfinished, bytes | None]:
-    """Add a part. Return the unfinished commands, and the command that the part completes, or None.
+    """Add a part of a command. Return the unfinished commands, and the command that the part completes, or
+    None.
 
     A repeated part has no effect. Any other part out of order abandons the command of its writer.
     """

@@ -25,7 +25,7 @@ class WatchKind(Enum):
 
 
 FiredWatch = tuple[str, Watch]
-"""Id of a session, and a watch to call."""
+"""A session id, and a watch of the session to call."""
 
 
 class StateReplica:
@@ -50,7 +50,7 @@ class StateReplica:
         *,
         waits: bool = True,
     ) -> TreeNode | None:
-        """Return a node or None, and atomically set a watch. Raises SessionLost.
+        """Return the node at a path or None, and set a watch on it atomically. Raises SessionLost.
 
         `waits`: set the watch even if the node is missing.
         """

@@ -15,14 +15,15 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Reported cluster ids. Thread-safe. Every instance may write the id that a cluster reports."""
+    """Cluster ids that clusters report, by cluster name. Thread-safe. Every instance may write the id that a
+    cluster reports."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes
         self._parent = parent
 
     def get(self, cluster: ClusterRef) -> str | None:
-        """Return the stored id; None if there is none."""
+        """Return the stored id of a cluster; None if there is none."""
         try:
             node = self._nodes.read(znodes.short_child(self._parent, cluster))
         except NotFound:
@@ -60,13 +61,14 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind an id unless one is already bound. Raises UnexpectedCluster if a different id is bound."""
+        """Bind an id to a cluster unless one is already bound. Raises UnexpectedCluster if a different id is
+        bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)
 
     def accept(self, cluster: ClusterRef, identity: str) -> None:
-        """Replace the bound id of a cluster."""
+        """Replace the id that is bound to a cluster name."""
         self._ids.put(cluster, identity)
 
 

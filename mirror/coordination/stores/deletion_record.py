@@ -86,8 +86,8 @@ def _path(name: DatastreamName) -> str:
 
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
-    """Return the creation times of deleted datastreams by name, oldest record first. A damaged node is
-    ignored, so its datastreams may be reported as lost. An operator can drop lost datastreams."""
+    """Return the recorded creation times of deleted datastreams by name, oldest record first. A damaged node
+    is ignored, so its datastreams may be reported as lost. An operator can drop lost datastreams."""
     if node is None:
         return {}
     try:

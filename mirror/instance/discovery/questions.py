@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
-"""Seconds to wait for a cluster that has timed out within the last `_LATE_SECONDS`."""
+"""Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
 """Maximum number of concurrent requests to clusters without an alias.
 
@@ -66,7 +66,7 @@ class ClusterRequests:
     def _ask(
         self, request_name: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
     ) -> Mapping[ClusterRef, _T]:
-        """Send the requests concurrently."""
+        """Send a request to several clusters concurrently, and return the results that arrive in time."""
         pending, found = dict[ClusterRef, _Pending[_T]](), dict[ClusterRef, _T]()
         for cluster in dict.fromkeys(clusters):
             try:
@@ -120,7 +120,7 @@ class ClusterRequests:
     def _carry_out(
         self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
-        """Send the request, and set its result or error."""
+        """Send a pending request, and set its result or error."""
 
         def answer() -> _T:
             try:
@@ -136,7 +136,8 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A pending request. `requested_at`: time of the request (monotonic seconds)."""
+    """A request to a cluster whose response is pending. `requested_at`: time of the request (monotonic
+    seconds)."""
 
     def __init__(self) -> None:
         super().__init__()

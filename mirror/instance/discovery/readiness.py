@@ -55,7 +55,7 @@ class DatastreamReadiness:
         return self._verdict.refused
 
     def prepare(self, datastreams: Sequence[Datastream], plan: Plan) -> dict[DatastreamName, str]:
-        """Prepare the destinations of datastreams. Return a sentence for each."""
+        """Prepare the destinations of datastreams. Return a sentence about the state of each destination."""
         sentences = {}
         for datastream in datastreams:
             remaining = self._discovery.preparations.remaining(datastream)

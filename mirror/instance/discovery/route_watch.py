@@ -58,7 +58,7 @@ class _VerdictInput:
 
 
 class RouteMap:
-    """Routes of datastreams, with cluster ids. Not thread-safe.
+    """Routes of datastreams, with the ids of their clusters. Not thread-safe.
 
     `reserved`: names of internal topics of Headrace, which must not be destinations.
     """
@@ -109,7 +109,7 @@ class RouteMap:
 
 
 class RouteWatch:
-    """Checks the routes of all datastreams. Not thread-safe.
+    """Checks which topics the datastreams must not copy. Not thread-safe.
 
     `reserved`: as in RouteMap.
     """
@@ -120,7 +120,7 @@ class RouteWatch:
         self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Find the topics that must not be copied, and exclude them. Accepts outdated responses."""
+        """Find the topics that datastreams must not copy, and exclude them. Accepts outdated responses."""
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
         )
@@ -134,7 +134,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Request the ids of clusters that are due for a request, and store them."""
+        """Request and store the ids of clusters whose ids are unknown or due for a check."""
         self._map.note(self._topic_discovery.identities.of(sorted(clusters)))
         self._map.recall(clusters)
 
@@ -176,8 +176,8 @@ class RouteWatch:
         verdict: RouteVerdict,
         look: _VerdictInput,
     ) -> Waits:
-        """Return the topics that must not be copied yet. For a source that has not responded, the topics that
-        are being copied are used."""
+        """Return the topics that datastreams must not copy yet. For a source that has not responded, the
+        topics that are being copied are used."""
         if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(look.plan), list[Selected]()

@@ -30,7 +30,7 @@ LEAST_BUSY: Final = 0.02
 """Minimum CPU use of a worker in cores. Below it, the cost of polling dominates."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval for which brokers may throttle a worker.
+"""Maximum share of an interval in which brokers may have throttled a worker.
 
 With more throttling, rate and batch size depend on the brokers, so the interval is ignored.
 """
@@ -48,13 +48,13 @@ class CostBook:
         return self._hours
 
     def restore(self, costs: GroupCosts) -> None:
-        """Add the costs recorded before a restart."""
+        """Add the costs of this instance that were recorded before a restart."""
         for group, hours in costs.items():
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
-        """Add the costs of one measurement interval of a worker. Groups that a quota throttled are ignored.
-        The whole interval is ignored if the worker was idle, or throttled by a broker."""
+        """Add the copying costs of one measurement interval of a worker. Groups that a quota throttled are
+        ignored. The whole interval is ignored if the worker was idle, or throttled by a broker."""
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():
             if group not in held_back:
@@ -115,10 +115,10 @@ def _cost(totals: Mapping[str, float], seconds: float) -> CostSums:
 _log = structlog.get_logger(__name__)
 _FORMAT: Final = 1
 _MOST_GROUPS: Final = 300
-"""Maximum number of groups per instance; only the most expensive groups are stored."""
+"""Maximum number of groups whose costs an instance stores, the most expensive first."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
-"""Number of sums that earlier versions did not write. Missing sums count as zero."""
+"""Number of cost sums that earlier versions did not write. Missing sums count as zero."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
@@ -127,7 +127,7 @@ _ROUNDING: Final = 1.001
 
 
 class CostStore:
-    """Costs by instance; each instance writes its own costs."""
+    """Copying costs by instance in the coordination store; each instance writes its own."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._costs = RecordFolder(nodes, znodes.COSTS, InstanceName, _encode, _legible)
@@ -141,7 +141,7 @@ class CostStore:
         self._costs.put(instance, costs)
 
     def of(self, instance: InstanceName) -> GroupCosts:
-        """Return the costs of an instance, or nothing if they are missing or unreadable."""
+        """Return the copying costs of an instance, or nothing if they are missing or unreadable."""
         return self._costs.get(instance) or {}
 
     def all(self) -> GroupCosts:
@@ -153,7 +153,7 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove the costs of instances without costs of the last day. Future times do not count."""
+        """Remove the costs of instances without any in the last day. Future times do not count."""
         now = now_ms // HOUR_MS
         for instance, costs in self._costs.all().items():
             hours = {hour for of_group in costs.values() for hour in of_group}
@@ -237,8 +237,9 @@ _READ_SECONDS: Final = 30.0
 
 
 class CapacityBook:
-    """Determines capacities. Used by one thread at a time. `terms`: returns the capacity that datastreams
-    request. `assessments`: results of the latest planning run of each group."""
+    """Determines the capacity of a task for each group, from copying costs and definitions. Used by one
+    thread at a time. `terms`: returns the capacity that datastreams request. `assessments`: results of the
+    latest planning run of each group."""
 
     def __init__(
         self,
@@ -267,7 +268,7 @@ class CapacityBook:
         return found
 
     def tidy(self) -> None:
-        """Remove outdated costs. Raises Unreachable."""
+        """Remove outdated copying costs from the store. Raises Unreachable."""
         self._store.forget_old(self._clock.now_ms())
 
     def _newest(self) -> GroupCosts:

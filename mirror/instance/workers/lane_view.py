@@ -40,7 +40,7 @@ class LaneView:
         self._given_up = {**self._given_up, **given_up}
 
     def assignment_known(self) -> None:
-        """Drop the lanes that were given up, because the instance knows its assignment again."""
+        """Drop the lanes that were given up, because the instance knows its assigned lanes again."""
         self._given_up = {}
 
     def publish(

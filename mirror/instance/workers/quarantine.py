@@ -33,8 +33,8 @@ _EMPTY_SECONDS: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class CellPlacement:
-    """Placement of the lanes of a group. `cell`: number of the cell; None for any worker. `reason`: why the
-    lanes run in no process."""
+    """Worker or cell in which the lanes of a group may run. `cell`: number of the cell; None for any worker.
+    `reason`: why the lanes run in no process."""
 
     cell: int | None = None
     held: str = ""
@@ -45,8 +45,8 @@ _ANYWHERE: Final = CellPlacement()
 
 @dataclass
 class _Trial:
-    """Suspects in one cell. `since`: start of their lanes in the cell. `until`: time until which the cell
-    waits for them."""
+    """Suspected groups that run in one cell. `since`: start of their lanes in the cell. `until`: time until
+    which the cell waits for them."""
 
     groups: frozenset[GroupName]
     deaths: int = 0
@@ -65,7 +65,7 @@ class Quarantine:
         self._aside: dict[GroupName, tuple[str, float]] = {}
 
     def place(self, group: GroupName) -> CellPlacement:
-        """Return the current placement of a group."""
+        """Return in which worker or cell a group may run now."""
         if group in self._aside:
             return CellPlacement(held=self._aside[group][0])
         for number, trial in enumerate(self._cells):

@@ -52,7 +52,7 @@ _EMPTY_CELL_SECONDS = 1.0
 
 
 class Supervisor:
-    """Manages the workers and the state of every lane."""
+    """Runs the worker processes of an instance, and tracks the state of every lane."""
 
     def __init__(self, spawn: Spawn, workers: int, inbox: Inbox, clock: Clock, limits: PoolLimits) -> None:
         self._clock = clock
@@ -70,7 +70,7 @@ class Supervisor:
         self._lease_until = 0.0
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
-        """Drop the counts and suspicions of groups that no longer exist."""
+        """Drop the sums and suspicions of groups that no longer exist."""
         known = frozenset(groups)
         self._quarantine.forget_all_but(known)
         self.measurements.forget_all_but(known)
@@ -188,7 +188,7 @@ class Supervisor:
             self._pool.send(worker, ExtendLease(until))
 
     def handle(self, item: WorkerMessage | WorkerGone) -> None:
-        """Process an item that a reader thread put into the inbox."""
+        """Process an event of a worker that a reader thread put into the inbox."""
         worker = self._pool.speaker(item)
         if worker is None:
             return
@@ -258,12 +258,12 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, and kill the rest. Safe to call twice."""
+        """Drain the lanes until the deadline, then kill the remaining workers. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
     def _forget(self, worker: PooledWorker) -> WorkerShare:
-        """Remove and return the state of an ended process."""
+        """Remove and return the state of a worker whose process has ended."""
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
         self.measurements.worker_ended(worker.number)
@@ -271,7 +271,7 @@ class Supervisor:
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
-        """Handle the end of a worker, and determine suspects."""
+        """Handle the end of a worker process, and determine which groups may have crashed it."""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
@@ -298,7 +298,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Assign lanes to workers. An assigned lane counts at once, so that new tasks are spread."""
+        """Choose a worker for each lane. An assigned lane counts at once, so that new tasks are spread."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._choice.worker_for(spec)

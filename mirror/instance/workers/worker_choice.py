@@ -69,5 +69,5 @@ class WorkerChoice:
         return not place.held and not self._pool.alive
 
     def worker_ended(self, number: int) -> None:
-        """Release the tasks of a worker whose process has ended."""
+        """Release the task assignments of a worker whose process has ended."""
         self._task_worker = {task: at for task, at in self._task_worker.items() if at != number}

@@ -14,7 +14,7 @@ from mirror.worker.protocol import LaneRates, TaskSums
 
 
 class WorkerCount(NamedTuple):
-    """Number of running, of missing and of crashed worker processes. Crashes since the start of the instance
+    """Numbers of running, missing and crashed worker processes. Crashes since the start of the instance
     include failed starts, but not expired leases."""
 
     running: int
@@ -113,7 +113,7 @@ class WorkerMeasurements:
 
     @property
     def drops(self) -> Drops:
-        """Number of undelivered reports about lanes, with the reason of a running worker."""
+        """Number of undelivered reports about lanes, with the reason that a running worker reports."""
         by_worker = (self._drops[worker] for worker in sorted(self._drops))
         return total_of([Drops(self._dropped_before), *by_worker])
 
@@ -124,7 +124,7 @@ class WorkerMeasurements:
         self._sums = {task: total for task, total in self._sums.items() if total.group in self._groups}
 
     def add(self, rates: LaneRates) -> None:
-        """Add the measurements of one interval of a worker."""
+        """Add the measurements that a worker made in one interval."""
         sums = dict(self._sums)
         for more in rates.sums:
             if self._groups is None or more.group in self._groups:
@@ -141,5 +141,5 @@ class WorkerMeasurements:
         self._drops[worker] = drops
 
     def worker_ended(self, worker: int) -> None:
-        """Keep the number of undelivered reports of an ended process."""
+        """Keep the number of undelivered reports of a worker whose process has ended."""
         self._dropped_before += self._drops.pop(worker, Drops()).count
