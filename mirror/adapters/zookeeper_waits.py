@@ -39,7 +39,7 @@ HostPort = tuple[str, str, int]
 
 
 class ServerWatch:
-    """Monitors the server of one client. Used only on kazoo's thread.
+    """Detects that the server of one client no longer responds. Used only on kazoo's thread.
 
     `session_timeout_seconds`: returns the timeout that the server granted.
     """

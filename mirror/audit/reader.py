@@ -36,11 +36,11 @@ _MARKER_BYTES: Final = 4096
 
 
 def _noted_nowhere(_offsets: int) -> None:
-    """Callback that ignores progress."""
+    """Ignore the progress of a read."""
 
 
 async def _unlimited(_bytes: int) -> None:
-    """Callback that does not limit the read rate."""
+    """Do not limit the read rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LogRange:
 
 
 class StoredBatch(NamedTuple):
-    """A batch with offsets [first, next).
+    """A stored batch with the offsets [first, next).
 
     `header`: None for a message in format 0 or 1.
     """
@@ -117,7 +117,8 @@ def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class LogCursor:
-    """Cursor over the batches of an offset range. Skips control batches and aborted records.
+    """Cursor over batches of an offset range. Skips control batches and aborted records. Skips control
+    batches and aborted records.
 
     `step_bytes`: initial size limit of a fetch; a fetch returns at least one batch.
     """
@@ -142,7 +143,7 @@ class LogCursor:
         return self._batches[-1].first if self._batches else self.position
 
     def extend(self, end: int) -> None:
-        """Extend the range after the log has grown."""
+        """Extend the offset range after the log has grown."""
         self.end = max(self.end, end)
 
     async def peek(self) -> StoredBatch | None:
@@ -206,7 +207,7 @@ class LogCursor:
 
 
 class _AbortedProducers:
-    """Producers whose transactional batches are hidden until their abort marker.
+    """Producers whose transactional batches are skipped until their abort marker.
 
     The audit does not use the lane's own filter, so that it can detect errors of this filter.
     """
@@ -216,7 +217,7 @@ class _AbortedProducers:
         self._producers: set[int] = set()
 
     def hide(self, data: memoryview, header: BatchHeader, *, committed: bool) -> bool:
-        """Return whether consumers skip the records of the batch."""
+        """Return whether consumers skip the records of the batch, because its transaction was aborted."""
         while self._first and self._first[-1][0] <= header.last_offset:
             self._producers.add(self._first.pop()[1])
         if header.attributes & CONTROL:

@@ -22,7 +22,7 @@ class Unmatched:
 
 
 class UnmatchedRecords:
-    """Waiting records of one log."""
+    """Records of one log that wait for their counterpart in the other log."""
 
     def __init__(self, room: int, dropped_as: str, windows: WindowTally | None) -> None:
         self._room = room
@@ -37,12 +37,12 @@ class UnmatchedRecords:
         return self.count > 0
 
     def in_order(self) -> list[Unmatched]:
-        """Return the waiting records by offset."""
+        """Return the waiting records in order of their offsets."""
         found = [waiting for same in self._by_digest.values() for waiting in same]
         return sorted(found, key=lambda waiting: waiting.offset)
 
     def add(self, waiting: Unmatched) -> None:
-        """Add a record. If the maximum is reached, only count the record."""
+        """Add a waiting record. If the maximum is reached, only count the record."""
         if self.count >= self._room:
             self.dropped += 1
             waiting.is_done = True
@@ -53,7 +53,7 @@ class UnmatchedRecords:
         self.count += 1
 
     def take(self, digest: bytes) -> Unmatched | None:
-        """Remove and return the first record with this content."""
+        """Remove and return the first waiting record with this content, or None."""
         same = self._by_digest.get(digest)
         return self.remove(same[0]) if same else None
 

@@ -94,12 +94,12 @@ class RecordCounts:
     unrelated: int = 0
 
     def add(self, other: RecordCounts) -> None:
-        """Add the counts of another range."""
+        """Add the counts of another offset range."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
-        """Return the most severe verdict.
+        """Return the most severe verdict that the counts imply.
 
         `uncopied`: number of additional missing records, which were never copied. `unjudged`: number of
         source offsets that are not copied yet.
@@ -116,7 +116,7 @@ class RecordCounts:
 
 @dataclass(slots=True)
 class PartitionFindings:
-    """Result of one partition.
+    """Findings and counts of one partition.
 
     `at_least`: True if there were too many differences to compare all of them. The counts of missing, altered
     and surplus records are then estimates.

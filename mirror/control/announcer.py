@@ -69,7 +69,7 @@ class Announcer:
         self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
-        """Write the audit line of a request to the leader. The leader publishes the event later."""
+        """Write the audit line of a request for the leader. The leader publishes the event later."""
         kind = type(request).__name__.removesuffix("Request").lower()
         audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
 
@@ -92,7 +92,7 @@ class Announcer:
         audit(action, command.name, self._caller, before, after, requester, command.reason)
 
     def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
-        """Announce paused or resumed partitions."""
+        """Announce that partitions of a datastream were paused or resumed."""
         shown = ", ".join(
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
             for topic, numbers in sorted(command.partitions.items())

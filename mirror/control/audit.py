@@ -36,7 +36,7 @@ def audit(
     requested_by: str = "",
     reason: str = "",
 ) -> None:
-    """Log a change with the old and new values of changed fields.
+    """Write an audit line with the old and new values of changed fields.
 
     For a creation or a removal, logs all fields.
     """
@@ -63,5 +63,5 @@ def shown_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return the values by JSON pointer. Long values are truncated."""
+    """Return the values of fields as text, by JSON pointer. Long values are truncated."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}

@@ -30,7 +30,7 @@ Datastreams with another last status start again, and the leader changes them to
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """Operations for one caller, who needs rights on all datastreams.
+    """Operations on lost datastreams for one caller, who needs rights on all datastreams.
 
     `written`: callback that returns the topics at a destination for which a group has stored progress.
     """

@@ -112,8 +112,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
 
 
 def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """Return the manually paused partitions by topic; None means all partitions of the topic. Raises
-    InvalidRequest."""
+    """Return the manually paused partitions by topic; None means all of them. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}

@@ -59,8 +59,7 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether the destination's broker default of a topic setting is unknown or differs from this
-    value."""
+    """Return whether the destination's default of a topic setting is unknown or has another value."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value

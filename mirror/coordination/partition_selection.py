@@ -222,8 +222,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the topic names in an expression whose unescaped dot also matches another character in a
-    selected topic."""
+    """Return the topic names in an expression whose dot matches another character of a selected topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 
@@ -232,8 +231,7 @@ def _stands_for(name: str, topic: str) -> bool:
 
 
 def hidden_topics(source: ClusterRef, names: Collection[str]) -> NotAuthorized:
-    """Return the error for source topics that a datastream names, but that the cluster hides from the
-    client."""
+    """Return the error for topics that a datastream names but the source cluster hides."""
     shown = ", ".join(sorted(names)[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
     return NotAuthorized(
         f"{source} hides {shown} (TOPIC_AUTHORIZATION_FAILED): if they exist, they are not copied",

@@ -51,11 +51,8 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group selects and should mirror. None means unknown; the group then keeps its
-    planned partitions.
-
-    `problems`: error for each group whose partitions could not be determined.
-    """
+    """Partitions that each group should mirror. None means unknown; the group then keeps its planned
+    partitions. `problems`: error for each group whose partitions could not be determined."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -387,9 +384,8 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """Return the planner's input for a group: partitions, loads, current tasks and limits. Without known
-    loads, rebalance requests are ignored. Limits that require more tasks still apply, unless the planner
-    waits for loads."""
+    """Return the planner's input for a group. Without known loads, rebalance requests are ignored. Limits
+    that require more tasks still apply, unless the planner waits for loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False

@@ -163,7 +163,7 @@ class _Line:
 
 
 class _CallResult(Future[_T]):
-    """Result or error of a background call. `requested_at`, `done_at`: start and end of the call (monotonic
+    """Result of a background call. `requested_at`, `done_at`: start and end of the call (monotonic
     seconds)."""
 
     def __init__(self) -> None:

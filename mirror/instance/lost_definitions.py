@@ -158,9 +158,9 @@ class LossWatch:
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
-        """Find definitions that the store has lost since the last call, if anything has changed. `wake`:
-        called from any thread when another instance publishes, restores or forgets a lost definition. Raises
-        Unreachable, SessionLost."""
+        """Find definitions that the store has lost, if anything has changed. `wake`: called from any thread
+        when another instance publishes, restores or forgets a lost definition. Raises Unreachable,
+        SessionLost."""
         if definitions is self._seen and not self._has_changed.is_set():
             return
         self._has_changed.clear()

@@ -278,9 +278,8 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """Return the state with the groups that are due for planning. Only for the leader. The loads of every
-        source are observed once per interval. With enough observations, all groups are planned, a few per
-        tick."""
+        """Return the state with all groups due for planning. Only for the leader. The loads of every source
+        are observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
         self._memory.sources = sources.of

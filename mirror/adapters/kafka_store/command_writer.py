@@ -48,7 +48,7 @@ _RECORD_OVERHEAD: Final = 32
 
 
 class _QueuedCommand(NamedTuple):
-    """A command that waits to be written."""
+    """A command that waits to be written to the log."""
 
     number: int
     encoded: bytes
@@ -72,8 +72,8 @@ class _Commands:
 
 
 class CommandWriter:
-    """Writer of one process. Use only on the event loop's thread. `largest_bytes`: maximum size of the
-    records in a batch."""
+    """Writes the commands of this process to the log. Use only on the event loop's thread. `largest_bytes`:
+    maximum size of the records in a batch."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, largest_bytes: int) -> None:
         self._cluster = cluster
@@ -100,7 +100,7 @@ class CommandWriter:
         return promise
 
     async def rest(self, seconds: float) -> None:
-        """Wait for `seconds`, or until a caller waits for a result."""
+        """Pause for `seconds`, or until a caller waits for a result."""
         if not self._queue.results:
             self._rest = rest = Promise[None]()
             self._cluster.loop.call_later(seconds, lambda: rest.resolve(None))
@@ -145,7 +145,7 @@ class CommandWriter:
         return group
 
     async def _write_group(self, group: Sequence[_QueuedCommand]) -> None:
-        """Write all parts of several commands.
+        """Write all parts of several commands as one batch.
 
         The parts are split further if the broker accepts only smaller batches.
         """

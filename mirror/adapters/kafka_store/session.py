@@ -47,7 +47,7 @@ def coordination_cluster(
 
 
 class ThreadedLog:
-    """Access to the store from threads other than the thread of its event loop. Implements `CommandLog`."""
+    """Gives other threads access to the store, which runs on its own event loop. Implements `CommandLog`."""
 
     def __init__(self, thread: LoopThread, seconds: float, while_waiting: Callable[[], None]) -> None:
         self._thread = thread

@@ -50,7 +50,7 @@ own. Normally, only the instance with the oldest session writes snapshots."""
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Options of the store. `replication_factor`: see `ensure_topics`."""
+    """Options of the store on Kafka. `replication_factor`: see `ensure_topics`."""
 
     topic: str
     session_timeout_seconds: float
@@ -72,7 +72,7 @@ class StoreEvents:
 
 @dataclass(slots=True)
 class _Followed:
-    """State of the log since it was last loaded.
+    """Position in the log, and the state read since the log was last loaded.
 
     `growth`: bytes since the latest snapshot.
     """
@@ -111,8 +111,9 @@ class LogTrouble:
 
 
 class KafkaStore:
-    """A replica and a session. For the event loop's thread only, except `replica`, `identity` and `state`.
-    After a session is lost, a new session is opened as soon as the log is usable again."""
+    """The store on Kafka: a replica and a session. For the event loop's thread only, except `replica`,
+    `identity` and `state`. After a session is lost, a new session is opened as soon as the log is usable
+    again."""
 
     def __init__(self, cluster: Cluster, options: StoreOptions, events: StoreEvents) -> None:
         self._cluster = cluster

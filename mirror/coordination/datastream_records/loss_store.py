@@ -65,8 +65,7 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions that were not deleted. Return False if a concurrent update requires another
-        call.
+        """Store lost definitions that were not deleted. Return False to request another call.
 
         Of two definitions with the same name, the one that was created later is kept. A definition that
         another instance drops at the same time is not stored.

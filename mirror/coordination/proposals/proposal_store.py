@@ -43,8 +43,7 @@ class StoredProposal:
 
 
 class ProposalStore:
-    """Stores proposed plans: at most `KEPT_OF_GROUP` per group and `MOST_KEPT` in total. The oldest are
-    dropped."""
+    """Stores the latest proposed plans: `KEPT_OF_GROUP` per group, and `MOST_KEPT` in total."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes

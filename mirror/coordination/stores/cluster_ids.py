@@ -15,8 +15,7 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Cluster ids that clusters report, by cluster name. Thread-safe. Every instance may write the id that a
-    cluster reports."""
+    """Cluster ids that clusters report, by cluster name. Thread-safe. Every instance may write them."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes
@@ -61,8 +60,7 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind an id to a cluster unless one is already bound. Raises UnexpectedCluster if a different id is
-        bound."""
+        """Bind an id to a cluster. Raises UnexpectedCluster if a different id is already bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)

@@ -109,8 +109,7 @@ class DefinitionStore:
         return found
 
     def all(self) -> Definitions:
-        """Return all definitions, readable and damaged. A damaged definition does not affect other
-        datastreams."""
+        """Return all definitions, readable and damaged ones separately."""
         return _in_order(list(self.look_at(self.names()).values()))
 
     def look_at(

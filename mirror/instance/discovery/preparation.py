@@ -223,8 +223,7 @@ class Preparations:
 
 
 class _Results(NamedTuple):
-    """Results of one step, by destination topic. Changes without a result are retried. `rejected`: reason by
-    destination topic."""
+    """Results of one step. Changes without a result are retried. `rejected`: reason by destination topic."""
 
     done: tuple[TopicWork, ...]
     adjustments: tuple[str, ...]
@@ -239,8 +238,7 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Make one step of a preparation: create or extend destination topics. Return the changes, and the new
-    state of the destination.
+    """Create or extend the next destination topics. Return the changes, and the new state of the destination.
 
     `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
     Raises the errors of all other requests.

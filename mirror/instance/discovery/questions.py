@@ -136,8 +136,7 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A request to a cluster whose response is pending. `requested_at`: time of the request (monotonic
-    seconds)."""
+    """A pending request to a cluster. `requested_at`: time of the request (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()

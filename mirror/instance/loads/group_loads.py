@@ -152,8 +152,7 @@ class LoadGathering:
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
-        """Raise the loads of sources with a forecast to the expected loads. A report of several groups is
-        processed once."""
+        """Raise loads to the forecast of their source. A report of several groups is processed once."""
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
         for group in recent:

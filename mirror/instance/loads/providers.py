@@ -23,8 +23,7 @@ AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class ProviderInUse:
-    """A load provider that the leader uses. `freshness`: reports the age of its loads; None if
-    unsupported."""
+    """A load provider in use. `freshness`: reports the age of its loads; None if unsupported."""
 
     provider: LoadProvider
     freshness: AskFreshness | None = None

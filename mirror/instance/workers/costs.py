@@ -237,9 +237,8 @@ _READ_SECONDS: Final = 30.0
 
 
 class CapacityBook:
-    """Determines the capacity of a task for each group, from copying costs and definitions. Used by one
-    thread at a time. `terms`: returns the capacity that datastreams request. `assessments`: results of the
-    latest planning run of each group."""
+    """Determines the task capacity of each group. Used by one thread at a time. `terms`: returns the capacity
+    that datastreams request. `assessments`: results of the latest planning run of each group."""
 
     def __init__(
         self,

@@ -236,8 +236,8 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """State of every lane of this instance. `states`: lanes that a worker has not released, and lanes that no
-    worker may copy."""
+    """State of each lane. `states`: lanes that a worker has not released, and lanes that no worker may
+    copy."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

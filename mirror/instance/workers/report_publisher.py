@@ -106,8 +106,7 @@ class ReportPublisher:
     def publish(
         self, me: LiveInstance, troubles: Mapping[GroupName, str], datastreams: Iterable[Datastream]
     ) -> None:
-        """Publish the reports if they are due. `troubles`: reasons for stalled lanes by group. Raises
-        HeadraceError."""
+        """Publish due reports. `troubles`: reasons for stalled lanes by group. Raises HeadraceError."""
         now = self._clock.monotonic()
         if now < self._due:
             return

@@ -18,7 +18,7 @@ class AuditMode(StrEnum):
     """Data that the audit of a datastream compares (docs/data-plane/continuous-audit.md)."""
 
     OFF = "off"
-    """Nothing."""
+    """No audit."""
     COUNTS = "counts"
     """Record counts by event-time window, from the offsets of both logs and the offset map. No records are
     read."""
@@ -32,7 +32,7 @@ DEFAULT_AUDIT: Final = AuditMode.COUNTS
 
 
 def read_audit_mode(label: str, value: object) -> AuditMode:
-    """Parse a mode. Raises InvalidRequest."""
+    """Parse an audit mode. Raises InvalidRequest."""
     return bounds.choice(label, AuditMode, value)
 
 

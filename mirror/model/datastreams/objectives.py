@@ -110,7 +110,7 @@ def read_objective(value: object) -> Objective:
 
 
 def _whole(text: str, unit: int, line: str) -> int:
-    """Parse a duration, and return it in units of `unit` milliseconds."""
+    """Parse a duration in a line of objectives, and return it in units of `unit` milliseconds."""
     number, name = text.rstrip("msdh").rstrip(), text.lstrip("0123456789").strip()
     units, rest = divmod(int(number) * _MILLISECONDS[name], unit)
     if rest:
@@ -133,7 +133,7 @@ def read_objectives(label: str, value: str) -> tuple[Objective, ...]:
 
 
 def checked_objectives(label: str, objectives: Iterable[Objective]) -> tuple[Objective, ...]:
-    """Validate the objectives of one datastream. Raises InvalidRequest."""
+    """Validate the latency objectives of one datastream. Raises InvalidRequest."""
     found = tuple(objectives)
     if len(found) > MOST_OBJECTIVES:
         raise InvalidRequest(
@@ -150,7 +150,8 @@ def objectives_from(metadata: Mapping[str, str]) -> tuple[Objective, ...]:
 
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Metadata key of the mode. The metadata key lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the monitor's mode. The metadata key lacks the prefix `headrace.`, so that older versions
+keep it."""
 
 
 class Mode(StrEnum):
@@ -163,11 +164,11 @@ class Mode(StrEnum):
 
 
 def read_mode(label: str, value: object) -> Mode:
-    """Parse a mode. Raises InvalidRequest."""
+    """Parse a monitor mode. Raises InvalidRequest."""
     return bounds.choice(label, Mode, value)
 
 
 def mode_from(metadata: Mapping[str, str]) -> Mode | None:
-    """Return a datastream's mode, or None for the monitor's default. Raises InvalidRequest."""
+    """Return the monitor mode of a datastream, or None for the monitor's default. Raises InvalidRequest."""
     found = metadata.get(MONITOR_MODE)
     return None if found is None else read_mode(f"metadata {MONITOR_MODE}", found)

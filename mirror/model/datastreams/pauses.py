@@ -26,7 +26,7 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """Return the pauses after more partitions were paused.
+    """Return the pauses of partitions after more were paused.
 
     A topic has one pause, so partitions that were paused before get the new reason. If the request omits some
     of these partitions, the later expiry time applies, so that none resumes too early.
@@ -55,7 +55,7 @@ def later_end(first: int | None, second: int | None) -> int | None:
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """Return the pauses after some partitions were resumed. Raises InvalidRequest.
+    """Return the pauses of partitions after some were resumed. Raises InvalidRequest. Raises InvalidRequest.
 
     Partitions that are not paused are ignored.
     """

@@ -231,7 +231,7 @@ def read_excluded_settings(label: str, value: str) -> frozenset[str]:
 
 
 def checked_excluded_settings(label: str, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names unchanged. Raises InvalidRequest for a setting that is never copied."""
+    """Return the setting names unchanged. Raises InvalidRequest for a setting that is never copied."""
     for name in names:
         if name not in CARRIED_SETTINGS:
             raise InvalidRequest(
@@ -242,5 +242,5 @@ def checked_excluded_settings(label: str, names: tuple[str, ...]) -> frozenset[s
 
 
 def excluded_settings(metadata: Mapping[str, str]) -> frozenset[str]:
-    """Return the settings that a datastream does not copy. Raises InvalidRequest."""
+    """Return the topic settings that a datastream does not copy to new topics. Raises InvalidRequest."""
     return read_excluded_settings(f"metadata {EXCLUDED_SETTINGS}", metadata.get(EXCLUDED_SETTINGS, ""))

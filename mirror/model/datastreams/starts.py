@@ -28,7 +28,7 @@ class Start(NamedTuple):
     at_ms: int | None = None
 
     def __str__(self) -> str:
-        """Return the text form. A timestamp is in ISO 8601."""
+        """Return the start position as text: a word, or a timestamp in ISO 8601."""
         if self.at_ms is None:
             return self.position.value
         moment = _EPOCH + timedelta(milliseconds=self.at_ms)
@@ -36,8 +36,8 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Last restart of a datastream. Progress from before the restart is ignored. `at_ms`: time of the restart
-    (epoch ms), 0 if there was none."""
+    """Last restart of a datastream, before which stored progress is ignored. Progress from before the restart
+    is ignored. `at_ms`: time of the restart (epoch ms), 0 if there was none."""
 
     at_ms: int
     start: Start

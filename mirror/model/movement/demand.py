@@ -15,7 +15,7 @@ _NONE: Final = (0.0, 0.0)
 
 
 class Demand(NamedTuple):
-    """Demand of a lane.
+    """Arrival rate and backlog of a lane's partition.
 
     `arriving`: bytes and messages per second that arrive at the source. `waiting`: bytes and messages of the
     backlog. `is_least`: `arriving` is a lower bound.
@@ -27,7 +27,7 @@ class Demand(NamedTuple):
 
 
 def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
-    """Return the demand of a running lane.
+    """Return the arrival rate and backlog of a running lane.
 
     `copied`: recent copy rate in bytes and messages per second.
 
