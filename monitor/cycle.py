@@ -71,7 +71,7 @@ class MonitorCycle:
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, LatencyVerdict]:
-        """Return verdicts with the causes of breaches, without acting on them. Raises HeadraceError."""
+        """Return the verdict and the cause of each breach, without acting on them. Raises HeadraceError."""
         subjects = self._service.subjects()
         found = self._with_budgets(self._judged(subjects), subjects, ALL)
         late = [name for name, verdict in found.items() if verdict.standing is ObjectiveStatus.BREACHED]
@@ -84,21 +84,21 @@ class MonitorCycle:
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
-        """Return the name of the other monitor that holds the lease, or an empty string. Raises Unreachable,
-        HeadraceError."""
+        """Return the name of another monitor that holds the monitor lease, or an empty string. Raises
+        Unreachable, HeadraceError."""
         held = self._service.hold()
         self._rebalancing.note(held.record)
         return held.other
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take over at once."""
+        """Release the monitor lease, so that another monitor can take over at once."""
         try:
             self._service.release()
         except HeadraceError as error:
             _log.warning("lease not released, another monitor must wait until it expires", reason=str(error))
 
     def movements(self) -> FleetMovement:
-        """Return the partitions that are not OK; unknown if the call fails."""
+        """Return the partitions that are not OK; unknown if the service does not respond."""
         try:
             return self._service.movements()
         except HeadraceError as error:
@@ -282,7 +282,7 @@ class MonitorCycle:
 
 
 class LoopEnd(Enum):
-    """Reason why the loop ended."""
+    """Reason why the monitor's loop ended."""
 
     STOPPED = "stopped"
     LEFT = "an instance runs the monitor"
@@ -293,7 +293,7 @@ class ProcessPauses(Protocol):
     """Detector of pauses of the whole process; see `monitor.alerts.deliveries.standstill`."""
 
     def count(self) -> int:
-        """Return the number of pauses so far."""
+        """Return the number of pauses of the process so far."""
         ...
 
     def settle(self, count: int) -> None:
@@ -329,7 +329,7 @@ class MonitorLoop:
         """Last logged error of each listener, by position in `listeners`."""
 
     def run(self) -> LoopEnd:
-        """Run until `stop` is called or another monitor is active."""
+        """Run until `stop` is called or another monitor becomes active. Return the reason."""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
                 return LoopEnd.OUSTED
@@ -384,7 +384,7 @@ class MonitorLoop:
         return other
 
     def stop(self) -> None:
-        """Request the end of the loop. Safe to call from a signal handler."""
+        """Request the end of the monitor's loop. Safe to call from a signal handler."""
         self._stopping.set()
 
     def _log_change(self, name: DatastreamName, finding: TurnResult) -> None:

@@ -1,4 +1,4 @@
-"""Result of an evaluation by the monitor, and the interface of objects that receive it."""
+"""Result of one evaluation by the monitor, and the interface of objects that receive it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from monitor.objectives.late_times import Lateness
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """Result of an evaluation for one datastream. `action`: actions taken, as text. `cluster`: source
-    cluster. `diagnosis`: cause of late records while an incident is open; None if there is no open incident
-    or the evidence cannot be read. `worth`: prediction for a rebalance requested in this evaluation.
-    `subject`: the datastream as evaluated. `decision`: decision about a rebalance; `has_acted`: whether a
-    rebalance was requested. `closes_in`: seconds until a recovered incident closes if it stays recovered.
-    `lateness`: times at which records were late; None if unknown or if the objective is met."""
+    """Result of one evaluation of a datastream. `action`: actions taken, as text. `cluster`: source cluster.
+    `diagnosis`: cause of late records while an incident is open; None if there is no open incident or the
+    evidence cannot be read. `worth`: prediction for a rebalance requested in this evaluation. `subject`: the
+    datastream as evaluated. `decision`: decision about a rebalance; `has_acted`: whether a rebalance was
+    requested. `closes_in`: seconds until a recovered incident closes if it stays recovered. `lateness`: times
+    at which records were late; None if unknown or if the objective is met."""
 
     verdict: LatencyVerdict
     incident: Incident
@@ -38,12 +38,12 @@ class TurnResult:
 
     @property
     def is_over(self) -> bool:
-        """Return whether records arrive in time again. The window may still contain late records."""
+        """Return whether its records arrive in time again. The window may still contain late records."""
         return self.lateness is not None and self.lateness.is_over
 
 
 class TurnListener(Protocol):
-    """Called with the result of every evaluation. Must not block."""
+    """Receiver of the results of every evaluation. Methods must not block."""
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, /) -> None:
         """Receive the findings of an evaluation, one per evaluated datastream, and the states of
@@ -51,6 +51,6 @@ class TurnListener(Protocol):
         ...
 
     def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
-        """Receive the reason why an evaluation has no verdicts. `movements` may still contain the states of
-        partitions."""
+        """Receive the reason why an evaluation has no verdict on any datastream. `movements` may still
+        contain the states of partitions."""
         ...

@@ -15,7 +15,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices per 10^9 bytes.
+    """Prices of transfers per 10^9 bytes.
 
     `per_gb`: price for pairs of clusters that are not in `pairs`, None if unknown.
     """
@@ -70,7 +70,7 @@ class OwnerUsage:
 
 
 def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: PriceTable) -> list[UsageLine]:
-    """Return the lines, sorted by day, owner, datastream and topic.
+    """Return the usage of each topic, datastream and day, sorted by day, owner, datastream and topic.
 
     Datastreams that share tasks are measured together. The usage of a topic is attributed to the oldest
     datastream that selects the topic.
@@ -111,7 +111,7 @@ def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | Non
 
 
 def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds: float) -> list[OwnerUsage]:
-    """Return the sums of the owners, largest first.
+    """Return the usage of each owner, largest first.
 
     `quota_of`: returns the quota of an owner in bytes per second, 0 if there is none. `seconds`: elapsed part
     of the period.

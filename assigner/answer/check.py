@@ -22,7 +22,7 @@ _ROUNDING: Final = 2e-3
 
 
 def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:
-    """Raise PlanRejected if the plan breaks a rule or reports wrong values."""
+    """Raise PlanRejected if the plan breaks a limit or reports wrong loads, moves or bounds."""
     _check_tasks(plan, limits)
     _check_partitions(plan, limits)
     _check_loads(plan, capacity, limits)

@@ -286,8 +286,8 @@ class PlanExecutor:
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
-        """Start the missing lanes that no other instance holds. Requires that the holding of this instance
-        was published: of two instances, at least one then sees the holding of the other."""
+        """Start the missing lanes that no other instance may still run. Requires that the holding of this
+        instance was published: of two instances, at least one then sees the holding of the other."""
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
         live = others_of(members.live(), me.sequence)

@@ -59,7 +59,7 @@ class TopicChanges:
 
 
 async def _described(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
-    """Return the existing topics with their settings. Raises Unreachable."""
+    """Return the descriptions of existing topics with their settings. Raises Unreachable."""
     wanted = sorted(names)
     await cluster.patiently(lambda: cluster.refresh(wanted))
     found = {name: cluster.topics[name] for name in wanted}
@@ -120,8 +120,7 @@ def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> No
 
 
 def _note_new(source: TopicDescription, wanted: TopicDescription, changes: TopicChanges) -> None:
-    """Record the settings of a new topic that are broker defaults of the source, and the settings that it
-    lacks."""
+    """Record which settings of a new topic come from broker defaults of the source, and which it lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}

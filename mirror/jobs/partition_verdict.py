@@ -28,8 +28,8 @@ class CopyHistory(NamedTuple):
     target_epoch: int = -1
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether all records copied at an earlier state may still exist. After a change of the leader
-        epoch, `truncated_logs` gives the answer."""
+        """Return whether all records copied up to an earlier state may still exist. After a change of the
+        leader epoch, `truncated_logs` gives the answer."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
@@ -95,7 +95,7 @@ class PartitionVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """The most severe verdict."""
+        """Return the most severe verdict on the partition."""
         if self.problem:
             return Verdict.UNKNOWN
         found = self.comparison
@@ -109,7 +109,7 @@ class PartitionVerdict:
         return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
+        """Return the result of the partition as a JSON object."""
         found = self.comparison.found
         return {
             "topic": self.partition.topic,

@@ -20,7 +20,7 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit, whose size depends on the number of partitions."""
+    """State of a continuous audit without a service."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)

@@ -17,7 +17,7 @@ _BY_RECEIVER: Final = ("receiver",)
 
 
 class AlertMetrics:
-    """Metrics of the monitor, in one registry."""
+    """Prometheus metrics of alerts and receivers, in one registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()

@@ -19,7 +19,7 @@ HALTED: Final = AlertKind("HeadraceDatastreamHalted", Severity.CRITICAL)
 UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
 """The monitor cannot determine whether a datastream meets its objective."""
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
-"""The monitor cannot reach the service or its measurements, so no datastream can be evaluated."""
+"""The service or its measurements are unavailable to the monitor, so no datastream can be evaluated."""
 
 BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
 """An error budget burns faster than allowed, both over a long and over a short window."""
@@ -41,7 +41,7 @@ SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
 DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
 """A destination cluster does not respond: one alert for all of its datastreams."""
 PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
-"""Records are late since an instance or a worker process was lost: one alert for all datastreams."""
+"""Records have been late since an instance or a worker process was lost: one alert for all datastreams."""
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
 """Brokers of a cluster throttle, so records are late: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
@@ -75,7 +75,7 @@ WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
 OF_ITSELF: Final = frozenset(
     {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE, TOPIC_RETIREMENT}
 )
-"""Alerts that do not depend on the evaluation of objectives."""
+"""Alerts about the monitor itself and the service, independent of objectives."""
 
 CATALOGUE: Final = tuple(kind for kind in tuple(globals().values()) if isinstance(kind, AlertKind))
 """All alerts, in the order of this module."""
@@ -151,7 +151,7 @@ class AlertTimes:
 
 @dataclass(frozen=True)
 class AlertPatience(AlertTimes):
-    """Times that determine when alerts fire and resolve.
+    """Times for which conditions must last, by kind of alert.
 
     `burnt_seconds`: time after the alert of an incident for which short windows of error budgets still
     contain the incident. `late_seconds`: time for which records must be late without interruption.

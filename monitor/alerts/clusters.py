@@ -171,7 +171,8 @@ class _Outage:
 
 
 class Outages:
-    """Datastreams whose own alerts are suppressed (see the module docstring). Times are monotonic seconds.
+    """Faults, and datastreams whose alerts they suppress (see the module docstring). Times: monotonic
+    seconds. Times are monotonic seconds.
 
     `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
     `unsent_seconds`: the same time if the fault ended before its alert fired.
@@ -189,7 +190,7 @@ class Outages:
         movements: FleetMovement,
         now: float,
     ) -> None:
-        """Update the outages after an evaluation. `fired`: keys of the firing alerts."""
+        """Update the outages of datastreams after an evaluation. `fired`: keys of the firing alerts."""
         affected = {fault.name for fault in faults}
         for fault in faults:
             outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))

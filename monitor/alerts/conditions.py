@@ -54,8 +54,8 @@ from monitor.turn_result import TurnResult
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest alert. `is_inherited`: only a previous monitor has observed
-    the condition. `is_inhibited`: another alert has already paged for the fault."""
+    """A condition that an evaluation has observed. `alert`: its latest alert. `is_inherited`: only a previous
+    monitor has observed the condition. `is_inhibited`: another alert has already paged for the fault."""
 
     alert: Alert
     since: ClockReading
@@ -66,7 +66,7 @@ class _SeenCondition:
 
 
 class Conditions:
-    """Observed conditions and the alerts that fire."""
+    """Conditions that were observed, and the alerts that fire because of them."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
@@ -103,8 +103,8 @@ class Conditions:
             self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts that fired for a previous monitor. Restored alerts keep their start time, and
-        resolve if this monitor does not observe their condition."""
+        """Restore alerts that fired for a previous monitor, and return them. Restored alerts keep their start
+        time, and resolve if this monitor does not observe their condition."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
@@ -196,7 +196,7 @@ class Conditions:
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
-        """Yield one alert per problem of a datastream. `_see` sets the start of each alert."""
+        """Yield an alert draft for each problem of a datastream. `_see` sets the start of each alert."""
         verdict, cluster = finding.verdict, finding.cluster
         seen = self._held.get(AlertKey(LATE.name, name))
         late = seen if seen is not None and seen.fires else None
@@ -322,8 +322,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of one evaluation. A draft that is the stored alert itself does not confirm
-        an inherited condition: it only means that the end of the condition is unknown."""
+        """Record the conditions that one evaluation has observed. A draft that is the stored alert itself
+        does not confirm an inherited condition: it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -351,8 +351,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether alerts need not wait for the incidents of a previous monitor. Returns True if the
-        incidents are known, or a minute has passed since the first call."""
+        """Return whether alerts about error budgets need no longer wait for incidents of a previous monitor.
+        Returns True if the incidents are known, or a minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -374,8 +374,8 @@ class Conditions:
         return [held.alert for held in self._held.values() if held.fires]
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
-        """Return whether the condition has lasted long enough to fire. Records that are late intermittently
-        fire after `recovered_after_seconds` without a good verdict."""
+        """Return whether a condition has lasted long enough for its alert to fire. Records that are late
+        intermittently fire after `recovered_after_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
@@ -419,7 +419,7 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
 
 
 def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _SeenCondition | None) -> Alert:
-    """Return the alert of an incident. Omit actions taken against earlier causes of the incident."""
+    """Return the alert of an incident, without actions taken against its earlier causes."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)

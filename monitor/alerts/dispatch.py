@@ -54,7 +54,7 @@ class AlertDispatch:
         self._recommend = recommend
 
     def start(self) -> None:
-        """Start delivering to all receivers."""
+        """Start delivering alerts to all receivers."""
         for delivery in self._deliveries:
             delivery.start()
 
@@ -71,7 +71,7 @@ class AlertDispatch:
         self._conditions.expect_past()
 
     def remember(self, records: Iterable[IncidentRecord]) -> None:
-        """Pass on the recent incidents of a previous monitor, including closed incidents."""
+        """Pass on the incidents that a previous monitor has stored recently, including closed incidents."""
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
@@ -113,7 +113,7 @@ class AlertDispatch:
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Process an evaluation in which no datastream could be evaluated."""
+        """Process an evaluation that could not evaluate any datastream."""
         now = self._now()
         self._metrics.objectives.show({})
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)

@@ -10,7 +10,8 @@ from monitor.canary.ledger import CanaryFigures
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
-    """Limits of a gate. `min_availability`: minimum share of writes that the source must acknowledge."""
+    """Limits of a release gate. `min_availability`: minimum share of writes that the source must
+    acknowledge."""
 
     max_delay_ms: int
     max_lost: int
@@ -19,7 +20,7 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class GateFailure:
-    """A limit that the run did not meet. `value`: None if nothing was measured."""
+    """A limit that the canary's run exceeded. `value`: None if nothing was measured."""
 
     limit: str
     value: float | None
@@ -29,7 +30,7 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Results of a finished run, and the limits that were not met.
+    """Results of a canary's run, and the limits of the release gate that it did not meet.
 
     `lost`: includes records that had not arrived at the end of the run. `availability`: share of acknowledged
     writes, None without writes.
@@ -47,7 +48,7 @@ class GateResult:
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Judge a finished run. Waiting records have had at least `max_delay_ms` to arrive."""
+    """Check a finished run against the limits. Waiting records have had at least `max_delay_ms` to arrive."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

@@ -41,7 +41,7 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
-    """Result of a check.
+    """Result of a check for the cause of a datastream's late records.
 
     `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence could not be read, or an
     empty string. `is_news`: the cause differs from the previous one.
@@ -64,7 +64,7 @@ NO_ANSWER: Final = InquiryResult()
 
 @dataclass(frozen=True, slots=True)
 class _PreviousLook:
-    """Result of the previous check. `waiting`: backlog of each partition in records."""
+    """Result of the previous check of a datastream. `waiting`: backlog of each partition in records."""
 
     requested_at: float
     answer: InquiryResult

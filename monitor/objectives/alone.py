@@ -42,5 +42,5 @@ class SourcesAlone:
                 self._since[subject.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
-        """Return the sources whose measurements have belonged to one datastream since a time."""
+        """Return sources whose measurements have belonged to one datastream since `moment_ms` (epoch ms)."""
         return frozenset(source for source, (_, begin_ms) in self._since.items() if begin_ms <= moment_ms)

@@ -28,7 +28,7 @@ class ObjectiveMetrics(Collector):
         self._verdicts = verdicts
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of a scrape."""
+        """Yield the metrics of objectives for a scrape."""
         verdicts = self._verdicts
         yield _standings(verdicts)
         left = GaugeMetricFamily(

@@ -34,11 +34,11 @@ class RecordStore(Protocol):
     """Durable store of records. Calls may block. Used by one thread at a time."""
 
     def load(self) -> StoredMonitorState:
-        """Return the latest state of each record and note. Raises Unreachable, Refused."""
+        """Return the latest state of each stored incident and note. Raises Unreachable, Refused."""
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes. A note of None is deleted.
+        """Write incident records and notes. A note of None is deleted.
 
         Raises Unreachable, Refused; Fenced if another monitor has loaded the records in the meantime.
         """
@@ -100,7 +100,7 @@ class IncidentKeeper:
             self._thread.join(deadline_seconds)
 
     def oust(self) -> None:
-        """Stop writing, because another monitor has taken over."""
+        """Stop writing incidents, because another monitor has taken over."""
         with self._changed:
             self._is_ousted = True
 
@@ -154,7 +154,7 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records.
+        """Queue changed incident records for writing.
 
         If the queue is full, its oldest records are dropped. A dropped record is queued again when it
         changes.
@@ -210,7 +210,7 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Load the records, write pending records, or count the records of an incident."""
+        """Load the stored incidents, write pending records, or count the records of an incident."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:
@@ -238,7 +238,7 @@ class IncidentKeeper:
                 self._waiting.setdefault(record.id, record)
 
     def _log_problem(self, reason: str) -> None:
-        """Log the start and end of a failure and changes of its reason."""
+        """Log when storing incidents begins to fail or succeeds again, and when the reason changes."""
         if reason and reason != self._trouble:
             _log.error("cannot store incidents", reason=reason)
         elif self._trouble and not reason:

@@ -95,7 +95,7 @@ class HttpCall:
 
 
 def _checked(text: str, *, has_credentials: bool) -> httpx.URL:
-    """Parse the URL. Raises Refused without quoting the URL, which may be a secret."""
+    """Parse the URL of a receiver. Raises Refused without quoting the URL, which may be a secret."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:

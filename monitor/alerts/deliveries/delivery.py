@@ -68,7 +68,7 @@ class Delivery(BackgroundThread):
             self._changed.notify()
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice]) -> None:
-        """Queue all firing alerts and the alerts that have ended. Does not block."""
+        """Queue all firing alerts and the alerts that have ended for this receiver. Does not block."""
         with self._changed:
             self._offered_at = self._clock.monotonic()
             dropped = self._outbox.offer(firing, ended, self._offered_at)
@@ -98,7 +98,8 @@ class Delivery(BackgroundThread):
             self._attempt(notices)
 
     def _next(self) -> Sequence[AlertNotice]:
-        """Wait for the next message and return it. Empty when the thread stops without pending alerts."""
+        """Wait for the next message and return its alerts. Empty when the thread stops without pending
+        alerts."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()
@@ -144,7 +145,7 @@ class Delivery(BackgroundThread):
             self._trouble = ""
 
     def _fail(self, notices: Sequence[AlertNotice], error: Exception, event: str) -> None:
-        """Count the failure, and log it if it is the first or has a new reason."""
+        """Count a failed delivery, and log it if it is the first or has a new reason."""
         self._metrics.count_failed(self.name, len(notices))
         reason = reason_of(error)
         if self._trouble != reason:
