@@ -55,7 +55,7 @@ class TokenEntry:
     expires_ms: int | None = None
 
     def line(self) -> str:
-        """Return the entry as a line of the file."""
+        """Return the entry as a line of the token file."""
         principal = self.principal
         return json.dumps(
             {
@@ -94,7 +94,7 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
-    """Raise InvalidRequest if the name of a new principal is not allowed.
+    """Raise InvalidRequest if a new principal must not have this name.
 
     A name is not allowed if it is reserved, starts with the prefix of OpenID Connect principals, or can be
     mistaken for another name.
@@ -164,7 +164,7 @@ class TokenFile:
         self._entries: dict[str, TokenEntry] = {}
 
     def check(self) -> None:
-        """Raise ConfigError if the file is unreadable."""
+        """Raise ConfigError if the token file is unreadable."""
         self._read()
 
     @property
@@ -193,7 +193,7 @@ class TokenFile:
         return entry.principal
 
     def _read(self) -> dict[str, TokenEntry]:
-        """Return the current entries and report changes of the file's state. Raises ConfigError."""
+        """Return the entries of the token file, and report changes of its state. Raises ConfigError."""
         problem = ""
         try:
             return self._newest()
@@ -225,7 +225,7 @@ def _hash(secret: str) -> str:
 
 
 def add_entry(path: Path, entry: TokenEntry) -> None:
-    """Append a token; create the file if it is missing. Raises ConfigError.
+    """Append a token's entry to the token file; create the file if it is missing. Raises ConfigError.
 
     A new file is readable only by its owner.
     """
@@ -233,7 +233,7 @@ def add_entry(path: Path, entry: TokenEntry) -> None:
 
 
 def revoke(path: Path, identity: str) -> TokenEntry:
-    """Remove a token. Raises NotFound, ConfigError."""
+    """Remove a token's entry from the token file, and return it. Raises NotFound, ConfigError."""
     found = read_entries(path).get(identity)
     if found is None:
         raise NotFound(
@@ -269,6 +269,6 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace the file atomically. A new file is readable only by its owner."""
+    """Replace the token file atomically. A new file is readable only by its owner."""
     mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
     replace_file(path, text.encode(), mode)

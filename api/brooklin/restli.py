@@ -68,11 +68,11 @@ _SCHEMES: Final = ("kafka://", _TLS)
 
 
 class UnknownConnector(InvalidRequest):
-    """Unknown connector, or a connector that does not mirror Kafka."""
+    """Raised for an unknown connector, or a connector that does not mirror Kafka."""
 
 
 class UnknownTransport(InvalidRequest):
-    """Unknown transport provider, or a provider that does not write to Kafka."""
+    """Raised for an unknown transport provider, or a provider that does not write to Kafka."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def key_contradictions(
 
 
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
-    """Return the limits in effect, as metadata keys, if the metadata omits or contradicts these limits."""
+    """Return the task limits in effect as metadata keys, if the metadata omits or contradicts them."""
     limits, metadata = datastream.limits, datastream.metadata
     numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
     try:
@@ -395,8 +395,8 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """Return the metadata to store. Keys that Brooklin's interface derives from the definition are removed.
-    Keys that are separate fields there are added."""
+    """Return the metadata to store after an update over Brooklin's interface. Keys that Brooklin's interface
+    derives from the definition are removed. Keys that are separate fields there are added."""
     limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
     metadata = {}
     for key, value in given.items():
@@ -414,7 +414,7 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """Return the selection of topics that the pattern describes. An unchanged pattern means the current
+    """Return the topic selection that an update's pattern describes. An unchanged pattern means the current
     selection, because it combines included and excluded topics."""
     if pattern == _pattern(present):
         return present

@@ -40,7 +40,7 @@ have been replaced."""
 
 
 class FleetCredentials:
-    """Signs and verifies queries and responses. Thread-safe.
+    """Signs and verifies queries between instances and their responses. Thread-safe.
 
     `read`: returns the stored secret; raises Unreachable, DamagedState.
     """
@@ -147,11 +147,11 @@ class FleetQuery:
 
     @cached_property
     def body(self) -> bytes | None:
-        """The body of the request: the document, if any, as JSON."""
+        """Body of the query: the document, if any, as JSON."""
         return None if self.document is None else json.dumps(self.document).encode()
 
     def url(self, address: str) -> httpx.URL:
-        """Return the URL at an instance.
+        """Return the URL of the query at an instance.
 
         The URL contains the digest of the body, so that the signature of the URL also covers the body, and
         can be verified before the body is read.
@@ -172,11 +172,11 @@ class InstanceResponse(Generic[_T]):
 
 
 class _NoAnswer(Exception):
-    """The query failed; the message is the reason."""
+    """Raised if a query to an instance failed; the message is the reason."""
 
 
 def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    """Return the fields of a response that the model has. Raises InvalidRequest.
+    """Return the fields of a response that a model has. Raises InvalidRequest.
 
     Other fields, which an instance of a newer version may send, are dropped.
     """
@@ -185,7 +185,7 @@ def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
 
 
 class Fleet:
-    """Client for queries to other instances, used on the event loop's thread.
+    """Client that sends queries to other instances, on the event loop's thread.
 
     `transport` is called once, to create the HTTP transport.
     """
@@ -206,7 +206,7 @@ class Fleet:
     async def ask(
         self, others: Sequence[LiveInstance], query: FleetQuery, read: Callable[[Any], _T]
     ) -> list[InstanceResponse[_T]]:
-        """Return the responses of the instances, in the same order.
+        """Send a query to instances, and return their responses in the same order.
 
         `read` parses the JSON of a response and raises ValueError or HeadraceError. Instances that did not
         respond to the last query are queried last.
@@ -222,7 +222,7 @@ class Fleet:
         return [found[position] for position in range(len(others))]
 
     async def close(self) -> None:
-        """Release the connections."""
+        """Close the connections to other instances."""
         if self._made is not None:
             await self._made.aclose()
             self._made = None
@@ -249,7 +249,7 @@ class Fleet:
         return InstanceResponse(instance.name, state, None, reason)
 
     async def _answer(self, instance: LiveInstance, query: FleetQuery) -> bytes:
-        """Send a query and return the verified body. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
+        """Send a query and return the verified response. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
         nonce = secrets.token_hex(16)
         url, method = query.url(instance.rest_address), "GET" if query.body is None else "POST"
         target_path = url.raw_path.decode()
@@ -285,7 +285,7 @@ class Fleet:
 
 
 def _detail(body: bytes) -> str:
-    """Return the detail of a problem document."""
+    """Return the field `detail` of a problem document that an instance has returned."""
     try:
         document = parsed(body)
     except HeadraceError:

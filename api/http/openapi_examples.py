@@ -199,7 +199,7 @@ The first value of the field's type is used.
 
 
 class Examples:
-    """Examples for the schemas of one document."""
+    """Examples for the schemas of one OpenAPI document."""
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas

@@ -23,7 +23,7 @@ from mirror.model.identifiers import ClusterRef
 
 
 class CallSlots:
-    """Limits the number of concurrent calls. Not thread-safe.
+    """Limits the number of concurrent calls in total and per name. Not thread-safe.
 
     `most`: total limit. `most_each`: limit per name, such as a principal or an owner.
     """
@@ -36,12 +36,12 @@ class CallSlots:
 
     @property
     def count(self) -> int:
-        """Number of slots in use."""
+        """Number of calls in progress."""
         return self._all
 
     @property
     def is_full(self) -> bool:
-        """True if all slots are in use."""
+        """True if the maximum number of calls is in progress."""
         return self._all >= self._most
 
     def full_for(self, names: frozenset[str]) -> str:
@@ -50,7 +50,7 @@ class CallSlots:
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Count one more call against the limits of all names while the block runs."""
+        """Count one more call against the limits of the given names while the block runs."""
         self._all += 1
         self._each.update(names)
         try:
@@ -87,7 +87,7 @@ class ClusterTurns:
         self._failures: dict[ClusterRef, tuple[Unreachable, float]] = {}
 
     def ask(self, cluster: ClusterRef, question: Callable[[], _T]) -> _T:
-        """Return the result of `question`, which queries this cluster.
+        """Return the result of `question`, which queries a cluster.
 
         Raises the errors of `question`, ClusterInUse while another request is in progress, and Unreachable
         for `ANSWER_SECONDS` after a request has failed.
@@ -103,8 +103,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for later requests, and return a copy. A timeout becomes Unreachable, so that the
-        status is always 503."""
+        """Keep the error of a cluster for later requests, and return a copy. A timeout becomes Unreachable,
+        so that the status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -144,7 +144,7 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Runs slow calls on behalf of the event loop's thread.
+    """Runs calls that query other servers, on behalf of the event loop's thread.
 
     `most_each`: limit per principal and per owner. `wait_seconds`: time to wait for a cluster that other
     calls use.
@@ -163,14 +163,14 @@ class SlowCalls:
         self._callers = callers
 
     def of(self, callers: frozenset[str]) -> SlowCalls:
-        """Return an object with the same limits for one caller.
+        """Return an object that runs slow calls with the limits of one caller.
 
         `callers`: names against whose limits the caller's calls count.
         """
         return SlowCalls(self._most_each, self._wait_seconds, callers, self._slots)
 
     async def run(self, call: Callable[[], _T]) -> _T:
-        """Run `call` in a thread and return its result.
+        """Run a slow call in a thread, and return its result.
 
         Raises the errors of `call`, Busy if `MOST_AT_ONCE` calls are in progress, TooOften if this caller has
         reached its limit of concurrent calls. If a call needs a cluster in use by another call, it is

@@ -71,7 +71,7 @@ class TopicEvidenceAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
-        """Return the response."""
+        """Return the evidence about a topic as a response."""
         look, seen = found.look, found.sighting
         return cls(
             cluster=found.cluster,
@@ -133,7 +133,7 @@ class RetirementStepAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: RetirementOutcome, *, is_dry_run: bool = False) -> RetirementStepAnswer:
-        """Return the response."""
+        """Return the result of a retirement step as a response."""
         evidence = None if found.evidence is None else TopicEvidenceAnswer.of(found.evidence)
         return cls(
             retirement=RetirementAnswer.of(found.retirement),
