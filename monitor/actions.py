@@ -122,7 +122,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
     if (frozen := frozen_by(policy.freezes, now_ms)) is not None:
         return f"inside the freeze window {frozen.text}"
     if record.waiting:
-        return f"the requested rebalance of {record.waiting} is not in force yet"
+        return f"the requested rebalance of {record.waiting} has no plan yet"
     of_day = Counter(act.datastream for act in record.acts if now_ms - act.time_ms < DAY_MS)
     if of_day.total() >= policy.most_a_day:
         return (

@@ -345,7 +345,7 @@ class MonitorLoop:
             except HeadraceError as error:
                 self._judging_failed(str(error), movements)
             except Exception as error:  # noqa: BLE001 - the bulkhead around a turn
-                self._judging_failed(f"a turn failed: {error!r}", movements, error)
+                self._judging_failed(f"evaluation failed: {error!r}", movements, error)
         return LoopEnd.STOPPED
 
     def _judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:

@@ -37,7 +37,7 @@ class OperationAnswer(Operation, RecordAnswer):
         "datastream": "Datastream; for a request that is planned, the group whose tasks are planned.",
         "state": (
             "`queued`: the leader has not processed it; `running`: tasks are being stopped; `done`: the "
-            "plan in force implements it, or no longer contains the stopped or deleted datastream; "
+            "current plan implements it, or no longer contains the stopped or deleted datastream; "
             "`failed`: it was not carried out."
         ),
         "requested_by": "Requester; empty if the request named none.",

@@ -193,7 +193,7 @@ async def caller(
     )
 
 
-@router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
+@router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is unhealthy."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     """Return 200 if every part is healthy, otherwise 503.
 
@@ -204,7 +204,9 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     return found
 
 
-@router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve."}})
+@router.get(
+    "/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve requests."}}
+)
 async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
     """Return 200 if this process can serve requests, otherwise 503.
 

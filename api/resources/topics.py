@@ -172,7 +172,9 @@ async def topics(
     services: ServicesDep,
     calls: SlowCallsDep,
     cluster: Annotated[str, Query(description="alias or address of the cluster")],
-    days: Annotated[int, Query(ge=0, le=_MOST_DAYS, description="least age and time without use")] = _DAYS,
+    days: Annotated[
+        int, Query(ge=0, le=_MOST_DAYS, description="minimum age and time without use, in days")
+    ] = _DAYS,
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
 ) -> TopicsAnswer:
     """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,

@@ -38,9 +38,9 @@ _TEXTS: Final = {
     MoveCause.ISOLATED: "an offending partition has the task for itself",
     MoveCause.CROWDED: "its task has more partitions than allowed",
     MoveCause.OVERLOADED: "its task is overloaded",
-    MoveCause.LEVELLED: "its task is above the level of the rebalance",
+    MoveCause.LEVELLED: "its task has more load than the rebalance allows",
     MoveCause.MAKES_ROOM: "it makes room for another partition",
-    MoveCause.EMPTIED: "its task is emptied, as far as the move budget allows",
+    MoveCause.EMPTIED: "its task is being emptied, within the move budget",
 }
 
 
@@ -126,7 +126,9 @@ def _demands(problem: PlacementProblem, capacity: TaskCapacity, outcome: StageOu
         )
     own = int(problem.offending.sum())
     if own:
-        sentences.append(f"{counted(own, 'offending partition')}, alone above the usable capacity of a task")
+        sentences.append(
+            f"{counted(own, 'offending partition')} with more load than the usable capacity of a task"
+        )
     needed, at_most = problem.per_task.bound(problem.count), problem.per_task.partitions
     if needed >= outcome.task_bound > 1:
         sentences.append(
@@ -141,7 +143,7 @@ def _remarks(
     found = []
     if _is_too_little_to_gain(problem, policy, outcome, plan):
         found.append(
-            "tasks are not levelled: the fullest one would be relieved by less than "
+            "loads of tasks are not balanced: the fullest task would be relieved by less than "
             f"{100 * policy.least_gain:g} % of usable capacity"
         )
     if plan.moves_left:

@@ -268,7 +268,7 @@ class Admission:
             (
                 f"the consumer group {shown(datastream.consumer_group)} of its positions is not allowed"
                 f" for datastreams on cluster {alias}",
-                f"choose a name that matches {', '.join(map(shown, rights.groups)) or 'none of them can be'}"
+                f"choose a name that matches one of: {', '.join(map(shown, rights.groups)) or 'none'}"
                 f" ([clusters.{alias}] groups), or have an operator set {GROUP_ID}",
             )
             for alias in aliases
@@ -324,7 +324,8 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
     for other in members:
         if differing := _differing(new, other):
             detail = (
-                f"datastreams of group {other.group} must be alike: the {differing} of {other.name} differs"
+                f"datastreams of group {other.group} must have the same {differing}, but that of {other.name}"
+                " differs"
             )
             pointer = pointer_to(["metadata", TASK_PREFIX])
             raise InvalidRequest(

@@ -116,7 +116,7 @@ class Announcer:
     ) -> PlacementEvent:
         because = f": {command.reason}" if command.reason else ""
         place = f" (from {self._caller.remote})" if self._caller.name and self._caller.remote else ""
-        sentence = f"{command.requested_by or 'somebody'}{place} {action}{because}"
+        sentence = f"{command.requested_by or 'an unknown caller'}{place} {action}{because}"
         return command_event(name, sentence, self._clock.now_ms())
 
     def _guard(self, event: PlacementEvent, store: Callable[[], None]) -> None:

@@ -48,7 +48,7 @@ def check_quota(
     if comes and 0 < quota.datastreams <= len(mine):
         _refuse(
             "/owner",
-            f"{shown(owner)} has {counted(len(mine), 'datastream')}, and may have {quota.datastreams}",
+            f"owner {shown(owner)} has {counted(len(mine), 'datastream')}, the limit is {quota.datastreams}",
         )
     if quota.bytes_per_second and (former is None or comes or _takes_more(former, new)):
         _check_rate(quota.bytes_per_second, new, mine, owner)

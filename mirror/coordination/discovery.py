@@ -142,13 +142,14 @@ def shortfalls(
             continue
         if partitions > most_partitions:
             reason = (
-                f"it has {counted(partitions, 'partition')}, destination topic {name} has {present}, and no"
-                f" topic grows beyond mirror.leader.max_partitions_per_topic = {most_partitions}"
+                f"the source topic has {counted(partitions, 'partition')}, destination topic {name} has"
+                f" {present}, and the limit is mirror.leader.max_partitions_per_topic = {most_partitions}"
             )
         elif present and name not in made and not datastream.grows_existing:
             reason = (
-                f"it has {counted(partitions, 'partition')}, destination topic {name} has {present} and was"
-                f" not created for this datastream: add partitions to it, or set {GROW_EXISTING} = true"
+                f"the source topic has {counted(partitions, 'partition')}, destination topic {name} has"
+                f" {present} and was not created for this datastream: add partitions to it, or set"
+                f" {GROW_EXISTING} = true"
             )
         else:
             continue

@@ -109,7 +109,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
         for field in fields(lane_spec.policy)
         if field.name != _QUOTA and getattr(lane_spec.policy, field.name) != getattr(other.policy, field.name)
     ]
-    return f"{', '.join(name.replace('_', ' ') for name in found)}: fixed when a lane starts"
+    return f"{', '.join(name.replace('_', ' ') for name in found)}: takes effect only when a lane starts"
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:

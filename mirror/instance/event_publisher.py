@@ -163,7 +163,7 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
 def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
     """Log the removal of a definition. `removed`: its last state, None if it was unreadable."""
     asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
-    audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")
+    audit("remove", name, SERVICE, removed, None, asked_by, "the datastream has no remaining tasks")
 
 
 def publish_losses(

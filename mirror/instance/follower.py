@@ -269,7 +269,7 @@ class Follower(BackgroundThread):
         self.view.publish(lanes, self._supervisor.in_time, self._waiting_lanes())
         has_joined = self.membership.me is not None
         if self._is_suspended:
-            reason = "the coordination store does not respond; lanes end with the lease"
+            reason = "the coordination store does not respond; lanes stop when the lease ends"
             self.condition.report_problem(reason)
         elif self._trouble or not has_joined:
             self.condition.report_problem(self._trouble or "no session with the coordination store")

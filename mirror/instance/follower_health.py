@@ -89,7 +89,7 @@ class FollowerHealth:
             part = f"{kind} records"
             if dropped.reason:
                 count = counted(dropped.count, f"entry of {kind} was", f"entries of {kind} were")
-                sentence = f"{count} discarded since the start, no mirrored record: {dropped.reason}"
+                sentence = f"{count} dropped since the start, but no mirrored record: {dropped.reason}"
                 self._health.report(part, True, sentence)
             else:
                 self._health.forget(part)

@@ -199,7 +199,7 @@ class Leader(BackgroundThread):
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self._awake.set)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
-            return f"{leader.name if leader else 'nobody'} leads"
+            return f"{leader.name if leader else 'no instance'} leads"
         if self._leads_as is None:
             self._world_view.keeper.take_up()
             self._assessments.take_up()

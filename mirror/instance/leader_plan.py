@@ -59,7 +59,7 @@ class LeaderPlan:
     def _rebuild(self, me: LiveInstance, error: DamagedState) -> None:
         self._stored, held = self._plans.recover(self._newest, self._obeyed_epochs())
         if not self.is_recovered:
-            reason = f"{error.message}; it contains {held}"
+            reason = f"{error.message}; the node contains {held}"
             _log.error("plan rebuilt", reason=reason, epoch=self.current.epoch)
             self._publisher.announce((recovery_event(me.name, self.current, reason, self._clock.now_ms()),))
         self.is_recovered = True

@@ -297,11 +297,11 @@ class Transfer:
         known_end = max(lane.read_to, lane.end or 0)
         if known_end > bounds.end:
             raise DataLossDetected(
-                f"{lane.place} ends at {bounds.end} but ended at {known_end} before: the source lost records",
+                f"the end of {lane.place} fell from {known_end} to {bounds.end}: the source lost records",
                 advice=elsewhere,
             )
         if lane.read_to < bounds.first:
-            missing = f"offsets {lane.read_to} to {bounds.first - 1} of {lane.place} are gone from the source"
+            missing = f"source offsets {lane.read_to} to {bounds.first - 1} of {lane.place} were deleted"
             if self._job.on_loss is OnLoss.HALT:
                 raise SourceTruncated(missing, advice="--on-loss continue skips them")
             _log.warning("%s; continuing after the gap", missing)

@@ -69,7 +69,7 @@ class Plan:
     def __post_init__(self) -> None:
         names = [placement.task for placement in self.tasks]
         if len(set(names)) != len(names):
-            raise PlanRejected(f"plan {self.epoch} names a task twice")
+            raise PlanRejected(f"plan {self.epoch} contains a task twice")
         count = sum(len(placement.partitions) for placement in self.tasks)
         if len(self.owners) != count:
             raise PlanRejected(f"plan {self.epoch} assigns a partition to two tasks")

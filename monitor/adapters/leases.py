@@ -16,7 +16,7 @@ from monitor.actions import ActionRecord, RebalanceAction
 from monitor.ports import LeaseHold
 
 _TOKEN_BYTES: Final = 4
-_BETWEEN: Final = "another monitor, between two turns of this one"
+_BETWEEN: Final = "another monitor, between two evaluations by this one"
 
 
 class HeldLease:

@@ -29,5 +29,5 @@ class ServiceWatch(Generic[_Fact]):
         try:
             self._known = self._read()
         except HeadraceError as error:
-            _log.warning("the service is not readable; its last alerts continue", reason=str(error))
+            _log.warning("cannot read the service; alerts about it continue", reason=str(error))
         return [*self._alerts_of(self._known)]

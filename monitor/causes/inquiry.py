@@ -32,7 +32,7 @@ Each check queries the lanes of one group from every instance, and waits for a t
 respond.
 """
 _TOO_EARLY: Final = (
-    f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
+    f"{Cause.UNKNOWN}: records have waited at the source; the next check shows whether the backlog shrinks"
 )
 _COPYING: Final = frozenset(
     {None, MovementState.OK, MovementState.WARN, MovementState.THROTTLED, MovementState.CATCHING_UP}
@@ -94,7 +94,7 @@ class Inquiry:
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
-            return InquiryResult(failure="not examined yet, other datastreams come first")
+            return InquiryResult(failure="not checked yet: other datastreams come first")
         self._left -= 1
         try:
             evidence = ask()

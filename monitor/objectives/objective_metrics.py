@@ -63,7 +63,7 @@ class ObjectiveMetrics(Collector):
 def _standings(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_objective_standing",
-        "1 for the current standing of a datastream, 0 for the other standings",
+        "1 for the current status of a datastream's objective, 0 for every other status",
         labels=("datastream", "standing"),
     )
     for name, verdict in verdicts.items():

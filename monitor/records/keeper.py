@@ -181,7 +181,7 @@ class IncidentKeeper:
             try:
                 self._work()
             except Fenced as error:
-                _log.warning("the incidents are fenced", reason=error.message)
+                _log.warning("another monitor has taken over the incidents topic", reason=error.message)
                 self.oust()
                 self._is_shut_out = True
             except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the topic

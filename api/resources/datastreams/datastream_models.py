@@ -79,7 +79,7 @@ StartText = Annotated[
         {
             "anyOf": [
                 {"enum": list(WORDS), "type": "string"},
-                {"format": "date-time", "type": "string", "description": "First record not older than this."},
+                {"format": "date-time", "type": "string", "description": "First record from this time on."},
                 {"type": "integer", "minimum": 10**11, "description": "The same in epoch milliseconds."},
             ]
         }

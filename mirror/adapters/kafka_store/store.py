@@ -363,7 +363,7 @@ class KafkaStore:
         if followed is not None:
             own = followed.state.state.sessions.get(self.identity.name)
             if own is None:
-                self._lose_session(SessionLost("another instance has ended our silent session"))
+                self._lose_session(SessionLost("another instance has ended the silent session"))
                 return
             contact.read_back(own.heartbeat, now)
             self.answered_at = contact.answered_at

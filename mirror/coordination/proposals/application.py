@@ -30,7 +30,7 @@ class Application:
         """Result of the request in one sentence, for use after the decision is published."""
         if self.decision is not None:
             return self.decision.sentence
-        return f"plan {self.request.proposal} is in force"
+        return f"plan {self.request.proposal} is in effect"
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:

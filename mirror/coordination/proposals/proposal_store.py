@@ -87,7 +87,7 @@ class ProposalStore:
         except VersionConflict as error:
             self.get(stored.identity).check_not_applied()
             raise IllegalTransition(
-                f"plan {stored.identity} has changed meanwhile", advice="repeat the request"
+                f"plan {stored.identity} was modified concurrently", advice="repeat the request"
             ) from error
         return replace(request, identity=identity)
 

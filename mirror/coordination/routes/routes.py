@@ -148,7 +148,7 @@ class ReturningTopics:
             for older in place.taken:
                 if older.destination in after.get(older.source, ()):
                     place.reasons[route.datastream.name] = (
-                        f"datastream {older.datastream.name} is older and would copy it back"
+                        f"datastream {older.datastream.name} is older and would copy the topic back"
                     )
                     return
             place.origins = after
@@ -161,8 +161,8 @@ def _index(routes: Sequence[Route]) -> SelectionIndex[Route]:
 
 def _returning(route: Route, through: DatastreamName) -> str:
     return (
-        f"it may hold records of {route.datastream.destination}, copied by datastream {through}: copying it"
-        " would return them"
+        f"the topic may contain records of {route.datastream.destination}, copied by datastream {through},"
+        " which would return"
     )
 
 
@@ -295,7 +295,7 @@ def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
 
 
 _ONTO_ITSELF: Final = (
-    "it would copy topics onto themselves: source and destination are the same cluster, and topics keep"
+    "topics would be copied onto themselves: source and destination are the same cluster, and topics keep"
     " their names"
 )
 
@@ -312,7 +312,8 @@ def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
         known = first.setdefault(route.datastream.group, route)
         if _way(known) != _way(route):
             refused[route.datastream.name] = (
-                f"it shares tasks with {known.datastream.name}, which copies {_way_in_words(known)}"
+                f"the datastream shares tasks with {known.datastream.name}, which copies"
+                f" {_way_in_words(known)}"
             )
     return refused
 

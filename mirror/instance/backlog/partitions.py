@@ -86,4 +86,4 @@ def _why_unplaced(world: World, decision: Decision, group: GroupName) -> str:
     limits = world.groups[group][0].limits
     given = {"max_tasks": limits.max_tasks, "max_partitions_per_task": limits.max_partitions_per_task}
     bound = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-    return f"no task has room for it ({bound or 'the plan does not hold it'})"
+    return f"no task has room for the partition ({bound or 'the plan omits it'})"

@@ -207,7 +207,7 @@ class UncopiedWatch:
             count = sum(each.state is UncopiedState.PAUSED for each in found)
             sentence = (
                 f"{counted(count, 'partition is', 'partitions are')} paused "
-                f"by people and not copied: {first_few(names, _NAMES_SHOWN)}"
+                f"by operators and not copied: {first_few(names, _NAMES_SHOWN)}"
             )
             self._health.report(_PAUSED, True, sentence)
         else:

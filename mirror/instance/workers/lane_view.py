@@ -31,7 +31,7 @@ class LaneView:
     def give_up(self, lanes: Mapping[LaneKey, LaneStatus], why: str) -> None:
         """Record the lanes that this instance has given up. While the store is unreachable, another instance
         may copy these lanes."""
-        reason = f"given up because {why}; unknown whether another instance copies it"
+        reason = f"given up because {why}; unknown whether another instance copies the partition"
         given_up = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
             for key, state in lanes.items()

@@ -379,7 +379,7 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
     assert loop.run() is LoopEnd.STOPPED
     assert [one.partition(":")[0] for one in ear.heard] == [
         "orders from east",
-        "a turn failed",
+        "evaluation failed",
         "orders from east",
     ]
 
