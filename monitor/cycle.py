@@ -194,14 +194,14 @@ class MonitorCycle:
                     actions.append("; ".join(filter(None, (cause_text, helped.sentence))))
                     worth, decision = helped.worth, helped.sentence
                     if helped.done is RequestOutcome.NOT_NOW:
-                        incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
+                        incident = replace(incident, helped_at=before.helped_at)  # retry next time
                 else:
                     actions.append(self._take(step, name, verdict))
             except HeadraceError as error:
                 _log.error("rebalance request failed", datastream=name, reason=str(error))
                 decision = f"could not request a rebalance: {error}"
                 actions.append(decision)
-                incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
+                incident = replace(incident, helped_at=before.helped_at)  # retry next time
         found = cause.diagnosis
         if found is not None and cause.is_news and not found.placement_can_help:
             actions.append(found.sentence)
@@ -344,7 +344,7 @@ class MonitorLoop:
                 self._judged(self._cycle.turn(), movements)
             except HeadraceError as error:
                 self._judging_failed(str(error), movements)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around a turn
+            except Exception as error:  # noqa: BLE001 - the bulkhead around an evaluation
                 self._judging_failed(f"evaluation failed: {error!r}", movements, error)
         return LoopEnd.STOPPED
 

@@ -61,7 +61,7 @@ class Incident:
 
     def better_since(self, moment: float) -> Incident:
         """Return the incident state after another WITHIN verdict."""
-        # Called for nearly every datastream in each turn; `replace` takes three times as long.
+        # Called for nearly every datastream in each evaluation; `replace` takes three times as long.
         return Incident(
             self.is_open, 0, self.goods + 1, self.opened_at, self.helped_at, moment, self.halted_at
         )

@@ -107,7 +107,7 @@ class LatencyVerdict:
 
     def with_budgets(self, budgets: tuple[Budget, ...]) -> LatencyVerdict:
         """Return a copy of the verdict with the given budgets."""
-        # Called for each datastream in each turn; `replace` takes three times as long.
+        # Called for each datastream in each evaluation; `replace` takes three times as long.
         return LatencyVerdict(
             self.standing, self.observed_ms, self.sentence, self.is_halted, budgets, self.limit_ms, self.cause
         )

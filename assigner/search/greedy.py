@@ -74,7 +74,7 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return the slots of the tasks in turns: one slot of each task, then the next slot of each.
+    """Return the slots of the tasks in cyclic order: one slot of each task, then the next slot of each.
 
     The order distributes the heavier partitions over the tasks.
     """

@@ -1,7 +1,7 @@
 """Decision of the leader: the next plan, computed from one snapshot of the cluster state. Pure.
 
-A group is planned if its wanted partitions differ from its planned partitions, if a request exists, or if it
-was never planned. Other groups keep their tasks. If limits leave partitions without a task, the group is
+A group is planned if its selected partitions differ from its planned partitions, if a request exists, or if
+it was never planned. Other groups keep their tasks. If limits leave partitions without a task, the group is
 planned again only after the inputs have changed. Finally, all tasks are distributed over the live instances.
 The decision is deterministic.
 """
@@ -211,8 +211,8 @@ def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) 
 
 
 def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
-    """Return whether the plan has exactly the wanted partitions of the group, within its limits. Returns
-    False if the wanted partitions are unknown."""
+    """Return whether the plan has exactly the selected partitions of the group, within its limits. Returns
+    False if the selected partitions are unknown."""
     wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
     return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
 

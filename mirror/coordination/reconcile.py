@@ -2,9 +2,9 @@
 
 An instance first publishes its holding: the plan epoch that it follows, the lanes that it is still releasing,
 and the groups whose lanes it may run. Then it reads the holdings of the other instances, and starts the lanes
-that no other instance holds. A live instance holds a lane if it may run lanes of the group, and either
-follows another epoch or is still releasing the lane. No lane is started while an instance of the group
-follows a newer epoch, because that epoch may assign the lane to it.
+that no other instance may still run. A live instance may still run a lane if it may run lanes of the group,
+and either follows another epoch or is still releasing the lane. No lane is started while an instance of the
+group follows a newer epoch, because that epoch may assign the lane to it.
 
 Each instance publishes before it reads. Of two instances that want the same lane, at least one therefore sees
 the holding of the other. An instance without a session runs no lanes: it stops by its own clock before its
@@ -60,7 +60,7 @@ class LaneDuties:
 
 @dataclass(frozen=True)
 class LaneStarts:
-    """Lanes that may start now, and lanes that another instance still holds."""
+    """Lanes that may start now, and lanes that another instance may still run."""
 
     start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]
@@ -112,7 +112,7 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Divide the missing lanes into lanes to start, and lanes that another instance still holds.
+    """Divide the missing lanes into lanes to start, and lanes that another instance may still run.
 
     `others`: holdings of the other instances, read after this instance has published its own. None: an
     instance has not published a holding, and therefore runs no lane.

@@ -1,8 +1,8 @@
 """Executes the plan on one instance, according to `coordination.reconcile`.
 
 Each call of `obey` is one pass: it reads changes, stops surplus lanes, publishes the holding of this
-instance, reads the holdings of other instances, and starts lanes that no other instance holds. After a failed
-pass, the next pass continues.
+instance, reads the holdings of other instances, and starts lanes that no other instance may still run. After
+a failed pass, the next pass continues.
 """
 
 from __future__ import annotations

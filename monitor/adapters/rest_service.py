@@ -64,7 +64,7 @@ class RestService:
                 "status"
             ] == DatastreamStatus.READY:
                 known, is_alone = self._read.get(datastream["name"]), _group(datastream) in alone
-                # Nearly all are unchanged since the last turn.
+                # Nearly all are unchanged since the last evaluation.
                 if known is None or known[1].is_alone != is_alone or known[0] != datastream:
                     known = datastream, replace(_subject(datastream), is_alone=is_alone)
                 found[datastream["name"]] = known

@@ -196,7 +196,7 @@ class Conditions:
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
-        """Yield an alert draft for each problem of a datastream. `_see` sets the start of each alert."""
+        """Yield a candidate alert for each problem of a datastream. `_see` sets the start of each alert."""
         verdict, cluster = finding.verdict, finding.cluster
         seen = self._held.get(AlertKey(LATE.name, name))
         late = seen if seen is not None and seen.fires else None
@@ -249,7 +249,7 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether an alert about the same fault suppresses this draft, which is not firing yet."""
+        """Return whether an alert about the same fault suppresses this candidate, which is not firing yet."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -322,7 +322,7 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions that one evaluation has observed. A draft that is the stored alert itself
+        """Record the conditions that one evaluation has observed. A candidate that is the stored alert itself
         does not confirm an inherited condition: it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))

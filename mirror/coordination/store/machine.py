@@ -146,7 +146,7 @@ class _Impossible(Exception):
 
 
 class _Transaction:
-    """Applies operations to a draft of a state."""
+    """Applies operations to a modifiable copy of a state."""
 
     def __init__(self, state: State, session: str) -> None:
         self.draft = Draft(state.root)

@@ -1,7 +1,7 @@
 """Supervises the worker processes of an instance and their lanes. Each task runs in one worker.
 
-Datastreams that may crash their worker run in separate workers, the cells (see `quarantine`), which are the
-spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages of
+Datastreams that may crash their worker run in separate isolation workers (cells, see `quarantine`), which are
+the spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages of
 workers into the inbox.
 """
 
@@ -48,7 +48,7 @@ from mirror.worker.protocol import (
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""Seconds that the process of a cell without lanes has to end."""
+"""Seconds that an isolation worker without lanes has to end."""
 
 
 class Supervisor:

@@ -31,7 +31,7 @@ class WorkerHealth:
 
     @property
     def running(self) -> int:
-        """Number of running worker processes, without cells."""
+        """Number of running worker processes, without isolation workers."""
         return len(self._pool.alive)
 
     @property

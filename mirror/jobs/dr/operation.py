@@ -1,9 +1,10 @@
 """State of a pair of clusters, and the steps of its operations. Pure.
 
-An operation is a switch-over, a failover, a failback, or a decision about a tail; `STEPS` lists the steps of
-each. Before a step acts, the state is stored with the parameters of the step. If an operation is interrupted
-after the fence, it resumes at the fence, because producers may have written in the meantime. Therefore all
-steps are idempotent. An undo removes only resources that the operation has created.
+An operation is a switch-over, a failover, a failback, or a decision about the tail (records that were not
+copied); `STEPS` lists the steps of each. Before a step acts, the state is stored with the parameters of the
+step. If an operation is interrupted after the fence, it resumes at the fence, because producers may have
+written in the meantime. Therefore all steps are idempotent. An undo removes only resources that the operation
+has created.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
 class StoredGroups(NamedTuple):
     """Stored consumer groups of a datastream by name.
 
-    `round_ms`: end of the last complete round (epoch ms), None before the first. `damaged`: number of
+    `round_ms`: end of the last complete pass (epoch ms), None before the first. `damaged`: number of
     unreadable records.
     """
 

@@ -1,4 +1,4 @@
-"""Records that are exempt from a latency objective (excused). Pure.
+"""Records that are exempt from a latency objective. Pure.
 
 If an operator pauses a datastream, or creates one for topics with records, the existing records are late
 because of this decision, and do not count. A lane copies in order. Newer records wait until the existing
@@ -49,8 +49,8 @@ class Resumption:
 class Excuse(NamedTuple):
     """Records of a lane that are exempt from latency objectives, by timestamp (epoch ms).
 
-    The excuse covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
-    Later records wait behind excused records, and do not count for a limited time from `patience_ms` on.
+    The exemption covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
+    Later records wait behind exempt records, and do not count for a limited time from `patience_ms` on.
     """
 
     before_ms: int = 0
@@ -60,18 +60,19 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that identifies the excuse. Later excuses of a lane have higher numbers; 0 means none."""
+        """Number that identifies the exemption. Later exemptions of a lane have higher numbers; 0 means
+        none."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
-        """Return the excuse with future times replaced by the current time.
+        """Return the exemption with future times replaced by the current time.
 
         A definition may contain any timestamp.
         """
         return Excuse(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
-        """Return whether the excuse applies to a record with this timestamp."""
+        """Return whether a record with this timestamp is exempt."""
         return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms
 
 
@@ -112,7 +113,7 @@ class ExcusedLane:
     """State of the exemption of a lane's records until the lane has caught up once.
 
     `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
-    `_PROGRESS_MS`. Afterwards, later records count again, but the excused records still do not.
+    `_PROGRESS_MS`. Afterwards, later records count again, but the exempt records still do not.
     """
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")

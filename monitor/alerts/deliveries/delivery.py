@@ -108,7 +108,7 @@ class Delivery(BackgroundThread):
                 notices = self._outbox.take(now, is_last=is_last) if is_confirmed else ()
                 if notices or is_last:
                     return notices
-                # A later turn confirms the alerts by offering them.
+                # A later evaluation confirms the alerts by offering them.
                 next_at = self._outbox.next_at() if is_confirmed else NEVER
                 self._changed.wait(None if next_at == NEVER else min(next_at - now, _LONGEST_WAIT_SECONDS))
 
