@@ -157,7 +157,7 @@ def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
 
 
 def end_streams(app: FastAPI) -> None:
-    """End all responses that stream indefinitely. Idempotent and thread-safe."""
+    """End all event streams and other responses without an end. Idempotent and thread-safe."""
     feed: EventFeed = app.state.event_feed
     feed.close()
 

@@ -43,7 +43,7 @@ from pinot.time_range import TimeRange
 
 
 class ProcessUsage(NamedTuple):
-    """Resource usage of an instance.
+    """Resource usage of an instance's processes.
 
     `memory_bytes`: resident memory of all processes of the instance. `cpu_cores`: average number of cores in
     use since the previous measurement, None for the first. Fields are None if the system does not report
@@ -114,7 +114,7 @@ class Pair(Protocol):
 
 
 def no_usage(_: TimeRange) -> NoReturn:
-    """Reject a query if no measurements are configured. Raises HistoryUnavailable."""
+    """Reject a query for usage because no measurements are configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
         "usage is not available: neither Pinot nor the metrics topic is configured",
         advice="add the cluster that mirror.metrics_cluster names to [clusters], or configure [pinot]",
@@ -122,7 +122,7 @@ def no_usage(_: TimeRange) -> NoReturn:
 
 
 def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
-    """Reject a query if no history is configured. Raises HistoryUnavailable."""
+    """Reject a query for history because Pinot is not configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
         "history is not available: Pinot is not configured", advice="set broker and controller in [pinot]"
     )
@@ -203,8 +203,8 @@ class Services:
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
     """Returns the latency of records. Raises HistoryUnavailable, Unreachable, AnalyticsError."""
     usage: Callable[[TimeRange], UsageReport] = no_usage
-    """Returns the usage of whole days. Raises HistoryUnavailable, Unreachable, AnalyticsError,
-    TopicMissing."""
+    """Returns the usage of owners and datastreams in whole days. Raises HistoryUnavailable, Unreachable,
+    AnalyticsError, TopicMissing."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple

@@ -54,7 +54,7 @@ class MonitorCycle:
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
-        """Last failure to read measurements.
+        """Error of the last failed read of measurements.
 
         After a failed read, measurements are not read again for as long as the read took, at most 15 s. Until
         the next read, the monitor reports only the states of partitions.

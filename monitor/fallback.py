@@ -34,8 +34,7 @@ class _Preference:
         self._failed_at = -math.inf
 
     def answer(self, first: Callable[[], _T], second: Callable[[], _T]) -> _T:
-        """Return the result of `first`, or of `second` if it fails. Raises the error of `second` if both
-        fail."""
+        """Return the result of `first`, or of `second` if it fails. Raises the error of `second`."""
         if self._clock.monotonic() - self._failed_at >= _ASK_AGAIN_SECONDS:
             try:
                 found = first()
@@ -89,7 +88,7 @@ class FallbackMeasurements:
 
 
 class FallbackPast:
-    """Like `FallbackMeasurements`, for past time ranges.
+    """Reads measurements of past time ranges like `FallbackMeasurements`.
 
     Implements `monitor.objectives.past.PastMeasurements`.
     """

@@ -32,7 +32,7 @@ class RequestOutcome(Enum):
     """Result of an attempt to request a rebalance."""
 
     ACTED = "acted"
-    """A decision was made. The next attempt follows after the cool-down.
+    """A decision about the rebalance was made. The next attempt follows after the cool-down.
 
     The rebalance was requested, was only reported (mode `observe`), or is not worthwhile.
     """
@@ -46,7 +46,7 @@ class RequestResult(NamedTuple):
     done: RequestOutcome
     sentence: str
     worth: PredictedSaving | None = None
-    """Prediction for a requested rebalance."""
+    """Predicted saving of a requested rebalance."""
     states_cause: bool = False
     """True if the report should include the cause of the breach."""
 

@@ -145,7 +145,7 @@ class _LateRecords:
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report about a partition.
+        """Add a lane's report about a partition.
 
         `before`: previous report of the partition. The oldest waiting record limits the age of the records
         that have arrived since, usually more exactly than the histogram bucket.

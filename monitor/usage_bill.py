@@ -53,7 +53,8 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
-    """Usage of one owner over the whole period. `cost`: None if the cost of at least one line is unknown.
+    """Usage of one owner over the whole queried period. `cost`: None if the cost of at least one line is
+    unknown.
 
     `quota_bytes_per_second`: None if the owner has no quota. `quota_share`: mean rate as a share of the
     quota.

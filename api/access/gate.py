@@ -47,7 +47,7 @@ class TokenIssuer(Protocol):
     """Verifies tokens issued by another service."""
 
     def principal_of(self, token: str) -> Principal:
-        """Return the principal of a token.
+        """Return the principal that a token identifies.
 
         Raises NotAuthenticated, and Unreachable if the keys are unavailable.
         """
@@ -56,7 +56,7 @@ class TokenIssuer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Rate limit. `per_second` > 0: sustained rate. `burst` >= 1: number of calls that may arrive at once."""
+    """Rate limit of a caller. `per_second` > 0: sustained rate. `burst` >= 1: number of calls at once."""
 
     per_second: float
     burst: float
@@ -94,7 +94,7 @@ A caller whose bucket was dropped starts with a full bucket.
 
 
 class Throttle:
-    """A token bucket for each caller. Thread-safe."""
+    """Limits the rate of each caller with a token bucket. Thread-safe."""
 
     def __init__(self, rate: Rate, monotonic: Callable[[], float], most: int = _MOST_CALLERS) -> None:
         self._rate = rate
@@ -121,7 +121,7 @@ class Throttle:
 
 @dataclass(frozen=True)
 class AccessMethods:
-    """Methods of authentication.
+    """Methods by which callers authenticate.
 
     Without tokens, issuer and certificates, authentication is off. `certificates`: principals by certificate
     subject. `listeners`: principals by listener, for listeners whose clients send no credentials.
@@ -203,8 +203,7 @@ class Gate:
                 await self._app(scope, receive, send)
 
     def _admit(self, request: Request, scope: Scope) -> None:
-        """Authenticate a request, and store its caller. Raises NotAuthenticated, Forbidden, TooOften,
-        Unreachable."""
+        """Authenticate a request. Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
         access, state, path = self._access, scope["state"], scope["path"]
         remote = request.client.host if request.client else ""
         structlog.contextvars.bind_contextvars(remote=remote)

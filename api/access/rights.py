@@ -68,7 +68,7 @@ _LEAST: Final[Mapping[Action, Role]] = {
     Action.COPY_INTERNAL: Role.OPERATOR,
     Action.READ_GROUPS: Role.OPERATOR,
 }
-"""Minimum role for an action."""
+"""Minimum role for each action."""
 
 _EVERYWHERE: Final[Mapping[Action, Role]] = {
     **_LEAST,

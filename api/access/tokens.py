@@ -46,7 +46,7 @@ The check therefore takes as long as for an existing id.
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """Stored entry of a token. `expires_ms` None means that the token never expires."""
+    """Entry of a token in the token file. `expires_ms` None means that the token never expires."""
 
     identity: str
     principal: Principal
@@ -82,7 +82,7 @@ def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) 
 
 
 def principal_named(name: object, role: object, owners: object) -> Principal:
-    """Return a validated principal. Raises InvalidRequest."""
+    """Return a principal after validating its name, role and owners. Raises InvalidRequest."""
     found = bounds.line("the name", name)
     role_ = bounds.choice("the role", Role, role)
     owner_names = frozenset(
@@ -148,7 +148,7 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """A token file, reloaded when it has changed. Thread-safe.
+    """A file with token hashes, reloaded when it has changed. Thread-safe.
 
     `report` is called with the reason when the file becomes unreadable, and with an empty text when it is
     readable again.

@@ -275,7 +275,7 @@ async def diagnose(
 
 
 async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return the status by instance. The response counts as successful only if every instance responded."""
+    """Return the status of all instances. It is successful only if every instance responded."""
     replies = await instances.ask(
         FleetQuery(DIAGNOSTICS, {"scope": scope, "content": content}, deadline_seconds=_DEADLINE_SECONDS),
         lambda: status_element(scope, content, services),

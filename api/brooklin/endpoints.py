@@ -271,7 +271,7 @@ def delete(name: str, services: ServicesDep, request: Request) -> Response:
 
 @router.post("/datastream/{name:path}")
 async def act(name: str, given: DocumentDep, services: ServicesDep, request: Request) -> Any:
-    """Run a Rest.li action. As in Brooklin, an action without a result has no response body."""
+    """Run a Rest.li action on a datastream. As in Brooklin, an action without a result has no body."""
     action = request.query_params.get("action")
     if action is None or request.headers.get(METHOD, "action") != "action":
         raise unsupported("POST", _target(request), request.headers)

@@ -261,7 +261,7 @@ Mask = dict[str, "Mask | None"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionPage:
-    """Requested part of a collection. `count` None means all elements from `start` on."""
+    """Requested page of a collection. `count` None means all elements from `start` on."""
 
     start: int = 0
     count: int | None = None
@@ -273,7 +273,7 @@ class CollectionPage:
         return cls(start or 0, count)
 
     def of_all(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """Return the elements of this page."""
+        """Return the elements on this page of a collection."""
         end = None if self.count is None else self.start + self.count
         return elements[self.start : end]
 

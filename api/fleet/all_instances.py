@@ -107,7 +107,7 @@ async def ask_leader(
     own: Callable[[], _T | None],
     read: Callable[[Any], _T | None],
 ) -> LeadersAnswer[_T]:
-    """Query only the leader; otherwise like `AllInstances.ask`.
+    """Send a query only to the leader; otherwise like `AllInstances.ask`.
 
     `own` and `read` return None if the instance is not the leader.
     """

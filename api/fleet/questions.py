@@ -35,8 +35,8 @@ from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0
-"""Minimum time between two reads of the secret. The secret is read again after a mismatch, because it may
-have been replaced."""
+"""Minimum seconds between two reads of the shared secret. The secret is read again after a mismatch, because
+it may have been replaced."""
 
 
 class FleetCredentials:
@@ -53,8 +53,8 @@ class FleetCredentials:
         self._read_at = 0.0
 
     def authorization(self, target: InstanceName, target_path: str, nonce: str) -> str:
-        """Return the Authorization header of a query. `target_path`: path and query string of the request, as
-        sent."""
+        """Return the Authorization header of a query to an instance. `target_path`: path and query string of
+        the request, as sent."""
         return f"{SCHEME} {nonce}.{self._signature('question', target, target_path, nonce)}"
 
     def check_question(self, authorization: str, me: InstanceName, target_path: str) -> str:
@@ -71,7 +71,7 @@ class FleetCredentials:
         return nonce
 
     def answer_signature(self, me: InstanceName, nonce: str, body: bytes) -> str:
-        """Return the signature header of a response."""
+        """Return the signature header of a response to a query."""
         return self._signature("answer", me, nonce, body)
 
     def is_answer(self, signature: str, target: InstanceName, nonce: str, body: bytes) -> bool:
@@ -113,7 +113,7 @@ _AT_ONCE: Final = 32
 DIGEST: Final = "digest"
 """Parameter with the SHA-256 of the body of a query."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of a body."""
+"""Maximum size of a query or a response in bytes."""
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 """Header of requests for responses without compression.
@@ -134,7 +134,7 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True)
 class FleetQuery:
-    """Query to other instances.
+    """Query to other instances of the service.
 
     `document`: sent as JSON in the body of a POST. `deadline_seconds`: time to wait for each instance; 0: the
     default.
@@ -163,7 +163,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance. `value` is None if the instance did not respond; `reason` is the cause."""
+    """Response of one instance to a query. `value` is None without a response; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState

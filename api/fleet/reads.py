@@ -42,7 +42,7 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CachedValue(Generic[_T]):
-    """A value read from the coordination store.
+    """A value of the shared state with the time of its read.
 
     `as_of_ms`: start of the read; the value includes all earlier writes. `is_now`: the value was read for
     this request.
@@ -106,7 +106,7 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache one object of a collection. The object was read separately or has just been written."""
+        """Cache one object of a cached collection. The object was read separately or just written."""
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -161,7 +161,7 @@ class Reads:
         self._as_of_ms: int | None = None
 
     def definitions(self) -> Definitions:
-        """Return all definitions; damaged definitions are separate."""
+        """Return all definitions; damaged ones are separate."""
         return self._taken(self._memory.read(_DEFINITIONS, self._services.control.list))
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:

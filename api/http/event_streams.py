@@ -138,7 +138,7 @@ class EventFeed:
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
-        """Wake the reader of the log. Called by watches of the coordination store."""
+        """Wake the reader of the event log. Called by watches of the coordination store."""
         self._from_elsewhere(self._rung.set)
 
     def _notify(self) -> None:
@@ -197,8 +197,7 @@ class EventStream(StreamingResponse):
         self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream the events. Raises Busy or TooOften, before anything is sent, if there are too many
-        listeners."""
+        """Stream the events. Raises Busy or TooOften at the start if there are too many listeners."""
         with self._feed.listening(self._callers):
             await super().__call__(scope, receive, send)
 

@@ -129,7 +129,7 @@ class LegibleJson(JSONResponse):
     """JSON response in UTF-8 with lone surrogates escaped."""
 
     def render(self, content: Any) -> bytes:
-        """Return the content as UTF-8."""
+        """Return the content as JSON in UTF-8."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
             errors="backslashreplace"
         )
@@ -296,7 +296,7 @@ class ProblemDocument(AnswerModel):
 
 
 class _StatusDescription(NamedTuple):
-    """Description of a status, and an example."""
+    """Description of an HTTP status, and an example of its problem document."""
 
     text: str
     kind: str

@@ -63,8 +63,8 @@ class CallSlots:
 
 _T = TypeVar("_T")
 ANSWER_SECONDS: Final = 5.0
-"""Deadline for a response of a cluster. After a failed request, all requests to this cluster fail immediately
-for as long as this deadline."""
+"""Deadline in seconds for a response of a cluster. After a failed request, all requests to this cluster fail
+immediately for as long as this deadline."""
 
 
 class ClusterInUse(Exception):
@@ -77,7 +77,7 @@ class ClusterInUse(Exception):
 
 
 class ClusterTurns:
-    """Serializes requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
+    """Serializes slow requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
     `SlowCalls` waits without occupying a slot or a thread. `monotonic` returns monotonic seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -231,7 +231,7 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """Return the latency histogram by datastream.
+    """Return the latency histograms of datastreams as a metric.
 
     Percentiles cover all records of the datastream that this instance copies. The sum of the histogram is the
     sum of batch latencies, because the sum of record latencies is not measured.

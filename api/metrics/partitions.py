@@ -274,7 +274,7 @@ def _oldest_seconds(paused: Iterable[UncopiedLane], now_ms: int) -> float | None
 
 
 def _if_known(combine: Callable[[list[int]], int], numbers: Iterable[int | None]) -> int | None:
-    """Combine the numbers. Return None if one is unknown, because a partial sum would mislead."""
+    """Combine numbers with `combine`. Return None if one is unknown, because a partial sum would mislead."""
     found = list(numbers)
     known = [number for number in found if number is not None]
     return combine(known) if len(known) == len(found) else None

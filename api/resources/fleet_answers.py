@@ -120,8 +120,7 @@ async def compute(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return the response to a query with a document. The signed query contains the digest of the
-    document."""
+    """Return the response to a query with a document. The query contains the digest of the document."""
     exchange = await _verified(subject, DOCUMENTS, credentials, services.status.name, request)
     body = await _signed_body(request, services.limits.body_seconds)
     return await slow_calls.run(lambda: exchange.answer(DOCUMENTS[subject](services, parsed(body))))

@@ -401,8 +401,8 @@ def own_reports(services: Services, group: str | None = None) -> list[LaneSummar
 
 
 def lanes_read(value: Any) -> list[LaneAnswer]:
-    """Parse the lanes of another instance. Unknown fields are dropped, because the instance may run a newer
-    version. Raises ValueError, InvalidRequest."""
+    """Parse the lanes that another instance reports. Unknown fields are dropped, because the instance may run
+    a newer version. Raises ValueError, InvalidRequest."""
     lanes = bounds.sequence("its lanes", value, _MOST_LANES)
     return [LaneAnswer.model_validate(known_fields(LaneAnswer, lane)) for lane in lanes]
 

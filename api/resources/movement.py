@@ -248,8 +248,7 @@ def audits_document(audits: Sequence[TopicAudit]) -> Any:
 
 
 def _audits_read(value: Any) -> Sequence[TopicAudit]:
-    """Parse the audits that another instance reports. Raises ValueError, InvalidRequest. Unknown fields are
-    ignored."""
+    """Parse the audits of another instance. Raises ValueError, InvalidRequest. Ignores unknown fields."""
     return _AUDITS.validate_python(bounds.sequence("its audits", value, _MOST_TOPICS))
 
 
@@ -328,7 +327,7 @@ class AuditsAnswer(AnswerModel):
 async def audits_now(
     services: Services, fleet: Fleet, live: Sequence[LiveInstance]
 ) -> tuple[list[TopicAudit], bool]:
-    """Query each instance once. Return the audits of all lanes, and whether all instances responded."""
+    """Query each instance, and return the audits of all lanes, and whether all instances responded."""
     replies = await AllInstances(services, fleet, live).ask(FleetQuery(AUDITS), services.audits, _audits_read)
     values = [reply.value for reply in replies.values()]
     return merged(item for value in values if value is not None for item in value), None not in values
@@ -338,7 +337,7 @@ class FleetAudits(FleetCalls):
     """Reads the audits of all instances outside of REST requests."""
 
     def __call__(self) -> Sequence[TopicAudit]:
-        """Return the audits of instances that respond. Raises Unreachable."""
+        """Return the continuous audits of the instances that respond. Raises Unreachable."""
         services = self.services
         live = services.live()
         return self.run(lambda fleet: audits_now(services, fleet, live))[0]

@@ -180,8 +180,7 @@ class OverviewData:
 
 
 def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
-    """Return the overview of each datastream by name, including damaged ones. `only`: restrict to this
-    name."""
+    """Return the overview of each datastream by name, including damaged ones. `only`: only this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for task in seen.sums:
         sums[task.group].append(task)

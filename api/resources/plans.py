@@ -152,10 +152,10 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     responses={202: {"headers": described("Location")}, **problems(404, 409)},
 )
 def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
-    """Apply exactly this plan.
+    """Apply exactly this proposed plan.
 
-    The leader applies the plan in one step, if its inputs are unchanged. The operation and an event
-    report the result. A repeated request returns 409.
+    The leader applies the plan in one step, if its inputs are unchanged. The operation and an event report
+    the result. A repeated request returns 409.
     """
     stored = _kept(identity, services)
     stored.check_not_applied()

@@ -85,7 +85,7 @@ def move_causes(
 def move_sentence(
     plan: PlacementAnswer, capacity: TaskCapacity, position: int, labels: Sequence[object]
 ) -> str:
-    """Return the reason why a partition moves.
+    """Return a sentence with the reason why a partition moves.
 
     The sentence contains the loads of its old and its new task before and after the move, in percent of
     usable capacity.

@@ -23,7 +23,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementAnswer(PlanFigures):
-    """A plan of one group. Partitions are in the caller's order; rates are per second.
+    """Plan for the tasks of one group. Partitions are in the caller's order; rates are per second.
 
     `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new tasks get higher
     numbers. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and messages.

@@ -62,7 +62,7 @@ class PlanningOptions:
 
 @dataclass(frozen=True)
 class Policy(PlanningOptions):
-    """Parameters of planning, from settings and the request.
+    """Parameters of planning, derived from settings and the request.
 
     `tolerance`: accepted excess of the fullest task over the best possible value in a full plan or rebalance.
     `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise the

@@ -105,7 +105,7 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
 
 
 class _Search:
-    """A placement that the search changes. `work`: remaining work."""
+    """Search for ejection chains in a placement that it changes. `work`: remaining work."""
 
     def __init__(self, sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> None:
         self.task_of, self.work = task_of.copy(), work

@@ -99,8 +99,7 @@ _REST: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class ColumnPacking:
-    """Packing result. `task_of`: None if it needs more than the wanted tasks. `bound`: lower bound on
-    tasks."""
+    """Packing result. `task_of`: None if the wanted tasks do not suffice. `bound`: lower bound on tasks."""
 
     task_of: TaskOf | None
     bound: int

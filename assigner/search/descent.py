@@ -21,7 +21,7 @@ from assigner.search.arrangement import Arrangement
 _FEW: Final = 8
 _MANY: Final = 64
 _SCAN: Final = 20_000
-"""Limit of partitions examined in one step."""
+"""Maximum number of partitions examined in one step."""
 _STEP_WORK: Final = 3_000
 """Fixed cost of a step, in examined partitions."""
 _SUBSET: Final = 11

@@ -218,8 +218,8 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 
 
 class _Model:
-    """Model with Boolean variables x[partition, task]. Every partition has one task, and every task is within
-    its room and limits."""
+    """Solver model with Boolean variables x[partition, task]. Every partition has one task, and every task is
+    within its room and limits."""
 
     def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()
@@ -255,7 +255,7 @@ class _Model:
                 self.solver_model.add(self._cells[rank][task] == 0)
 
     def hint(self, task_of: TaskOf) -> None:
-        """Start the search at the given placement."""
+        """Start the solver's search at the given placement."""
         for rank, home in enumerate(task_of.tolist()):
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))

@@ -215,7 +215,7 @@ class _Generation:
             self._add(pattern)
 
     def _incumbent(self) -> list[tuple[_KeptSet, _Pattern]]:
-        """Return the columns of the incumbent placement."""
+        """Return the columns that represent the incumbent placement."""
         incumbent, found = self._question.incumbent, []
         if incumbent is None:
             return []

@@ -16,7 +16,7 @@ _PASSES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """Move budget. `bytes_`: units that may move. `target`: int64[D], highest load
+    """Limit on the load that a plan may move. `bytes_`: units that may move. `target`: int64[D], highest load
     that a task may have after a move."""
 
     bytes_: int

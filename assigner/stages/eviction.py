@@ -24,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Partitions that stay in their tasks. `kept`: task by rank, -1 if the partition leaves or is new.
-    `least`: lower bound of leaving bytes (units) by task."""
+    """Result of the eviction: partitions that stay in their tasks. `kept`: task by rank, -1 if the partition
+    leaves or is new. `least`: lower bound of leaving bytes (units) by task."""
 
     kept: TaskOf
     least: Ints

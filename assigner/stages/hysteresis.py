@@ -37,8 +37,8 @@ Above this ratio, tasks are removed only after the earlier observation has expir
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """Number of tasks of an incremental plan. `needed`: tasks that the load needs now. `wanted`: tasks of the
-    plan. `why`: reason for `wanted`."""
+    """Number of tasks of an incremental plan, and its reason. `needed`: tasks that the load needs now.
+    `wanted`: tasks of the plan. `why`: reason for `wanted`."""
 
     needed: int
     wanted: int
@@ -122,8 +122,7 @@ def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> s
 
 
 def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
-    """Return a lower bound on the number of tasks. Each partition that alone exceeds the room needs its own
-    task."""
+    """Return a lower bound on the number of tasks. A partition that exceeds the room needs its own task."""
     alone = (sizes > room).any(axis=1)
     rest = sizes[~alone]
     return max(int(alone.sum()) + (task_bound(rest, room, limits) if len(rest) else 0), 1)

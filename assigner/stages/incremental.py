@@ -238,7 +238,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class RepairScope:
-    """Tasks and partitions of one attempt. `tolerated`: overloaded tasks that are not relieved for now."""
+    """Tasks and partitions that one attempt may use. `tolerated`: overloaded tasks not relieved for now."""
 
     alive: Mask
     tolerated: Mask
@@ -347,7 +347,7 @@ def _place(
 
 
 def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
-    """Return the tasks that may receive partitions.
+    """Return the tasks that may receive partitions in this attempt.
 
     Tasks with a tolerated overload are included only if there is no room without them.
     """

@@ -24,8 +24,8 @@ _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 
 @dataclass(frozen=True, slots=True)
 class StageOutcome:
-    """Placement found by the stages, with proven bounds. Current tasks keep their numbers; new tasks are
-    numbered from `homes` upward.
+    """Placement with proven bounds. Current tasks keep their numbers; new tasks are numbered from `homes`
+    upward.
 
     `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
     regardless of limits; `task_bound`: lower bound of `required`. `moved_bound`: in units, 0 if a full plan

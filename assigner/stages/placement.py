@@ -25,7 +25,8 @@ _WORK_TO_COME_HOME: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class RepairedPlacement:
-    """Placement on the open tasks. `least`: lower bound of the bytes that must move between them."""
+    """Placement of partitions on open tasks. `least`: lower bound of the bytes that must move between
+    them."""
 
     state: Arrangement
     stage: str

@@ -31,7 +31,7 @@ from mirror.model.topics import TopicPartition
 from mirror.options import read_by
 
 Label = int | str
-"""Name of a task in a document."""
+"""Name of a task in a what-if document."""
 
 _NO_TASK: Final = -1
 """Value of `task` that marks a new partition, like null."""

@@ -100,7 +100,7 @@ class ZooKeeper:
         ServerWatch(self._client, self.session_timeout_seconds).install()
 
     def start(self) -> None:
-        """Connect.
+        """Connect to ZooKeeper and start the session.
 
         Raises Unreachable after `connect_timeout_seconds`, NotAuthorized for rejected credentials.
         """
@@ -190,7 +190,7 @@ class ZooKeeper:
         self._all(list(data), lambda path: self._client.create_async(self._full(path), data[path]))
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
-        """Read all nodes, with `_WINDOW` requests in flight."""
+        """Read all given nodes, with `_WINDOW` requests in flight."""
         found = self._all(paths, lambda path: self._client.get_async(self._full(path)))
         return [Node(data, stat.version) for data, stat in (found[path] for path in paths)]
 

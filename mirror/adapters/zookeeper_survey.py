@@ -34,11 +34,11 @@ class ServerFacts(NamedTuple):
     """False if the server runs but serves no sessions, because the ensemble has no quorum."""
     release: str = ""
     mode: str = ""
-    """`leader`, `follower`, `observer` or `standalone`."""
+    """Mode of the server: `leader`, `follower`, `observer` or `standalone`."""
     nodes: int | None = None
     snapshot_bytes: int | None = None
     log_bytes: int | None = None
-    """Size of the transaction logs."""
+    """Size of the server's transaction logs in bytes."""
 
 
 def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:

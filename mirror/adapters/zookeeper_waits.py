@@ -81,7 +81,7 @@ class ServerWatch:
         others: Sequence[socket],
         timeout: float | None = None,
     ) -> Ready:
-        """Wait like `ready`. Raises ConnectionDropped if a response of the server is overdue.
+        """Wait for sockets like `ready`. Raises ConnectionDropped if a response of the server is overdue.
 
         Only kazoo's main loop waits for two sockets: that of the server, and one that signals new requests.
         """

@@ -165,7 +165,7 @@ class _Run:
         return self.here.first >= self._source.end
 
     async def _has_source(self) -> bool:
-        """Return whether the source has more records. Count batches that were skipped as a whole."""
+        """Return whether the source log has more records to compare. Count batches skipped as a whole."""
         account = self._account
         while not self.matcher.source:
             batch = await self.here.peek()

@@ -63,7 +63,7 @@ class MatchRules:
 
 
 class Matcher:
-    """Matches the records of one partition.
+    """Matches the records of one partition with those of its copy.
 
     Append records to `source` and `target` in offset order, and call `match`. After the last record, call
     `finish`. `account`: None without a ledger.

@@ -28,7 +28,7 @@ from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.fetch import FetchedPartition
 
 NO_END: Final = 2**62
-"""End offset of a range without an end."""
+"""End offset of an offset range without an end."""
 _STEP_BYTES: Final = 1024 * 1024
 _ABORT_KEY: Final = b"\x00\x00\x00\x00"
 """Key of an abort marker: version 0, type 0."""
@@ -45,7 +45,7 @@ async def _unlimited(_bytes: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Offset range [start, end) of a partition.
+    """Offset range [start, end) of a partition to read.
 
     `committed`: skip aborted transactions. `on_read`: callback that receives the number of offsets read since
     the last call. `pace`: async callback after each fetch, which receives the size of the fetch in bytes.
@@ -61,7 +61,7 @@ class LogRange:
 
 
 class StoredBatch(NamedTuple):
-    """A stored batch with the offsets [first, next).
+    """A batch of the log with the offsets [first, next).
 
     `header`: None for a message in format 0 or 1.
     """
@@ -93,7 +93,7 @@ class StoredBatch(NamedTuple):
         return self.header.base_timestamp if is_first else self.header.max_timestamp
 
     def records(self, start: int, end: int, *, keeps_append_time: bool = True) -> list[Record]:
-        """Decode the records with offsets in [start, end). Raises CorruptData, PayloadTooLarge."""
+        """Decode the batch's records in [start, end). Raises CorruptData, PayloadTooLarge."""
         if self.header is None:
             found = read_message(self.data)
         else:

@@ -62,7 +62,7 @@ class LeftOut:
 
 
 class UncopiedTally:
-    """Counts the source records that were not copied."""
+    """Counts the source records that a lane did not copy."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out

@@ -9,8 +9,9 @@ from mirror.audit.windows import WindowTally
 
 @dataclass(slots=True, eq=False)
 class Unmatched:
-    """A record without a counterpart so far. `beside`: the record of the other log at the corresponding
-    position. `key`: digest of the record's key, if compaction of the copy may explain the missing record."""
+    """A record for which no counterpart was found so far. `beside`: the record of the other log at the
+    corresponding position. `key`: digest of the record's key, if compaction of the copy may explain the
+    missing record."""
 
     offset: int
     timestamp: int
@@ -58,7 +59,7 @@ class UnmatchedRecords:
         return self.remove(same[0]) if same else None
 
     def remove(self, waiting: Unmatched) -> Unmatched:
-        """Remove a waiting record."""
+        """Remove a waiting record, and return it."""
         same = self._by_digest[waiting.digest]
         same.remove(waiting)
         if not same:

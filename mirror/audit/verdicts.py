@@ -74,7 +74,7 @@ class Finding:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """Numbers of records by result.
+    """Numbers of audited records by result.
 
     `equal`: records that arrived unchanged. `reordered`: equal records that arrived out of order.
     `misplaced`: equal records that arrived in order, but not at the offset in the offset map.

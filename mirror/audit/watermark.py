@@ -22,7 +22,7 @@ _MOST_ENDS: Final = 1_000
 
 
 class PartitionWatermark:
-    """Watermark of one partition.
+    """Watermark of one partition (see the module docstring).
 
     `through_ms`: time before which every written record is at the destination; None if unknown.
     """

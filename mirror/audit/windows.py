@@ -20,7 +20,7 @@ MOST_OFFSETS: Final = 5
 
 @dataclass(slots=True)
 class WindowCounts:
-    """Records of an event-time window.
+    """Numbers of records of an event-time window by result.
 
     `records`: records that arrived unchanged. `explained`: records that are missing or surplus for an
     expected reason, such as a filter or compaction. `stored_bytes`: stored size of the source records that

@@ -46,7 +46,7 @@ _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.defi
 
 
 class ClusterUse(StrEnum):
-    """Kind of access to a cluster."""
+    """Kind of access of a datastream to a cluster."""
 
     READ = "read"
     WRITE = "write"
@@ -140,7 +140,8 @@ class Admission:
         return f"{shown(owner)} may not {use} cluster {alias}"
 
     def check(self, new: Datastream, former: Datastream | None, same_as: SameAs, principal: str = "") -> None:
-        """Check a new or changed definition. Raises InvalidRequest with every invalid field.
+        """Check a new or changed definition against the rules of admission. Raises InvalidRequest with every
+        invalid field.
 
         `former`: the definition before a change. Unchanged parts are not checked. `principal`: requester,
         empty without authentication.
@@ -311,7 +312,7 @@ class Admission:
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-    """Return no aliases. Used if the cluster of an address is unknown."""
+    """Return an empty list of aliases. Used if the cluster of an address is unknown."""
     return ()
 
 

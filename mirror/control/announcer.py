@@ -38,7 +38,7 @@ _DONE: Final = {
 
 
 class Announcer:
-    """Stores and publishes events of changes. A change succeeds even if its event is lost."""
+    """Stores and publishes events of requested changes. A change succeeds even if its event is lost."""
 
     def __init__(
         self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock, caller: Caller
@@ -74,7 +74,7 @@ class Announcer:
         audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
 
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
-        """Announce a changed definition."""
+        """Announce a changed definition of a datastream."""
         fields = [change.pointer for change in definition_changes(before, after)]
         self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
         audit("change", after.name, self._caller, before, after, command.requested_by, command.reason)

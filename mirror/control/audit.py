@@ -23,7 +23,7 @@ AUDIT: Final = "audit"
 SERVICE: Final = Caller("headrace", "service")
 """Caller of changes that the leader makes on its own. Tokens and certificates cannot have this role."""
 MONITOR: Final = Caller("monitor", "service")
-"""Caller of changes that the monitor makes."""
+"""Name of the caller in audit lines for changes that the monitor makes."""
 _VALUE_SHOWN: Final = 2_000
 
 

@@ -38,7 +38,7 @@ class EveryRight:
     `Rights`."""
 
     def check(self, change: RequestedChange) -> None:
-        """Permit every change."""
+        """Permit every change, without a check."""
 
 
 _EVERY: Final = EveryRight()

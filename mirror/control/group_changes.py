@@ -22,7 +22,7 @@ from mirror.ports import Clock
 
 
 class OwnerLocks:
-    """Locks by owner. A lock exists only while a call uses it. Thread-safe."""
+    """Locks that serialise the creations of each owner. A lock exists only while in use. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()

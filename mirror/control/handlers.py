@@ -165,7 +165,7 @@ class Control:
         )
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream. Raises VersionConflict if another change affects the checks."""
+        """Create a datastream in one attempt. Raises VersionConflict if another change affects the checks."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
         created, others = self._existing(command.datastream)
         if created is not None:
@@ -226,10 +226,11 @@ class Control:
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
-        """Change a definition and return it as stored.
+        """Replace the definition of a datastream, and return it as stored.
 
         Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, Forbidden; StaleVersion or
-        VersionConflict after a concurrent change."""
+        VersionConflict after a concurrent change.
+        """
         guard = self._checked_guard((command,))
         return self._become(command, (command,), guard)
 

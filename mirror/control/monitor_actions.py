@@ -18,7 +18,8 @@ from mirror.ports import Clock
 
 @dataclass(frozen=True)
 class MonitorActions:
-    """Operations of monitors. Every change requires rights on all datastreams.
+    """Operations of monitors, such as their lease and rebalances. Every change requires rights on all
+    datastreams.
 
     `live`: callback that returns the live instances.
     """

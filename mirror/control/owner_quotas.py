@@ -55,7 +55,7 @@ def check_quota(
 
 
 def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
-    """Return the quota that applies to an owner."""
+    """Return the quota that applies to an owner: its own, or that for other owners."""
     return quotas.get(owner) or quotas.get(EVERY_OTHER) or OwnerQuota()
 
 

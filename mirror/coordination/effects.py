@@ -56,7 +56,7 @@ class PlannedDatastreams:
 
     @property
     def tasks(self) -> int:
-        """Number of tasks with partitions of these datastreams."""
+        """Number of tasks with partitions of the datastreams."""
         groups = {datastream.group for datastream in self.datastreams}
         return sum(
             bool(placement.partitions)

@@ -32,7 +32,7 @@ _LARGEST_EPOCH: Final = 2**53
 
 
 class OperationKind(StrEnum):
-    """Kind of operation.
+    """Kind of long-running operation.
 
     OTHER: an unreadable request, or a kind from a newer version.
     """
@@ -50,7 +50,7 @@ class OperationKind(StrEnum):
 
 
 class OperationState(StrEnum):
-    """Progress of an operation.
+    """Progress of a long-running operation.
 
     QUEUED: the leader has not answered the request yet. RUNNING: tasks are still being released.
     """
@@ -176,7 +176,7 @@ def to_stored_operation(operation: Operation) -> dict[str, Any]:
 
 
 def from_stored_operation(document: Mapping[str, Any]) -> Operation:
-    """Parse an operation. Unknown fields are ignored. Raises InvalidRequest."""
+    """Parse a stored operation. Unknown fields are ignored. Raises InvalidRequest."""
     epoch = _optional("the epoch", document.get("plan_epoch"), _LARGEST_EPOCH)
     return Operation(
         id=bounds.text("the id", bounds.field(document, "id"), bounds.LONGEST_NAME),

@@ -60,7 +60,7 @@ def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode
 
 
 class OutcomeStore:
-    """Reads and trims stored results.
+    """Reads and trims the stored results of operations.
 
     `outcome_entries` stores a result in the transaction that ends the operation. Only the leader trims.
     """

@@ -65,7 +65,7 @@ class _ClusterSelections:
 
 
 class TopicMatching:
-    """Cache of topic selections. Not thread-safe.
+    """Cache of the topics that datastreams select. Not thread-safe.
 
     `own`: names of internal topics of Headrace.
     """

@@ -155,10 +155,10 @@ class World:
 
 @dataclass(frozen=True)
 class Decision:
-    """The next plan, its moves, and the reason. The plan is None if the current plan remains. `problems`:
-    error for each group that could not be planned and keeps its tasks. `impossible`: error for each request
-    that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision. `loads`,
-    `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
+    """Decision of the leader: the next plan, its moves, and the reason. The plan is None if the current plan
+    remains. `problems`: error for each group that could not be planned and keeps its tasks. `impossible`:
+    error for each request that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision.
+    `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
     `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
 
     plan: Plan | None
@@ -245,8 +245,8 @@ def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> di
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
-    """Return the next plan. A group that cannot be planned keeps its tasks, and does not affect other
-    groups."""
+    """Return the next plan and its reasons. A group that cannot be planned keeps its tasks, and does not
+    affect other groups."""
     replanned = groups_to_plan(world)
     group_plans: dict[GroupName, GroupPlan] = {}
     problems: dict[GroupName, Exception] = dict(world.wishes.problems)
@@ -344,7 +344,8 @@ def _is_blind(world: World, group: GroupName) -> bool:
 def _moved(
     world: World, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """Apply the pending moves. Return the tasks, and the error of each failed request by id."""
+    """Apply the pending move requests to the tasks. Return the tasks, and the error of each failed request by
+    id."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):

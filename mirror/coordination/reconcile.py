@@ -37,7 +37,7 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance.
+    """State of one instance, as input of the reconciliation.
 
     `desired`: lanes that the plan of `epoch` assigns to the instance. `running`: running and draining lanes,
     with the specs with which they were started. `stopping`: lanes that are being stopped.
@@ -78,7 +78,7 @@ class LaneSpecs:
 
 
 def duties(view: InstanceView) -> LaneDuties:
-    """Return the duties of an instance.
+    """Return the lanes that an instance must stop and start, and the holding to publish.
 
     All duties are idempotent. After an interruption, the next call returns the remaining duties.
     """
@@ -93,8 +93,8 @@ def duties(view: InstanceView) -> LaneDuties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Return whether a running lane must be restarted. A new quota, newly stored cluster ids, and the grace
-    period of a start require no restart."""
+    """Return whether a running lane must restart to apply its new spec. A new quota, newly stored cluster
+    ids, and the grace period of a start require no restart."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
@@ -229,7 +229,7 @@ def _holder(
 
 
 def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance, ...]:
-    """Return all other instances.
+    """Return all live instances other than this one.
 
     Includes a stale entry of an expired session with the name of this instance.
     """

@@ -47,7 +47,7 @@ class TaskContent:
 
 
 def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
-    """Return the instances that may get tasks."""
+    """Return the live instances that may get tasks."""
     return tuple(instance for instance in live if not instance.is_leaving) or tuple(live)
 
 

@@ -18,7 +18,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 
 
 class RetirementPhase(StrEnum):
-    """Phase of a retirement."""
+    """Phase of a topic's retirement."""
 
     SEALING = "sealing"
     SEALED = "sealed"

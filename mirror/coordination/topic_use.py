@@ -105,7 +105,7 @@ def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> Topic
 
 
 class KeepReason(StrEnum):
-    """Reason to keep a topic."""
+    """Reason to keep a topic instead of retiring it."""
 
     INTERNAL = "internal"
     ALLOW_LIST = "allow-list"
@@ -133,7 +133,7 @@ class TopicSelector(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnusedRules:
-    """Rules for unused topics.
+    """Rules that decide whether a topic is unused.
 
     `days`: minimum age of a topic, and minimum time without use. `keep`: names of topics to keep, where `*`
     matches any text. `own`: topics of this service.

@@ -163,8 +163,7 @@ class _Line:
 
 
 class _CallResult(Future[_T]):
-    """Result of a background call. `requested_at`, `done_at`: start and end of the call (monotonic
-    seconds)."""
+    """Result of a background call. `requested_at`, `done_at`: start and end (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +202,7 @@ class PatientLoads:
         self._name = name
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the loads of the provider. Raises LoadUnavailable and LoadsPending."""
+        """Return the loads that the provider reports. Raises LoadUnavailable and LoadsPending."""
         try:
             return self._background_calls.ask(
                 f"loads by {self._name}" if self._name else "loads",
@@ -222,5 +221,5 @@ class PatientFreshness:
         self._background_calls = background_calls
 
     def __call__(self, cluster: ClusterRef) -> Freshness:
-        """Return the latest freshness. Raises CallPending and the exceptions of the provider."""
+        """Return the latest freshness of a cluster's loads. Raises CallPending and the provider's errors."""
         return self._background_calls.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

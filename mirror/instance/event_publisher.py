@@ -40,7 +40,7 @@ class EventPublisher:
         self._unpublished: tuple[Plan, Events] | None = None
 
     def announce(self, events: Events) -> None:
-        """Store events and send them."""
+        """Store events of placement changes, and send them to their topic."""
         self._guard(events, lambda: self.log.append(events))
 
     def sent(self, events: Events) -> None:

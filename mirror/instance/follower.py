@@ -117,7 +117,7 @@ class Follower(BackgroundThread):
             self._report_store()
 
     def start(self) -> None:
-        """Start following the plan."""
+        """Start the thread that follows the plan."""
         self._supervisor.start()
         self._lost_definitions.start()
         super().start()
@@ -136,7 +136,7 @@ class Follower(BackgroundThread):
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Run one iteration of the loop.
+        """Run one iteration of the follower's loop.
 
         `wait_seconds`: maximum time to wait for an item in the inbox.
         """

@@ -145,7 +145,7 @@ class Leader(BackgroundThread):
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set the membership of this instance, or None. Called by the follower's thread."""
+        """Set the membership of this instance, if it has joined. Called by the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
@@ -192,7 +192,7 @@ class Leader(BackgroundThread):
         self._definitions.look_again()
 
     def tick(self) -> str:
-        """Run one tick and return its decision. Raises HeadraceError if the tick cannot be finished."""
+        """Run one tick of the leader, and return its decision. Raises HeadraceError if it fails."""
         me = self._me
         if me is None:
             self._resign()  # before the request for the leader: the store may be down

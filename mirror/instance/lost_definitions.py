@@ -53,7 +53,7 @@ class DefinitionFile(BackgroundThread):
         return self._trouble
 
     def load(self) -> Known:
-        """Read the definitions in the file. Unreadable definitions are logged and skipped."""
+        """Read the definitions stored in the file. Unreadable definitions are logged and skipped."""
         if self._path is None:
             return {}
         try:
@@ -66,7 +66,7 @@ class DefinitionFile(BackgroundThread):
         return _from_bytes(data, self._path)
 
     def keep(self, known: Known) -> None:
-        """Schedule a write of these definitions. Never blocks."""
+        """Schedule a write of the given definitions. Never blocks."""
         with self._work:
             self._waiting = known
             self._work.notify()
@@ -146,11 +146,11 @@ class LossWatch:
         self._lost: frozenset[DatastreamName] = frozenset()
 
     def start(self) -> None:
-        """Start storing definitions."""
+        """Start storing definitions in the file."""
         self._memory.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Finish the pending write. Idempotent."""
+        """Finish the pending write of definitions. Idempotent."""
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:

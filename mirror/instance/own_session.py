@@ -65,7 +65,7 @@ class Lease:
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:
-        """Return whether the lease has ended. All lanes must stop then."""
+        """Return whether the lease of the instance has ended. All lanes must stop then."""
         return now >= self.ends_at()
 
 
@@ -121,7 +121,7 @@ class Identity:
 
 
 class OwnMembership:
-    """Registers this instance. `me`: its membership, None before it has joined."""
+    """Joins and leaves the live instances. `me`: own membership; None before joining."""
 
     def __init__(self, members: Membership, identity: Identity) -> None:
         self._members = members

@@ -92,7 +92,7 @@ class ReadSchedule:
         self.reset()
 
     def reset(self) -> None:
-        """Make a read due now."""
+        """Make a read of the shared state due now."""
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
         self._began = self._rests_until = 0.0
 
@@ -112,7 +112,7 @@ class ReadSchedule:
         return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
 
     def begin(self) -> bool:
-        """Return whether to read now. A caller that reads must call `end` afterwards."""
+        """Return whether to read the shared state now. A caller that reads must call `end` afterwards."""
         self._began = self._clock.monotonic()
         self._is_put_off = self._is_stale and not self._is_plan_new and self._began < self._rests_until
         if not self._is_stale or self._is_put_off:
@@ -127,7 +127,7 @@ class ReadSchedule:
 
 
 class PlanExecutor:
-    """Executes plans. Used by the follower's thread.
+    """Executes plans on this instance. Used by the follower's thread.
 
     `wake`: called from any thread when the shared state has changed.
     """
@@ -278,7 +278,7 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the desired lanes. A running lane without a valid spec continues unchanged."""
+        """Set the lanes to run. A running lane without a valid spec continues unchanged."""
         for key in found.problems.keys() - self._undescribed.keys():
             _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes

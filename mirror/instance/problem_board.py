@@ -35,7 +35,8 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
-    """Collects problems. For the leader's thread; any thread may read `problems`.
+    """Collects the problems of datastreams during a tick. For the leader's thread; any thread may read
+    `problems`.
 
     A tick starts with `begin` and ends with `settle`. In between, the leader runs each step for a datastream
     within `guarding`, or reports its failure with `note`. After a failed tick, the result of the previous
@@ -71,8 +72,8 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for datastreams. An exception excludes them from planning. `through`: exceptions that
-        are raised instead."""
+        """Run a step of the tick for datastreams. An exception excludes them from planning. `through`:
+        exceptions that are raised instead."""
         try:
             yield
         except through:
@@ -83,7 +84,8 @@ class ProblemBoard:
             self.note(error, *names)
 
     def note(self, error: Exception, *names: DatastreamName) -> None:
-        """Exclude datastreams from planning. Only the first reason of a tick is kept for each datastream.
+        """Exclude datastreams from planning because of an error. Only the first reason of a tick is kept for
+        each datastream.
 
         An unexpected exception is logged once with its traceback. A reason is not logged again if only its
         numbers have changed, or if it alternates with a few others.

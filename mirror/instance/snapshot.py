@@ -101,7 +101,7 @@ class RunningInstance:
     memory: LoadMemory
 
     def snapshot(self) -> InstanceSnapshot:
-        """Return the current state. Thread-safe, and without I/O."""
+        """Return the current state of the instance. Thread-safe, and without I/O."""
         follower, supervisor, leader = self.follower, self.supervisor, self.leader
         is_leading = leader.is_leading
         return InstanceSnapshot(

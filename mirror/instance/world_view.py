@@ -118,7 +118,7 @@ class UpdatePreview:
 
     @cached_property
     def starting(self) -> Mapping[LaneKey, LaneSpec]:
-        """Lanes that would start."""
+        """Lanes that would start after the change."""
         will = self.after.lanes()
         return {effect.key: will[effect.key][1] for effect in self.effects if effect.before is None}
 
@@ -262,8 +262,8 @@ class WorldView:
         return {group: f"the quiet hours are {window.text}" for group, window in waiting.items()}, world.rules
 
     def lead(self, world: World) -> Decision:
-        """Return the leader's decision. Also plans the groups whose interval has passed, unless the result
-        would be the same as before."""
+        """Return the leader's decision for this tick. Also plans the groups whose interval has passed, unless
+        the result would be the same as before."""
         decision = self.decide(self.in_turn(replace(world, last=self._last)))
         self._last = decision.last
         return decision
@@ -401,7 +401,7 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Read the source clusters for a preview. Raises Unreachable without a response."""
+        """Request topics of the source clusters for a preview. Raises Unreachable without a response."""
         sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)

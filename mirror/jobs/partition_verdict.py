@@ -47,7 +47,7 @@ class StoredCopy(NamedTuple):
 
     @classmethod
     def of(cls, progress: LaneProgress | None, end: OffsetAnswer | None) -> StoredCopy:
-        """Return the stored copy of this progress. Without an end, the destination log counts as empty."""
+        """Return the stored copy with this progress. Without an end, the destination log counts as empty."""
         return cls(progress, 0) if end is None else cls(progress, end.offset, end.leader_epoch)
 
     @property

@@ -147,6 +147,6 @@ async def stored_to_translate(
 
 
 async def _ends(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the end offsets of partitions. Omit unavailable partitions. Raises Unreachable."""
+    """Return the end offsets of partitions by partition. Omit unavailable partitions. Raises Unreachable."""
     answers = await cluster.offsets(dict.fromkeys(places, LATEST))
     return {place: answer.offset for place, answer in answers.items() if not answer.error}

@@ -120,7 +120,7 @@ class TransferLane:
 
 
 class Transfer:
-    """A running copy. Call `prepare`, then `run`. `stop` may be called from a signal handler."""
+    """A running copy with a connector. Call `prepare`, then `run`. Signal handlers may call `stop`."""
 
     def __init__(self, loop: Loop, source: RecordSource, sink: RecordSink, job: TransferJob) -> None:
         self._loop = loop

@@ -71,7 +71,7 @@ class TranslateJob:
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """Translation of one committed offset.
+    """Translation of one committed offset to the other cluster.
 
     `here`, `offset`: partition and offset on one cluster. `there`, `becomes`: partition and offset on the
     other cluster.
@@ -92,7 +92,7 @@ class PositionMove:
 
     @property
     def is_translated(self) -> bool:
-        """Return whether `becomes` is an offset."""
+        """Return whether the committed offset could be translated."""
         return self.becomes >= 0
 
     @property
@@ -185,7 +185,7 @@ class GroupPositions(NamedTuple):
 
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
-    """Read the group's offsets from both clusters. Raises the errors of `committed_at`."""
+    """Read the committed offsets of a group from both clusters. Raises the errors of `committed_at`."""
     here, there = (bench.cluster(side) for side in job.sides)
     found = await bench.loop.together(
         [committed_at(here, job.group, job.kind), committed_at(there, job.target_group, job.kind)]

@@ -131,7 +131,7 @@ async def verify_copy(
 
 
 async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
-    """Return the partitions of the selected topics. Raises Unreachable; TopicMissing if there are none."""
+    """Return the source partitions to verify. Raises Unreachable; TopicMissing if there are none."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
     chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)

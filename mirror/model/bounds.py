@@ -76,7 +76,7 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
 
 
 def line(label: str, value: object, longest: int = LONGEST_NAME, *, shortest: int = 1) -> str:
-    """Return printable, single-line text without surrounding blanks."""
+    """Return the value if it is printable, single-line text without surrounding blanks."""
     found = text(label, value, longest, shortest=shortest)
     if not found.isprintable() or found != found.strip():
         raise InvalidRequest(
@@ -111,7 +111,7 @@ def decimal(label: str, value: object, lowest: float, highest: float) -> float:
 
 
 def number(label: str, value: object, lowest: float, highest: float) -> float:
-    """Return a finite number within bounds."""
+    """Return the value if it is a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRequest(f"{label} must be a number, not {shown(value)}")
     if not (math.isfinite(value) if isinstance(value, float) else True) or not lowest <= value <= highest:

@@ -55,15 +55,15 @@ class RateSource(StrEnum):
     For the mean of a topic, possibly over a part of its partitions.
     """
     HELD = "held"
-    """Last measured rate before the measurements stopped."""
+    """Last measured rate, from before the measurements stopped."""
     SEASONAL = "seasonal"
     """Rate at the same hour of earlier weeks or days."""
     MEAN = "mean"
     """Mean rate of the partitions of the topic."""
     MIRROR = "mirror"
-    """Records and bytes counted by Headrace."""
+    """Rate of the records and bytes that Headrace has counted."""
     CONFIGURED = "configured"
-    """Configured rate, without measurements."""
+    """Rate from the settings, without measurements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ LATENCY_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.
 """Fields whose sum is the total latency of all batches."""
 
 SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
-"""Fields whose rates /v1/lanes shows."""
+"""Fields of `MirrorMetric` whose rates /v1/lanes shows."""
 
 
 class ChangeKind(StrEnum):
@@ -158,7 +158,7 @@ class ChangeKind(StrEnum):
     INSTANCE = "instance"
     WORKER = "worker"
     OTHER = "other"
-    """Kind that a newer version has written."""
+    """Kind that a newer version has written and this version does not know."""
 
     @classmethod
     def _missing_(cls, _value: object) -> ChangeKind:

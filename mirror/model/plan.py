@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def by_task(self) -> Mapping[TaskName, TaskPlacement]:
-        """Tasks of the plan by name."""
+        """Placement of each task by task name."""
         return {placement.task: placement for placement in self.tasks}
 
     @cached_property
@@ -196,7 +196,7 @@ class PlanningRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlanFigures:
-    """Statistics of a plan. Rates are in bytes per second.
+    """Statistics of a plan and of its computation. Rates are in bytes per second.
 
     `required_tasks`: number of tasks that the loads require, regardless of limits. Lower bounds apply to
     every feasible plan: to its number of tasks, the load of its fullest task, and its moved bytes.

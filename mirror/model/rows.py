@@ -27,7 +27,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a row."""
+    """One column of a row, with its type."""
 
     name: str
     type: ColumnType

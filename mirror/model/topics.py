@@ -177,7 +177,7 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Possible prefixes of mirrored topics. `beginnings` contains the empty string if unknown."""
+        """Possible prefixes of the selected topics. `beginnings` contains the empty string if unknown."""
         beginnings = self._included.beginnings
         return beginnings | {self.canary} if self.canary else beginnings
 
@@ -280,7 +280,7 @@ class TopicNaming:
 
     @property
     def is_identity(self) -> bool:
-        """True if topics keep their names."""
+        """True if the template keeps the topic names."""
         return self.template == PLACEHOLDER
 
     def destination(self, topic: str) -> str:

@@ -62,13 +62,12 @@ class CanaryEnd:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition of the canary."""
+        """Partition of the canary topic."""
         return TopicPartition(self.topic, 0)
 
 
 class CanaryProbe:
-    """Writes and reads one canary. Used on the event loop. `figures` and `problem` may be read from any
-    thread."""
+    """Writes and reads canary records on the event loop. Any thread may read `figures` and `problem`."""
 
     def __init__(self, source: CanaryEnd, destination: CanaryEnd, loop: LoopThread) -> None:
         self._source = source
@@ -90,7 +89,7 @@ class CanaryProbe:
         return "; ".join(self._problems.values())
 
     def start(self) -> None:
-        """Start writing and reading records."""
+        """Start writing and reading canary records."""
         self._loop.post(self._begin)
 
     def end_writing(self) -> None:

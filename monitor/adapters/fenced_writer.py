@@ -33,7 +33,7 @@ class _ProducerState:
 
 
 class FencedWriter:
-    """Writer of one partition. Used on the thread of the event loop.
+    """Writer of one partition that fences former writers. Used on the thread of the event loop.
 
     `identity`: transactional id of the writer.
     """

@@ -127,7 +127,7 @@ class IncidentTopic:
         self._log_skipped_rows(next(iter(refused.values()), ""))
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:
-        """Write rows for Pinot. Return the error of each rejected row, by key."""
+        """Write rows of incidents for Pinot. Return the error of each rejected row, by key."""
         topic = self._rows.name
         await create_missing(cluster, self._rows)
         now_ms, count = cluster.loop.clock.now_ms(), len(cluster.topics[topic].leaders)

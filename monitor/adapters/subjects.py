@@ -41,6 +41,6 @@ def subject_of(
 
 
 def groups_of_one(groups: Iterable[str], *, is_whole: bool) -> frozenset[str]:
-    """Return the groups with a single datastream. `groups`: group of every datastream. The result is empty
-    unless `is_whole`: all datastreams are known."""
+    """Return the names of groups that consist of one datastream. `groups`: group of every datastream. The
+    result is empty unless `is_whole`: all datastreams are known."""
     return frozenset(group for group, count in Counter(groups).items() if count == 1 and is_whole)

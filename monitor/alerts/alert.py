@@ -29,9 +29,9 @@ class Severity(StrEnum):
     """Urgency of an alert."""
 
     CRITICAL = "critical"
-    """Requires action now."""
+    """The alert requires action now."""
     WARNING = "warning"
-    """Requires action on the next working day."""
+    """The alert requires action on the next working day."""
     NONE = "none"
     """Severity of the watchdog: only its absence requires an action."""
 
@@ -108,7 +108,7 @@ class AlertNotice:
 
     @property
     def is_firing(self) -> bool:
-        """True until the alert is resolved."""
+        """True until the alert of the notice is resolved."""
         return self.ended_ms is None
 
 

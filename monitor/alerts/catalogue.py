@@ -33,7 +33,7 @@ STALLED: Final = AlertKind("HeadracePartitionsStalled", Severity.CRITICAL)
 STOPPED: Final = AlertKind("HeadracePartitionsStopped", Severity.CRITICAL)
 """Partitions have no task, or their task does not report."""
 REWOUND: Final = AlertKind("HeadracePartitionsRewound", Severity.WARNING)
-"""Records are copied a second time."""
+"""Records are copied to the destination a second time."""
 PAUSED: Final = AlertKind("HeadracePartitionsPausedThemselves", Severity.CRITICAL)
 """Lanes have paused because of an error and need an operator."""
 SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
@@ -59,7 +59,7 @@ TIMESTAMPS: Final = AlertKind("HeadraceWrongTimestamps", Severity.WARNING)
 """A datastream appears to miss its objective only because its producers write wrong timestamps."""
 
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
-"""A receiver does not accept alerts. The alert is sent to the other receivers."""
+"""A receiver does not accept messages with alerts. The alert is sent to the other receivers."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
 """The load or its forecast requires more instances than the service has."""
 CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
@@ -106,8 +106,8 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True)
 class AlertTimes:
-    """Times that operators set. The metadata of a field contains the bounds of its value, with the names that
-    pydantic uses."""
+    """Times after which alerts fire or resolve, set by operators. The metadata of a field contains the bounds
+    of its value, with the names that pydantic uses."""
 
     halted_after_seconds: float = field(default=30.0, metadata=_TIME)
     """Time for which a part of a datastream must not have been copied before HeadraceDatastreamHalted fires,

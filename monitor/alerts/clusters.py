@@ -68,7 +68,7 @@ class Fault(NamedTuple):
 
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the shared faults of each datastream.
+    """Return the faults that several datastreams share, by datastream.
 
     A fault is a partition that waits for a cluster or has lost its process, or late records caused by a
     cluster or a lost process. If records arrive in time again, earlier late records are ignored, although the
@@ -158,7 +158,7 @@ def _summary(fault: Fault, datastreams: str) -> str:
 
 @dataclass(slots=True)
 class _Outage:
-    """Outage of one datastream.
+    """Outage of one datastream because of a shared fault.
 
     `kind`: alert of the fault. `seen`: last time at which the fault affected the datastream. `was_sent`: the
     alert of the fault, or that of the datastream, has fired. `is_over`: the datastream has caught up.

@@ -73,8 +73,8 @@ class Conditions:
         self._held: dict[AlertKey, _SeenCondition] = {}
         self._outages = Outages(patience.catching_up_after_seconds, patience.partitions_after_seconds)
         self._halts = Outages(patience.catching_up_after_seconds)
-        """Datastreams with an alert about partitions. Records that are late as a consequence do not cause a
-        second alert."""
+        """Datastreams with an alert about partitions that are not copied. Records that are late as a
+        consequence do not cause a second alert."""
         self._following: frozenset[str] = frozenset()
         """Datastreams whose records are late because some partitions were not copied for a while."""
         self._paged: dict[str, float] = {}

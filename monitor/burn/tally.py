@@ -17,8 +17,8 @@ from mirror.model.latency import LATENCY_BOUNDS_MS, latency_bucket
 
 
 class LatencyTally(NamedTuple):
-    """Additive measurements of a time range. `late`: number of late records, interpolated from a histogram
-    and therefore not an integer."""
+    """Additive measurements of one objective over a time range. `late`: number of late records, interpolated
+    from a histogram and therefore not an integer."""
 
     records: int = 0
     late: float = 0.0

@@ -42,7 +42,7 @@ class Probe(Protocol):
         ...
 
     def start(self) -> None:
-        """Start writing and reading records. Must not block."""
+        """Start writing and reading canary records. Must not block."""
         ...
 
     def stop(self) -> None:
@@ -55,8 +55,8 @@ class Probe(Protocol):
 
 
 class CanaryState(NamedTuple):
-    """State of a canary after the last evaluation. `problem`: as in `Probe`, or the reason why the probe
-    could not be started."""
+    """State of a datastream's canary after the last evaluation. `problem`: as in `Probe`, or the reason why
+    the probe could not be started."""
 
     path: CanaryPath
     figures: CanaryFigures

@@ -10,8 +10,7 @@ from monitor.canary.ledger import CanaryFigures
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
-    """Limits of a release gate. `min_availability`: minimum share of writes that the source must
-    acknowledge."""
+    """Limits of a canary's release gate. `min_availability`: minimum share of acknowledged writes."""
 
     max_delay_ms: int
     max_lost: int
@@ -43,12 +42,12 @@ class GateResult:
 
     @property
     def is_passed(self) -> bool:
-        """True if the run met all limits."""
+        """True if the canary's run met all limits."""
         return not self.failures
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Check a finished run against the limits. Waiting records have had at least `max_delay_ms` to arrive."""
+    """Judge the finished run of a canary. Waiting records have had at least `max_delay_ms` to arrive."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

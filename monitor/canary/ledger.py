@@ -32,7 +32,7 @@ _MOST_REMEMBERED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CanaryFigures:
-    """Results of a canary since its start. Unknown values are None.
+    """Results of a canary since it was started. Unknown values are None.
 
     `produced`: acknowledged writes. `failed`: writes without acknowledgement. `waiting`: expected records
     that have not arrived. `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share
@@ -83,7 +83,7 @@ class CanaryLedger:
         """Write times of records that may arrive, but are not lost if they never arrive; by index."""
         self._lost: dict[int, None] = {}
         self._floor = 0
-        """Lowest index that is still tracked."""
+        """Lowest index of a canary record that is still tracked."""
         self._highest = -1
         self._opened_at: float | None = None
         self._acknowledged_at: float | None = None

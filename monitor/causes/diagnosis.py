@@ -9,8 +9,8 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Cause of late records. If two causes explain the same number of partitions, the cause that this class
-    defines first is reported."""
+    """Cause of a datastream's late records. If two causes explain the same number of partitions, the cause
+    that this class defines first is reported."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"

@@ -24,7 +24,7 @@ class Phases(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Total latency in ms."""
+        """Total of the mean latencies of all phases in ms."""
         return self.wait + self.fetch + self.queue + self.produce
 
 
@@ -37,7 +37,7 @@ class BacklogOrigin(StrEnum):
     OUTAGE = "outage"
     """The lane had paused because a cluster or its worker process did not respond."""
     RESTART = "restart"
-    """Another instance has taken over the lane."""
+    """Another instance has taken over the lane, for example after a restart."""
     WORKER = "worker"
     """The worker process was lost, and another process of the same instance has taken over the lane."""
     INSTANCE = "instance"

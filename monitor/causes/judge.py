@@ -216,7 +216,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
 
 
 def _stalled(lane: LaneEvidence) -> Cause | None:
-    """Return the cause by rules 1 to 3. If a partition in the state STOP has an owner, its worker process was
+    """Return the cause by rules 1 to 3. If a partition in the state STOP has an owner, its worker was
     lost."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST

@@ -39,7 +39,7 @@ class CauseFigures:
 
     @property
     def phases(self) -> Phases | None:
-        """Mean phases of all batches of the lanes."""
+        """Mean latency phases over all batches of the lanes."""
         known = [(lane.phases, lane.batches_per_second) for lane in self.lanes if lane.phases is not None]
         weight = sum(count for _, count in known)
         if not weight:

@@ -52,7 +52,7 @@ class LaneActivity(StrEnum):
 
 
 class LaneFacts(NamedTuple):
-    """Facts about a lane other than its movement.
+    """Facts about a lane other than its position's movement.
 
     `cause`: cause of a pause. `reason`: description of the cause. `throttled`: quota that throttles the lane,
     or an empty string. `since`: start of the activity in monotonic seconds, None if unknown. `by_user`: an

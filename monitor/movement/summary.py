@@ -114,7 +114,7 @@ NOTHING_KNOWN = FleetMovement()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
-    """Summarise individual partitions. Partitions with the state None or OK are ignored."""
+    """Summarise the states of individual partitions. Those with the state None or OK are ignored."""
     states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
     for partition in found:

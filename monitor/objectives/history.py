@@ -61,8 +61,8 @@ class _Window(NamedTuple):
 
 
 class History:
-    """Cache of past measurements. Not thread-safe. A refresh is cheap, because sums of older pieces are kept,
-    also those that a longer window will need."""
+    """Cache of past measurements of all objectives. Not thread-safe. A refresh is cheap, because sums of
+    older pieces are kept, also those that a longer window will need."""
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past

@@ -18,7 +18,7 @@ _NEWER_REPORTS: Final = 3, 2
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]
-"""Start and end in epoch milliseconds."""
+"""Time interval: start and end in epoch milliseconds."""
 
 
 class LateSpan(NamedTuple):

@@ -170,7 +170,7 @@ class IncidentBook:
 
 
 class _DatastreamProblems(NamedTuple):
-    """Problems of one datastream.
+    """Current problems of one datastream.
 
     `waits`: records wait in partitions that are not OK; None if all partitions are OK. `stands_still`:
     records wait in partitions that are not copied at all. `outage`: recent outage of a cluster, or None.
@@ -192,7 +192,7 @@ class _DatastreamProblems(NamedTuple):
     def of(
         cls, name: DatastreamName, matters: Matters, movements: FleetMovement, outage: Outage | None = None
     ) -> _DatastreamProblems:
-        """Look up the problems of a datastream.
+        """Return the current problems of a datastream.
 
         Unless all instances have responded, records are assumed to wait.
         """
@@ -319,8 +319,7 @@ def _continued(
 def _with_matters(
     record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
-    """Return the record with entries for new problems. Each name is added once, which limits the number of
-    entries."""
+    """Return the record with entries for new problems. Each name is added once, to limit the entries."""
     for matter in matters:
         if matter.name not in record.matters:
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")

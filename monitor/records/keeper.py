@@ -31,7 +31,7 @@ _MOST_WAITING: Final = 10_000
 
 
 class RecordStore(Protocol):
-    """Durable store of records. Calls may block. Used by one thread at a time."""
+    """Durable store of incident records. Calls may block. Used by one thread at a time."""
 
     def load(self) -> StoredMonitorState:
         """Return the latest state of each stored incident and note. Raises Unreachable, Refused."""
@@ -120,7 +120,7 @@ class IncidentKeeper:
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
-        """Record the findings of an evaluation."""
+        """Record the findings of an evaluation in the incidents."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {record.id: record for record in self._book.judged(findings, now_ms, matters, movements)}
         with self._changed:

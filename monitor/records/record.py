@@ -36,7 +36,7 @@ UNREADABLE: Final = (
 
 
 class Phase(StrEnum):
-    """Kind of an entry of a timeline."""
+    """Kind of a timeline entry of an incident."""
 
     DETECTED = "detected"
     CLASSIFIED = "classified"

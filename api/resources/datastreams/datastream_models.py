@@ -136,8 +136,8 @@ class SourceBody(StrictModel):
     that matches all topics, such as `.*` without `exclude`."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
-        """Return the selected topics. For an invalid expression, record the problem and return the current
-        selection."""
+        """Return the topic selection of the request. For an invalid expression, record the problem and return
+        the current selection."""
         chosen = problems.attempt(
             "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
         )

@@ -214,7 +214,7 @@ def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: 
 
 @dataclass(frozen=True)
 class _ChangeTerms:
-    """Parameters of a request that changes a datastream."""
+    """Parameters of requests that change a datastream."""
 
     dry_runs: DryRuns
     reads: Reads
@@ -241,7 +241,7 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 
 @dataclass(frozen=True)
 class _CreationTerms:
-    """Parameters of a request that creates a datastream."""
+    """Parameters of requests that create a datastream."""
 
     dry_runs: DryRuns
     reads: Reads
@@ -343,8 +343,8 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
 async def replace(
     name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that the
-    change adds or removes start or stop."""
+    """Replace the definition of a datastream. Changeable fields that are omitted get their defaults. Only
+    partitions that the change adds or removes start or stop."""
     return await _change(
         name,
         lambda present: body.to_datastream(present, services.cluster_of_address),

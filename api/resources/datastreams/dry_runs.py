@@ -138,7 +138,7 @@ class Reply(Generic[_Answer]):
 
 
 class Basis(NamedTuple):
-    """Loads for a dry run. `gap`: reason why these are not the leader's loads; otherwise empty."""
+    """Loads on which a dry run is based. `gap`: why these are not the leader's loads, or empty."""
 
     view: WorldView
     gap: str = ""

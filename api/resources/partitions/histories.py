@@ -115,7 +115,7 @@ class LoadHistoryAnswer(AnswerModel):
         usable: int | None,
         hours: Mapping[TopicPartition | None, Sequence[LoadHour]],
     ) -> LoadHistoryAnswer:
-        """Return loads as a response. `hours`: hourly loads by requested partition; the key None means the
+        """Return hourly loads as a response. `hours`: loads by requested partition; the key None is the
         sum."""
         axis = list(begun(when, 3_600_000))
         return cls(
@@ -146,7 +146,7 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return a total per ms of its step. The last step may be incomplete."""
+    """Return the mean per ms of a step. The last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 

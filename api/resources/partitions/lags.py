@@ -98,7 +98,7 @@ class DatastreamLag(AnswerModel):
 
 @dataclass(frozen=True)
 class LagQuery:
-    """Filter, order and page of a lag query. `limit` None: all partitions from `offset` on."""
+    """Filter, order and page of a request for a datastream's lag. `limit` None: no limit."""
 
     text: str = ""
     state: str | None = None

@@ -235,7 +235,7 @@ class _StreamTranslation:
         return self.direction == TO_SOURCE
 
     def datastream(self) -> Datastream:
-        """Return the datastream. Raises NotFound, DamagedState."""
+        """Return the datastream whose offsets are translated. Raises NotFound, DamagedState."""
         return self.reads.stored(DatastreamName(self.name)).datastream
 
     def hidden(self, group: str, datastream: Datastream) -> str:

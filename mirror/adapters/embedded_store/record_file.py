@@ -75,7 +75,7 @@ _FRAME_HEAD_SIZE: Final = _FRAME_HEAD.size + 2 * _SUM.size
 
 
 class Frames(NamedTuple):
-    """Frames of a file. `cut_off`: number of bytes of an incomplete frame at the end of the file."""
+    """Intact frames of a file. `cut_off`: number of bytes of an incomplete frame at the end of the file."""
 
     payloads: list[bytes]
     size: int
@@ -83,7 +83,7 @@ class Frames(NamedTuple):
 
 
 class RecordFile:
-    """A file that is open for appending. Used by one thread at a time."""
+    """A record file that is open for appending. Used by one thread at a time."""
 
     def __init__(self, disk: Disk, descriptor: int, index: int, size: int) -> None:
         self._disk = disk
@@ -145,7 +145,7 @@ class RecordFile:
             raise
 
     def take_back(self) -> None:
-        """Remove the remains of a failed `append`. Raises OSError."""
+        """Remove the remains of a failed `append` from the file. Raises OSError."""
         self._disk.truncate(self._descriptor, self.size)
         self._disk.sync(self._descriptor)
 
@@ -154,7 +154,7 @@ class RecordFile:
         return os.path.samestat(os.fstat(self._descriptor), path.stat())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the record file."""
         os.close(self._descriptor)
 
     def _write(self, payload: bytes) -> None:

@@ -47,7 +47,7 @@ OnCondition = Callable[[bool, str], None]
 
 @dataclass
 class _Waiting:
-    """A command that waits to be written. Afterwards, it contains a result or an error."""
+    """A command that waits to be written to the file. Afterwards, it contains a result or an error."""
 
     command: Command
     result: Result | None = None
@@ -107,7 +107,7 @@ class EmbeddedStore:
 
     @property
     def is_open(self) -> bool:
-        """True between `open` and `close`."""
+        """True between the calls of `open` and `close`."""
         return self._file is not None
 
     def open(self) -> None:

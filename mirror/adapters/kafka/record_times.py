@@ -19,7 +19,7 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""Minimum usable timestamp. An older timestamp counts as unknown."""
+"""Minimum usable timestamp in ms. An older timestamp counts as unknown."""
 MOST_QUESTIONS: Final = 12
 """Maximum number of offset lookups for one record.
 

@@ -59,7 +59,7 @@ class _PendingRecord:
 
 
 class RecordWriter:
-    """Thread-safe writer. The CRC-32 of the key determines the partition of a record, as in librdkafka."""
+    """Thread-safe writer to one topic. The CRC-32 of the key determines the partition, as in librdkafka."""
 
     def __init__(
         self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, calls: DeliveryCalls
@@ -97,7 +97,7 @@ class RecordWriter:
         return True
 
     def close(self, deadline_seconds: float) -> int:
-        """Wait for queued records until the deadline. Return the number of records that were not written."""
+        """Wait for queued records until the deadline. Return the number of unwritten records."""
         with self._is_empty:
             self._is_empty.wait_for(lambda: not self._count, deadline_seconds)
             left, self._is_closed = self._count, True

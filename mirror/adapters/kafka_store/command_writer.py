@@ -86,8 +86,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command. Return a promise of the result. The promise resolves when the command is read back
-        from the log. The command fails with Unreachable if it is unknown whether the command was written."""
+        """Queue a command for the log. Return a promise of the result. The promise resolves when the command
+        is read back from the log. The command fails with Unreachable if its result is unknown."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
@@ -199,7 +199,7 @@ class CommandWriter:
         return ProducerStamp(found.producer_id, found.epoch)
 
     def _next_epoch(self) -> None:
-        """Increase the producer epoch.
+        """Increase the producer epoch of this process.
 
         After the next batch, the broker rejects earlier batches of this process.
         """

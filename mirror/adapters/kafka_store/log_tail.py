@@ -45,7 +45,7 @@ class LogDiscontinued(Exception):
 
 
 class LogTail:
-    """Reader of one partition. Use only on the event loop's thread."""
+    """Reader that follows one partition. Use only on the event loop's thread."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
         self._cluster = cluster

@@ -31,7 +31,7 @@ from mirror.wording import counted
 _log = logging.getLogger(__name__)
 _ID_BYTES: Final = 8
 _STEPS: Final = 12
-"""Number of session checks per session timeout."""
+"""Number of checks of the session per session timeout."""
 _TOGETHER_SECONDS: Final = 0.05
 """Seconds in which changes of other instances accumulate before they are read.
 
@@ -136,7 +136,7 @@ class KafkaStore:
 
     @property
     def loop(self) -> Loop:
-        """The loop on which the store runs."""
+        """Event loop on which the store runs."""
         return self._cluster.loop
 
     @property
@@ -391,7 +391,7 @@ class KafkaStore:
             call_watches(self.replica.forget(self.identity.name))
 
     def _end_silent_sessions(self, now: float) -> None:
-        """End sessions without a heartbeat for their timeout.
+        """End the sessions of other instances that sent no heartbeat for their timeout.
 
         Does nothing unless the session of this process is certainly alive.
         """

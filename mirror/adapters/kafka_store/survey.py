@@ -29,7 +29,7 @@ class SharedStoreFacts(NamedTuple):
 def shared_store_facts(
     loop: LoopThread, cluster: KafkaCluster, settings: CoordinationSettings, seconds: float
 ) -> SharedStoreFacts:
-    """Check the topics of the store. Raises the errors of `check_topics`, and TimedOut."""
+    """Return facts about the store's topics. Raises the errors of `check_topics`, and TimedOut."""
     access = usable_access(cluster)
 
     async def look(loop: Loop) -> SharedStoreFacts:

@@ -76,7 +76,7 @@ async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -
 
 
 async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
-    """Check both topics. Raises NotAuthorized, Refused, Unreachable; ConfigError for unsuitable settings."""
+    """Check both topics of the store. Raises NotAuthorized, Refused, Unreachable; ConfigError."""
     required = _required(topic)
     await cluster.refresh(required)
     for name in required:

@@ -53,7 +53,7 @@ class LostStore:
         )
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return one lost definition. Raises NotFound."""
+        """Return the definition of one lost datastream. Raises NotFound."""
         try:
             found = _read(_path(name), self._nodes.read(_path(name)))
         except NotFound:

@@ -52,7 +52,7 @@ class Route:
 
     @property
     def age(self) -> tuple[bool, int, str]:
-        """Sort key, oldest first. Datastreams without a creation time come last."""
+        """Sort key of a datastream by age, oldest first. Datastreams without a creation time come last."""
         created_ms = self.datastream.created_ms
         return (created_ms is None, created_ms or 0, self.datastream.name)
 

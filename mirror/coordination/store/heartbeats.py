@@ -26,7 +26,7 @@ _MOST_PENDING: Final = 2
 
 
 class SessionContact:
-    """Heartbeats of one session.
+    """Heartbeats of one session with the shared log, and their times.
 
     The command that opens the session counts as heartbeat 0. `sent`: send time of this command.
     """
@@ -65,7 +65,7 @@ class SessionContact:
         return now - min(self._sent.values(), default=now)
 
     def state(self, now: float) -> SessionState:
-        """Return the state of the session. A lost session remains lost."""
+        """Return the state of the session, such as suspended or lost. A lost session remains lost."""
         silence = now - self.answered_at
         if silence >= self._timeout_seconds:
             return SessionState.LOST

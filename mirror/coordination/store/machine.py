@@ -159,7 +159,7 @@ class _Transaction:
         return Changes(frozenset(self._data), frozenset(self._children))
 
     def perform(self, operation: Operation) -> Answer:
-        """Perform one operation. Raises _Impossible."""
+        """Perform one operation of a transaction. Raises _Impossible."""
         if len(operation.path) > LARGEST_PATH or not is_valid(operation.path):
             raise _Impossible(RefusalKind.INVALID, operation.path)
         match operation:

@@ -38,7 +38,7 @@ class StateReplica:
 
     @property
     def state(self) -> State:
-        """The latest state."""
+        """Latest state that was published."""
         return self._state
 
     def look(
@@ -92,7 +92,7 @@ class StateReplica:
 
 
 def call_watches(fired: Iterable[FiredWatch]) -> None:
-    """Call watches.
+    """Call the given watches.
 
     Exceptions of watches are logged, because a watch must not fail the write that fired it.
     """

@@ -41,7 +41,7 @@ class SnapshotEnd(NamedTuple):
 
 
 def part_key(snapshot: str, index: int) -> bytes:
-    """Return the record key of a part."""
+    """Return the record key of a snapshot's part."""
     return f"{snapshot}/{index}".encode()
 
 
@@ -62,7 +62,7 @@ class SnapshotStream:
         """Total size of the parts yielded so far, in bytes."""
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the parts. Can be called only once."""
+        """Yield the parts of the snapshot. Can be called only once."""
         pending = bytearray()
         for record in _encoded(self._state):
             pending += record

@@ -30,7 +30,7 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Store the id that the cluster currently reports.
+        """Store the id that a cluster currently reports.
 
         If two instances write concurrently, one of the writes is sufficient.
         """
@@ -60,7 +60,7 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind an id to a cluster. Raises UnexpectedCluster if a different id is already bound."""
+        """Bind an id to a cluster name. Raises UnexpectedCluster if a different id is already bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)

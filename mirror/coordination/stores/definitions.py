@@ -31,7 +31,7 @@ _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010f
 
 @dataclass(frozen=True, slots=True)
 class StoredDatastream:
-    """A definition with its node version."""
+    """A stored definition of a datastream with the version of its node."""
 
     datastream: Datastream
     version: int
@@ -307,7 +307,7 @@ class DefinitionCache:
         self._changed.put(name)
 
     def look_again(self) -> None:
-        """Invalidate the cache. The last readable versions of damaged definitions are kept."""
+        """Invalidate the cached definitions. Last readable versions of damaged definitions are kept."""
         with self._lock:
             self._are_names_stale = True
             self._stale.update(self._known)
@@ -356,7 +356,7 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """Watch on a definition.
+    """Watch on the node of a definition.
 
     Watches on the same node are equal, so that only one is registered.
     """

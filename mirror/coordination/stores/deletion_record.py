@@ -28,8 +28,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records of deletions. Thread-safe. A recreated datastream is newer than the record, and does not count
-    as deleted."""
+    """Records of deleted datastreams in the coordination store. Thread-safe. A recreated datastream is newer
+    than the record, and does not count as deleted."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes

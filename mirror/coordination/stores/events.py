@@ -174,7 +174,7 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
-    """Parse an event. Unknown fields, which a newer version may have written, are ignored."""
+    """Parse a stored event. Unknown fields, which a newer version may have written, are ignored."""
     event = PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
     return replace(event, kind=ChangeKind(event.kind))
 
@@ -187,7 +187,7 @@ def plan_events(
     loads: Mapping[tuple[GroupName, TopicPartition], float],
     reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
-    """Return the events of a plan.
+    """Return the events that report a new plan.
 
     There is one event for the plan, one for each lost instance, one for each changed group with the reasons
     for its tasks, and one for each of the first `MOVES_SHOWN` moves. `loads`: bytes per second of moved
@@ -261,7 +261,7 @@ def loads_event(
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
-    """Return the event for an unreadable plan.
+    """Return the event that reports an unreadable plan.
 
     `plan`: plan from which the leader continues.
     """

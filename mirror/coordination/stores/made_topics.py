@@ -52,7 +52,7 @@ class MadeTopics:
     def addition(
         self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]
     ) -> tuple[NodeChange, ...]:
-        """Return the changes that `add` would make. Raises InvalidRequest."""
+        """Return the changes that add topics to a record, as `add` would make them. Raises InvalidRequest."""
         made, version = self._read(group)
         known = dict(made or {})
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)

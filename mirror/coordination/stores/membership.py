@@ -49,7 +49,7 @@ class LiveInstance:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Lanes that an instance may still run.
+    """Lanes that an instance may still run (its holding).
 
     Contains the latest plan epoch that the instance follows, the lanes that it is still releasing, and the
     groups whose lanes it may run. An instance publishes its holding before it starts a lane.
@@ -177,7 +177,7 @@ class Membership:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """Return the published holding of an instance.
+        """Return the holding that an instance has published.
 
         None means that the instance has not published a holding, and therefore runs no lanes yet.
         """
@@ -256,7 +256,7 @@ def _holding_document(holding: Holding) -> dict[str, object]:
 
 
 def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
-    """Parse an instance. Raises InvalidRequest.
+    """Parse the node of a live instance. Raises InvalidRequest.
 
     Unknown fields, which a newer version may have written, are ignored.
     """
@@ -272,7 +272,7 @@ def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
 
 
 def _read_holding(document: Mapping[str, Any]) -> Holding:
-    """Parse a holding. Raises InvalidRequest."""
+    """Parse the node with an instance's holding. Raises InvalidRequest."""
     releasing: set[LaneKey] = set()
     for group, ranges in bounds.mapping("releasing", bounds.field(document, "releasing")).items():
         for topic, text in bounds.mapping("releasing", ranges).items():

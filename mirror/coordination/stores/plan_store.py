@@ -47,7 +47,7 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
 _LARGEST_EPOCH: Final = 2**52
-"""Maximum plausible epoch. Documents with a higher epoch were not written by Headrace."""
+"""Maximum plausible epoch of a plan. Documents with a higher epoch were not written by Headrace."""
 _BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000

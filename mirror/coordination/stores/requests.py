@@ -110,7 +110,7 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class DamagedRequest:
-    """Queue entry that is not a valid request.
+    """Entry of the request queue that is not a valid request.
 
     `problem`: error that the leader returns for the entry.
     """
@@ -229,7 +229,7 @@ def to_document(request: PlacementRequest) -> dict[str, Any]:
 
 
 def from_document(identity: str, document: Mapping[str, Any]) -> PlacementRequest:
-    """Parse a request. Unknown fields, which a newer version may have written, are ignored.
+    """Parse a stored request. Unknown fields, which a newer version may have written, are ignored.
 
     Raises InvalidRequest.
     """

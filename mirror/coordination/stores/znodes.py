@@ -336,7 +336,7 @@ class ChildrenCache(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """Watch on a node.
+    """Watch on a child node.
 
     Watches on the same node are equal, so that only one is registered.
     """
@@ -357,7 +357,7 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Decode the result of `encode_partitions`.
+    """Decode partitions from ranges, the inverse of `encode_partitions`.
 
     Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` partitions.
     """
@@ -389,7 +389,7 @@ def encode_ranges(numbers: Iterable[int]) -> str:
 
 
 def decode_ranges(ranges: str) -> Iterable[int]:
-    """Decode the result of `encode_ranges`.
+    """Decode numbers from ranges, the inverse of `encode_ranges`.
 
     Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` numbers.
     """

@@ -120,7 +120,7 @@ class _Looked(NamedTuple):
 
 
 class WaitingAges:
-    """Ages of the first uncopied records. Used by the leader's thread."""
+    """Ages of the first uncopied record of each partition. Used by the leader's thread."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -129,8 +129,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of these records. Drop the ages of other partitions. `waiting`: offset of
-        the first uncopied record, by partition."""
+        """Request the ages of some of the given records. Drop the ages of other partitions. `waiting`: offset
+        of the first uncopied record, by partition."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}

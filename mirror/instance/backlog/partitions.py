@@ -14,14 +14,14 @@ from mirror.model.topics import TopicPartition
 
 
 class UncopiedState(StrEnum):
-    """Reason why no instance copies a selected partition."""
+    """Reason why no instance copies a partition that a datastream selects."""
 
     PAUSED = "paused"
     """An operator paused the partition, or paused or stopped its datastream."""
     UNPLACED = "unplaced"
     """The partition has no task, or no instance runs its task."""
     LEFT_OUT = "left out"
-    """A rule excludes the partition. The problem of the datastream names the rule."""
+    """A rule excludes the partition from copying. The problem of the datastream names the rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class PreparationSteps:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """State of a datastream's destination after preparation.
+    """State of a datastream's destination topics after preparation.
 
     `wanted`: required partition counts at the destination. `present`: existing partition counts at the
     destination. `short`: source topics whose destination topic has too few partitions.
@@ -195,7 +195,7 @@ class Preparation:
 
 
 class Preparations:
-    """Preparations of all datastreams. `latest`: latest step of each datastream. Used by one thread."""
+    """Preparations of destinations. `latest`: latest step of each datastream. Used by one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -238,7 +238,8 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Create or extend the next destination topics. Return the changes, and the new state of the destination.
+    """Create or extend destination topics of a datastream. Return the changes, and the new state of the
+    destination.
 
     `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
     Raises the errors of all other requests.
@@ -333,7 +334,7 @@ def _drift_of(
 
 
 def _carried_out(work: Sequence[TopicWork], destination: TopicAdmin) -> _Results:
-    """Create and extend topics. Raises Unreachable if all of them need another attempt."""
+    """Create and extend destination topics. Raises Unreachable if all of them need another attempt."""
     results = {item.topic.name: TopicCreation(item.topic.settings_error) for item in work if item.create}
     if new := _creatable(work):
         results |= destination.create_each(new)

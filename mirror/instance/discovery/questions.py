@@ -39,8 +39,8 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 
 
 class ClusterRequests:
-    """Sends requests to clusters. Thread-safe. Callers with the same request share its result. The wait is
-    shorter if the cluster has timed out recently."""
+    """Sends requests to several clusters concurrently. Thread-safe. Callers with the same request share its
+    result. The wait is shorter if the cluster has timed out recently."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], patience_seconds: float, run: _Run = _in_a_thread
@@ -162,7 +162,7 @@ class ClusterIdentities:
         self._failures: dict[ClusterRef, str] = {}
 
     def of(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of clusters. A cluster that has never responded is missing."""
+        """Return the last known ids of the clusters. A cluster that has never responded is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._known else LOOK_AGAIN_SECONDS

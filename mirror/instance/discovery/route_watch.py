@@ -42,7 +42,7 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _VerdictInput:
-    """Input of a check of routes. Topics and plan are compared by identity."""
+    """Input of a check of the datastreams' routes. Topics and plan are compared by identity."""
 
     routes: tuple[Route, ...]
     topics: Topics
@@ -69,7 +69,7 @@ class RouteMap:
         self._known: dict[ClusterRef, str] = {}
 
     def note(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Store the ids of clusters."""
+        """Store the ids that clusters have reported."""
         for cluster, identity in identities.items():
             if identity != self._known.get(cluster):
                 self._ids.put(cluster, identity)

@@ -91,7 +91,7 @@ class TopicDiscovery:
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts by cluster and topic. An unavailable cluster is missing."""
+        """Return the current partition counts by cluster and topic. An unavailable cluster is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._requested_at.get(cluster, -self._interval) >= self._interval:

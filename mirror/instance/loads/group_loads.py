@@ -46,7 +46,7 @@ class GatheredLoads(NamedTuple):
 
 
 class LoadGathering:
-    """Requests loads from providers. While a provider fails, its last known loads are used.
+    """Requests loads from load providers. While a provider fails, its last known loads are used.
 
     `refresh_seconds`: interval between requests for displayed loads; infinite disables them.
     """

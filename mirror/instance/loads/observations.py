@@ -21,7 +21,7 @@ from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
 DAY_MS: Final = 86_400_000
-"""Maximum age of usable loads."""
+"""Maximum age of usable loads in ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Observation:
 
 
 class LoadMemory:
-    """Observations by load source. Written by one thread; all times are from the same monotonic clock.
+    """Observed loads by load source. Written by one thread; all times are from the same monotonic clock.
 
     `newest`: latest loads from any report. `expected`: expected loads of the coming hours. `sources`: load
     source of each group in the leader's last tick; replaced atomically. `remembered_seconds`: time for which
@@ -247,8 +247,8 @@ class LoadMemory:
         now_seconds: float,
         groups: Sequence[Collection[TopicPartition]] = (),
     ) -> bool:
-        """Record a report as an observation. Return False for an empty report, or one equal to the previous
-        report. `groups`: partitions of each group that is planned with this source."""
+        """Record a load report as an observation. Return False for an empty report, or one equal to the
+        previous report. `groups`: partitions of each group that is planned with this source."""
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:

@@ -93,7 +93,7 @@ def _of_those_behind(answer: Freshness) -> str:
 
 
 class LoadWatch:
-    """Watches load providers. Used by the leader's thread. Any thread may read `standings`."""
+    """Watches the load providers in use. Used by the leader's thread. Any thread may read `standings`."""
 
     def __init__(
         self, freshness_of_source: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health

@@ -37,14 +37,14 @@ With more throttling, rate and batch size depend on the brokers, so the interval
 
 
 class CostBook:
-    """Collects the costs that workers report."""
+    """Collects the copying costs that workers report."""
 
     def __init__(self) -> None:
         self._hours: dict[GroupName, dict[int, CostSums]] = {}
 
     @property
     def hours(self) -> GroupCosts:
-        """Costs of the last day."""
+        """Copying costs of the last day."""
         return self._hours
 
     def restore(self, costs: GroupCosts) -> None:
@@ -204,7 +204,7 @@ def _hours(value: object) -> dict[int, CostSums]:
 
 
 def _sums(row: Any) -> CostSums:
-    """Parse the sums of an hour.
+    """Parse the sums of costs of an hour.
 
     Raises InvalidRequest if a sum is malformed or mathematically impossible, because impossible sums could
     yield infinite values. For example, a sum of products of positive values cannot exceed the product of the
@@ -255,7 +255,7 @@ class CapacityBook:
         self._read_at: float | None = None
 
     def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
-        """Return the capacity of each group. `groups`: member datastreams by group. Raises Unreachable."""
+        """Return the task capacity of each group. `groups`: datastreams by group. Raises Unreachable."""
         if not groups:
             return {}
         now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()

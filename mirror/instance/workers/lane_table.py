@@ -151,7 +151,7 @@ class WorkerShare:
 
     @property
     def groups(self) -> frozenset[GroupName]:
-        """Datastream groups of its lanes."""
+        """Datastream groups of the worker's lanes."""
         return frozenset(key.group for key in self.lanes)
 
     @property
@@ -180,7 +180,7 @@ class LanesInTime(NamedTuple):
         return counted.seen()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Return the summary with these lanes in `others`."""
+        """Return the summary with the given lanes added to `others`."""
         return self._replace(others={**lanes, **self.others}) if lanes else self
 
 
@@ -227,7 +227,7 @@ class _LanesInTime:
             self._losing.setdefault(group, {})[key] = loss_at
 
     def seen(self) -> LanesInTime:
-        """Return an immutable summary."""
+        """Return an immutable summary of the counts."""
         if self._seen is None:
             self._losing = {group: lanes for group, lanes in self._losing.items() if lanes}
             loss_at = {group: min(lanes.values()) for group, lanes in self._losing.items()}
@@ -236,8 +236,7 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """State of each lane. `states`: lanes that a worker has not released, and lanes that no worker may
-    copy."""
+    """State of each lane. `states`: lanes not released by a worker, and lanes that no worker may copy."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -57,7 +57,7 @@ class LaneTrack:
             self.quiet_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:
-        """Return a copy without a current report."""
+        """Return a copy of the track without its latest report."""
         silent = LaneTrack()
         silent._keep(self.history, is_watched=self._is_watched)
         silent.moved_at = self.moved_at

@@ -28,8 +28,7 @@ _AGAIN_SECONDS: Final = 600.0
 """Seconds within which a second hang of a worker with the same groups counts as a crash."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""Seconds for which an isolation worker waits for lanes that do not start, because they run elsewhere or
-stopped."""
+"""Seconds for which an isolation worker waits for lanes that do not start, such as stopped lanes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def measured_demand(
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
 ) -> InstanceMeasurements:
-    """Return the rates and backlogs to publish. If several groups copy a partition, its maximum counts."""
+    """Return the rates and backlogs to publish; the maximum if several groups copy a partition."""
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}

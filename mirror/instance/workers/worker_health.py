@@ -41,7 +41,7 @@ class WorkerHealth:
 
     @property
     def count(self) -> WorkerCount:
-        """Current counts of workers."""
+        """Current counts of running, missing and crashed workers."""
         deaths = sum(worker.slot.deaths for worker in self._pool.everyone)
         return WorkerCount(self.running, self.down, deaths)
 

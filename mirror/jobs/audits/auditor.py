@@ -201,8 +201,8 @@ class Auditor:
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> tuple[LaneAudit, str]:
-        """Audit the next slice of a lane. Return the new state of the lane, and an error message or an empty
-        string."""
+        """Audit the next slice (offset range) of a lane. Return the new state of the lane, and an error
+        message or an empty string."""
         copy, mark, place = logs.copy, self._marks[key], key.partition
         progress, history = copy.progress, copy.history
         if progress is None or history is None:
@@ -259,7 +259,7 @@ class Auditor:
         tally: WindowTally,
         part: _Slice,
     ) -> LaneAudit:
-        """Queue the rows of an audited slice. Return the state with the differences in this slice."""
+        """Queue the audit rows of an audited slice. Return the state with the differences in this slice."""
         begins, ends = (part.start, verdict.target_range[0]), (part.end, verdict.target_range[1])
         audit = AuditMode.FULL if part.reads else AuditMode.COUNTS
         for start_ms, counts in sorted(tally.windows.items()):
@@ -339,7 +339,7 @@ class Auditor:
     async def _slice(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
     ) -> _Slice:
-        """Return the next slice to audit. The slice ends before the first record of the next window."""
+        """Return the next slice to audit, which ends before the first record of the next window."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)

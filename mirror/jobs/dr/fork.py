@@ -69,7 +69,7 @@ class Loss(PairRecord):
 
     @property
     def figure(self) -> str:
-        """Value of `--accept-loss` that accepts this loss."""
+        """Value of the option `--accept-loss` that accepts this loss."""
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
@@ -260,7 +260,7 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Merge two sets of offsets. Offsets of `later` take precedence."""
+    """Return the union of two sets of offsets. Offsets of `later` take precedence."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 

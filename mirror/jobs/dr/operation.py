@@ -1,7 +1,7 @@
 """State of a pair of clusters, and the steps of its operations. Pure.
 
-An operation is a switch-over, a failover, a failback, or a decision about the tail (records that were not
-copied); `STEPS` lists the steps of each. Before a step acts, the state is stored with the parameters of the
+An operation is a switch-over, a failover, a failback, or a decision about records that were not copied (the
+tail); `STEPS` lists the steps of each. Before a step acts, the state is stored with the parameters of the
 step. If an operation is interrupted after the fence, it resumes at the fence, because producers may have
 written in the meantime. Therefore all steps are idempotent. An undo removes only resources that the operation
 has created.
@@ -54,10 +54,10 @@ class Step(StrEnum):
     STOPPED = "STOPPED"
     """The datastreams from the origin to the target are stopped."""
     REVERSED = "REVERSED"
-    """The datastreams to the target are deleted. The opposite datastreams run from the end offsets of the
-    target."""
+    """The datastreams from the origin to the target are deleted. The opposite datastreams run from the end
+    offsets of the target."""
     OPEN = "OPEN"
-    """Producers may write at the target. From here, only another switch-over reverses the direction."""
+    """Producers may write to the target. From here, only another switch-over reverses the direction."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
@@ -91,11 +91,9 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind of operation, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: the first step that cannot be undone, by kind. Kinds without an entry can always be
-undone."""
+"""Point of no return: first step that cannot be undone, by kind. Other kinds can always be undone."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
-"""Kinds of operations on the tail of a fork. The origin is the lost cluster; the target is the active
-cluster."""
+"""Kinds of operations on the tail of a fork. Origin: the lost cluster; target: the active cluster."""
 
 
 class Denial(PairRecord):
@@ -214,8 +212,8 @@ class Switchover(_Account):
 
 
 class PastSwitchover(_Account):
-    """A completed or undone operation. `closed_ms`: time during which producers could not write, in ms. For
-    a failover, the duration of the operation."""
+    """A completed or undone operation in the history of a pair. `closed_ms`: time during which producers
+    could not write, in ms. For a failover, the duration of the operation."""
 
     ended_ms: int
     closed_ms: int = 0

@@ -26,7 +26,7 @@ _Account = Switchover | PastSwitchover
 def report_of(
     state: PairState, identity: str, settings: PairSettings, issued_ms: int, issuer: str
 ) -> dict[str, Any]:
-    """Return the report on an operation. Raises NotFound.
+    """Return the report on a switch-over or another operation of a pair. Raises NotFound.
 
     `identity`: id of the operation; if empty, the operation in progress or the last operation is used.
     `issuer`: user who requests the report.

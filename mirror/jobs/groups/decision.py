@@ -20,7 +20,7 @@ class FollowReason(StrEnum):
     NEW = "new"
     """The group had no position at the destination."""
     FORWARD = "forward"
-    """The position moved forward."""
+    """The position of the group moved forward at the source."""
     RESET = "reset"
     """The group was reset at the source, so the position at the destination moves back, too."""
     RETURNED = "forward from the destination"
@@ -68,7 +68,7 @@ class FollowReason(StrEnum):
 
     @property
     def commits(self) -> bool:
-        """Return whether a position is committed. `RETURNED` and `RESET_THERE` commit at the source."""
+        """Return whether a position is committed; `RETURNED` and `RESET_THERE` commit at the source."""
         return self in _COMMITS
 
     @property

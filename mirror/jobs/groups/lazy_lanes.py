@@ -17,7 +17,7 @@ from mirror.model.topics import TopicSelection
 
 @dataclass(frozen=True)
 class _ParsedLane:
-    """A lane parsed from its main record `raw`. `chunks`: stored chunks of its offset map, in order."""
+    """A stored lane, parsed from its main record `raw`. `chunks`: chunks of its offset map, in order."""
 
     raw: bytes | None
     progress: LaneProgress
@@ -72,7 +72,7 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
 
 
 def _parsed(key: LaneKey, raw: bytes, stored: Mapping[bytes, bytes]) -> _ParsedLane:
-    """Parse all records of a lane. Raises CorruptData, NewerFormat."""
+    """Parse all stored records of a lane. Raises CorruptData, NewerFormat."""
     progress = read_progress(key, stored)
     assert progress is not None, "its main record is stored"
     return _ParsedLane(raw, progress, [stored[name] for name in _chunk_keys(key, progress)])

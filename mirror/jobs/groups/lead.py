@@ -17,7 +17,7 @@ from mirror.protocol.control.groups import ListedGroup
 
 
 class Side(StrEnum):
-    """One of the two clusters of a datastream."""
+    """Source or destination: one of the two clusters of a datastream."""
 
     SOURCE = "source"
     DESTINATION = "destination"

@@ -206,7 +206,7 @@ def _position(number: int, row: list[Any], lead: Lead | None) -> FollowedPositio
 
 
 def _reason(text: str) -> FollowReason:
-    """Parse a reason. Return `FAILED` for the reason of a newer version."""
+    """Parse a FollowReason. Return `FAILED` for a reason that only a newer version knows."""
     try:
         return FollowReason(text)
     except ValueError:
@@ -227,8 +227,8 @@ def read_round(value: bytes) -> int | None:
 
 
 def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
-    """Parse a record of any datastream. Return None for the record of a pass. Raises the errors of
-    `read_group`."""
+    """Parse a record of a consumer group of any datastream. Return None for the record of a pass. Raises the
+    errors of `read_group`."""
     return None if key.endswith(_ROUND) else read_group(value)
 
 
@@ -245,7 +245,7 @@ class StoredGroups(NamedTuple):
 
 
 def read_groups(keys: GroupKeys, records: Mapping[bytes, bytes]) -> StoredGroups:
-    """Parse the records of a datastream. Raises NewerFormat."""
+    """Parse the records of a datastream's consumer groups. Raises NewerFormat."""
     groups: dict[str, FollowedGroup] = {}
     round_ms, damaged = None, 0
     for key, value in records.items():

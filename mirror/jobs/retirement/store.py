@@ -135,7 +135,7 @@ class RetirementStore:
         return StoredRetirement(retirement, 0)
 
     def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
-        """Replace a retirement. Raises VersionConflict if the retirement was changed concurrently."""
+        """Replace the retirement of a topic. Raises VersionConflict if it was changed concurrently."""
         if after == before.retirement:
             return before
         path = _path(after.cluster, after.topic)
@@ -150,7 +150,7 @@ class RetirementStore:
         return self.change(before, replace(before.retirement, problem=problem))
 
     def end(self, before: StoredRetirement) -> None:
-        """Remove a retirement. Raises VersionConflict."""
+        """Remove the stored retirement of a topic. Raises VersionConflict."""
         try:
             self._nodes.delete(_path(before.retirement.cluster, before.retirement.topic), before.version)
         except NotFound as error:

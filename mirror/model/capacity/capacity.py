@@ -80,7 +80,7 @@ class CapacityInUse:
 
     @property
     def capacity(self) -> TaskCapacity:
-        """Capacity in the form that planners use."""
+        """Capacity of a task in the form that planners use."""
         return TaskCapacity(self.bytes_per_second, self.messages_per_second, self.utilisation_percent)
 
 

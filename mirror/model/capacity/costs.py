@@ -20,7 +20,7 @@ from typing import Final
 
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
-"""Number of hours kept. A period of more than a day includes a daily peak."""
+"""Number of hours for which costs are kept. A period of more than a day includes a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
 """Minimum number of intervals, and their minimum total seconds, from which a capacity is derived."""
@@ -80,7 +80,7 @@ class CostSums:
         passed: float,
         spare: float = 0.0,
     ) -> CostSums:
-        """Build the sums of one interval."""
+        """Return the sums of one measurement interval."""
         needed = _needed(cpu_seconds, spare)
         return cls(
             observations=1,
@@ -98,7 +98,7 @@ class CostSums:
         )
 
     def plus(self, other: CostSums) -> CostSums:
-        """Return the total of two sums."""
+        """Return the sums over the intervals of both."""
         names = [field.name for field in fields(self) if field.name != "fastest"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))

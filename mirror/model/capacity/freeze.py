@@ -124,7 +124,7 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
-    """Return a one-time window.
+    """Return a freeze window between two fixed local times.
 
     In an hour that a clock change repeats, the window starts at the first and ends at the second occurrence
     of a time. A time in a skipped hour counts as the time of the clock change.

@@ -10,7 +10,8 @@ from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
 LATENESS: Final = "headrace-audit-lateness"
-"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys of the audit mode and the lateness. They lack the prefix `headrace.`, so that older versions
+keep them."""
 LONGEST_LATENESS_SECONDS: Final = 604_800
 
 
@@ -25,7 +26,7 @@ class AuditMode(StrEnum):
     SAMPLED = "sampled"
     """As `counts`, and also every record of 1 in 20 windows."""
     FULL = "full"
-    """Every record."""
+    """Every record is compared."""
 
 
 DEFAULT_AUDIT: Final = AuditMode.COUNTS

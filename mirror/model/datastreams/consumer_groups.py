@@ -16,7 +16,8 @@ INCLUDE: Final = "headrace-groups"
 EXCLUDE: Final = "headrace-groups-exclude"
 INTERVAL: Final = "headrace-groups-interval"
 DIRECTION: Final = "headrace-groups-direction"
-"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys of the options for consumer groups. They lack the prefix `headrace.`, so that older versions
+keep them."""
 FIELDS: Final = {INCLUDE: "include", EXCLUDE: "exclude", INTERVAL: "interval_seconds", DIRECTION: "direction"}
 DEFAULT_SECONDS: Final = 5
 SHORTEST_SECONDS: Final = 0.1

@@ -276,7 +276,7 @@ class Datastream:
 
     @property
     def audit_mode(self) -> AuditMode:
-        """Mode of the continuous audit."""
+        """Mode of the datastream's continuous audit."""
         return audit_mode_from(self.metadata)
 
     @property

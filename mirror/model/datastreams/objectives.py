@@ -18,7 +18,7 @@ LONGEST_WINDOW_SECONDS: Final = 3_600
 LONGEST_PERIOD_DAYS: Final = 90
 LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
-"""Upper limit of a percentage.
+"""Upper limit of a percentage in an objective.
 
 The percentile is below 100, so that the error budget is never zero.
 """
@@ -71,7 +71,7 @@ def percent_text(value: float) -> str:
 
 
 OBJECTIVES: Final = "headrace-objectives"
-"""Metadata key of the objectives, one per line.
+"""Metadata key of the latency objectives, one per line.
 
 The metadata key lacks the prefix `headrace.`, so that older versions keep it.
 """
@@ -150,15 +150,14 @@ def objectives_from(metadata: Mapping[str, str]) -> tuple[Objective, ...]:
 
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Metadata key of the monitor's mode. The metadata key lacks the prefix `headrace.`, so that older versions
-keep it."""
+"""Metadata key of the monitor's mode, without the prefix `headrace.`, so that older versions keep it."""
 
 
 class Mode(StrEnum):
     """Reaction of the monitor to a breach if a rebalance can help."""
 
     ACT = "act"
-    """Request the rebalance."""
+    """Request the rebalance that can help."""
     OBSERVE = "observe"
     """Only report the rebalance that the monitor would request."""
 

@@ -67,12 +67,12 @@ class DatastreamOption:
 
     @property
     def field(self) -> str:
-        """Name of the field in its group."""
+        """Name of the option's field in its group."""
         return self.place[-1]
 
     @property
     def name(self) -> str:
-        """Name on the command line, with underscores."""
+        """Name of the option on the command line, with underscores."""
         return self.flag or self.field
 
 

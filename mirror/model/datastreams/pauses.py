@@ -50,7 +50,7 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
 
 
 def later_end(first: int | None, second: int | None) -> int | None:
-    """Return the later end of two pauses. None means until resumed."""
+    """Return the later of two ends of pauses. None means until resumed."""
     return None if first is None or second is None else max(first, second)
 
 

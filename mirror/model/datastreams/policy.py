@@ -93,7 +93,7 @@ class Isolation(StrEnum):
     READ_COMMITTED = "read-committed"
     """Records of aborted transactions are never copied; open transactions delay copying."""
     READ_UNCOMMITTED = "read-uncommitted"
-    """Every record, regardless of its transaction."""
+    """Read every record, regardless of its transaction."""
 
 
 class OnLoss(StrEnum):
@@ -226,7 +226,8 @@ def _transforms(label: str, value: str) -> tuple[str, ...]:
 
 
 def read_excluded_settings(label: str, value: str) -> frozenset[str]:
-    """Parse setting names, one per line. Raises InvalidRequest for a setting that is never copied."""
+    """Parse names of topic settings, one per line. Raises InvalidRequest for a setting that is never
+    copied."""
     return checked_excluded_settings(label, lines_of(value))
 
 

@@ -19,7 +19,7 @@ WORDS: Final = tuple(position.value for position in StartPosition if position is
 
 
 class Start(NamedTuple):
-    """A start position.
+    """A start position of a datastream.
 
     `at_ms`: start time (epoch ms), only for `StartPosition.TIMESTAMP`.
     """
@@ -44,7 +44,8 @@ class Restart(NamedTuple):
 
 
 def restart_of(datastream: Datastream) -> Restart:
-    """Return the last restart. If there was none, the time is 0 and the start is that of the datastream."""
+    """Return the last restart of a datastream. Without one, the time is 0 and the start is the
+    datastream's."""
     value = datastream.metadata.get(RESTART)
     if value is None:
         return Restart(0, Start(datastream.start, datastream.start_ms))

@@ -43,8 +43,8 @@ class BrokerClocks:
         self._of_broker: dict[int, tuple[int, ClockSkew]] = {}
 
     def acknowledged(self, broker: int, sent_ms: int, stamped_ms: int, answered_ms: int) -> None:
-        """Record the timestamp of an acknowledged write. `stamped_ms`: append time by the broker's clock,
-        negative if the broker returns none (topics with create time)."""
+        """Record the timestamp that a broker has assigned to a write. `stamped_ms`: append time by the
+        broker's clock, negative if the broker returns none (topics with create time)."""
         if stamped_ms < 0:
             return
         found = skew_of(sent_ms, stamped_ms, answered_ms)

@@ -55,7 +55,8 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """Return the new demand. If its arrival rate is only a lower bound, the previous rate is the minimum."""
+    """Return a lane's new demand. If its arrival rate is only a lower bound, the previous rate is the
+    minimum."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

@@ -42,7 +42,7 @@ class Resumption:
             bounds.integer(f"{name} of a resumption", getattr(self, name), 0, bounds.LARGEST_MS)
 
     def covers(self, number: int) -> bool:
-        """Return whether the partition was paused."""
+        """Return whether the pause that ended included the partition."""
         return self.numbers is None or number in self.numbers
 
 
@@ -60,8 +60,7 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that identifies the exemption. Later exemptions of a lane have higher numbers; 0 means
-        none."""
+        """Number that identifies the exemption. Later ones of a lane have higher numbers; 0 means none."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:

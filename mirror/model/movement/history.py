@@ -114,7 +114,7 @@ class LaneSample(NamedTuple):
 
 
 class CheckpointRewind(NamedTuple):
-    """A checkpoint that moved back. Records from `down_to` up to `reached` are written again."""
+    """A checkpoint that moved to a lower offset. Records from `down_to` up to `reached` are written again."""
 
     at: float
     reached: int
@@ -190,7 +190,7 @@ class LaneHistory(NamedTuple):
         retention: Retention = UNKNOWN_RETENTION,
         record_bytes: float | None = None,
     ) -> LaneHistory:
-        """Return the history with one more report.
+        """Return the history with one more report of the lane.
 
         `answered_at`: time of the worker's previous report, even if it omitted this lane. `retention`,
         `record_bytes`: new values; unknown values are not replaced. A different `life` starts a new history.
@@ -260,7 +260,7 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return `waits` and `unrest` of the waypoints.
+        """Return the fields `waits` and `unrest` for the waypoints.
 
         Only the values of the last waypoint are computed, the others are reused.
         """

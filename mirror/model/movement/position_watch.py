@@ -118,7 +118,8 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Process a new position. Return whether the position can be withheld.
+        """Process a new position of the lane, and return whether to withhold it. Return whether the position
+        can be withheld.
 
         `moments`: times of this report and of the worker's previous report, even if it omitted this lane.
         `copied`: records and bytes copied between these times. All other arguments are as in `LanePosition`.

@@ -53,8 +53,8 @@ class HttpCall:
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, has_credentials: bool, now_ms: int
     ) -> None:
-        """Send a POST request. Raises Unreachable, TimedOut, RetryLater, Refused, InvalidRequest like
-        `Receiver.send`."""
+        """Send a POST request to the receiver. Raises Unreachable, TimedOut, RetryLater, Refused,
+        InvalidRequest like `Receiver.send`."""
         address = _checked(url, has_credentials=has_credentials)
         if not all(value.isascii() for value in headers.values()):
             raise Refused("HTTP header values must be ASCII; check the token")

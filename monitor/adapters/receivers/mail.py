@@ -114,13 +114,13 @@ class _Conversation(smtplib.SMTP):
                 self._handle.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection. Idempotent."""
+        """Close the SMTP connection. Idempotent."""
         super().close()
         if self._handle is not None:
             self._handle.close()
 
     def begin(self, port: int, security: str, tls: ssl.SSLContext) -> None:
-        """Connect, with TLS according to `security`. Raises OSError, SMTPException."""
+        """Connect to the SMTP server, with TLS according to `security`. Raises OSError, SMTPException."""
         self._implicit_tls = tls if security == "tls" else None
         code, reply = self.connect(self._host, port)
         if code != _READY:

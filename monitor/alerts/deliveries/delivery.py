@@ -63,7 +63,7 @@ class Delivery(BackgroundThread):
         metrics.watch(name, self._waiting)
 
     def wake(self) -> None:
-        """Let the thread check its work again."""
+        """Make the receiver's thread check for new alerts."""
         with self._changed:
             self._changed.notify()
 
@@ -98,8 +98,7 @@ class Delivery(BackgroundThread):
             self._attempt(notices)
 
     def _next(self) -> Sequence[AlertNotice]:
-        """Wait for the next message and return its alerts. Empty when the thread stops without pending
-        alerts."""
+        """Wait for the next message and return its alerts. Empty if the thread stops without pending ones."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()

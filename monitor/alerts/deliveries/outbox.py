@@ -182,5 +182,5 @@ class Outbox:
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the current state is unsent. It is sent early if another alert of its group is due."""
+    """Return whether the alert's current state is unsent. It is sent early if its group is due."""
     return not entry.is_told and entry.time() < NEVER
