@@ -17,17 +17,17 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
+from monitor.evaluation import Evaluation, EvaluationListener
 from monitor.incidents import Incident, IncidentPolicy, IncidentStep, advance, closes_in_seconds
 from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.alone import SourcesAlone
-from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
+from monitor.objectives.budgets import ALL, QUERIES_PER_EVALUATION, Budgets
 from monitor.objectives.late_reader import LateTimes
 from monitor.objectives.late_times import Lateness
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
 from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
-from monitor.turn_result import TurnListener, TurnResult
 
 _log = structlog.get_logger(__name__)
 _LONGEST_REST_SECONDS: Final = 15.0
@@ -114,7 +114,7 @@ class MonitorCycle:
             if not self._incidents.get(name, Incident()).is_open:
                 self._incidents[name] = incident
 
-    def turn(self) -> Mapping[DatastreamName, TurnResult]:
+    def evaluate(self) -> Mapping[DatastreamName, Evaluation]:
         """Evaluate all datastreams once. Raises HeadraceError if the service or the measurements cannot be
         read."""
         subjects = self._service.subjects()
@@ -123,7 +123,7 @@ class MonitorCycle:
             return {}  # without reading measurements
         findings = {}
         self._rebalancing.begin()
-        judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
+        judged = self._with_budgets(self._judged(subjects), subjects, QUERIES_PER_EVALUATION)
         late = self._late_times.read(subjects, judged, self._clock.now_ms())
         self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
         for name, verdict in judged.items():
@@ -180,7 +180,7 @@ class MonitorCycle:
         subject: ObjectiveSubject,
         verdict: LatencyVerdict,
         lateness: Lateness | None,
-    ) -> TurnResult:
+    ) -> Evaluation:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
         cause = self._cause(name, subject, verdict, incident, lateness)
@@ -208,7 +208,7 @@ class MonitorCycle:
         action = "; ".join(filter(None, actions))
         closes_in = closes_in_seconds(incident, self._policy, self._clock.monotonic())
         cluster, has_acted = subject.source.cluster, worth is not None
-        return TurnResult(
+        return Evaluation(
             verdict,
             incident,
             action,
@@ -313,7 +313,7 @@ class MonitorLoop:
         self,
         cycle: MonitorCycle,
         interval_seconds: float,
-        listeners: Sequence[TurnListener] = (),
+        listeners: Sequence[EvaluationListener] = (),
         is_shut_out: Callable[[], bool] = lambda: False,
         standstills: ProcessPauses | None = None,
     ) -> None:
@@ -341,14 +341,14 @@ class MonitorLoop:
                     _log.warning("another monitor has taken over", monitor=other)
                     return LoopEnd.OUSTED
                 movements = self._cycle.movements()
-                self._judged(self._cycle.turn(), movements)
+                self._judged(self._cycle.evaluate(), movements)
             except HeadraceError as error:
                 self._judging_failed(str(error), movements)
             except Exception as error:  # noqa: BLE001 - the bulkhead around an evaluation
                 self._judging_failed(f"evaluation failed: {error!r}", movements, error)
         return LoopEnd.STOPPED
 
-    def _judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+    def _judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         self._trouble = ""
         for name, finding in findings.items():
             self._log_change(name, finding)
@@ -360,13 +360,13 @@ class MonitorLoop:
         self._trouble = reason
         self._hear(lambda listener: listener.judging_failed(reason, movements))
 
-    def _hear(self, notify: Callable[[TurnListener], None]) -> None:
+    def _hear(self, notify: Callable[[EvaluationListener], None]) -> None:
         for place, listener in enumerate(self._listeners):
             with Bulkhead(partial(self._note_failure, place, listener)):
                 notify(listener)
                 self._failures[place] = ""
 
-    def _note_failure(self, place: int, listener: TurnListener, error: Exception) -> None:
+    def _note_failure(self, place: int, listener: EvaluationListener, error: Exception) -> None:
         failure = repr(error)
         if self._failures.get(place) != failure:
             _log.exception("listener failed", listener=type(listener).__name__)
@@ -387,7 +387,7 @@ class MonitorLoop:
         """Request the end of the monitor's loop. Safe to call from a signal handler."""
         self._stopping.set()
 
-    def _log_change(self, name: DatastreamName, finding: TurnResult) -> None:
+    def _log_change(self, name: DatastreamName, finding: Evaluation) -> None:
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)

@@ -223,7 +223,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
         clock.advance(settings.interval_seconds)
         servers.prepare()
         with spent.on("all"):
-            movements, findings = cycle.movements(), cycle.turn()
+            movements, findings = cycle.movements(), cycle.evaluate()
             with spent.on("alerts and incidents"):
                 alerts.judged(findings, movements)
                 keeper.judged(findings, movements)

@@ -18,10 +18,10 @@ from mirror.wording import counted, first_few
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
 from monitor.alerts.catalogue import BROKERS_THROTTLE, DESTINATION_AWAY, PROCESS_LOST, SOURCE_AWAY
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
+from monitor.evaluation import Evaluation
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, StateCount
-from monitor.turn_result import TurnResult
 
 AWAY: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.SOURCE_AWAY: SOURCE_AWAY,
@@ -67,7 +67,7 @@ class Fault(NamedTuple):
         return AlertKey(self.kind.name, "", cluster=self.cluster)
 
 
-def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
+def faults_of(findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> list[Fault]:
     """Return the faults that several datastreams share, by datastream.
 
     A fault is a partition that waits for a cluster or has lost its process, or late records caused by a
@@ -186,7 +186,7 @@ class Outages:
         self,
         faults: Collection[Fault],
         fired: Collection[AlertKey],
-        findings: Mapping[DatastreamName, TurnResult],
+        findings: Mapping[DatastreamName, Evaluation],
         movements: FleetMovement,
         now: float,
     ) -> None:
@@ -221,13 +221,13 @@ class Outages:
         return frozenset(map(str, self._outages))
 
 
-def _catches_up(finding: TurnResult | None) -> bool:
+def _catches_up(finding: Evaluation | None) -> bool:
     cause = finding.diagnosis if finding is not None else None
     return cause is not None and cause.cause in CATCH_UPS
 
 
 def _is_behind(
-    name: DatastreamName, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement
+    name: DatastreamName, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement
 ) -> bool:
     finding, moving = findings.get(name), movements.datastreams.get(name)
     if finding is not None and finding.verdict.standing is not ObjectiveStatus.WITHIN:

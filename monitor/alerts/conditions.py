@@ -46,10 +46,10 @@ from monitor.alerts.catalogue import (
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
 from monitor.alerts.partitions import loss_alert, partitions_text, pause_alert, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
+from monitor.evaluation import Evaluation
 from monitor.latency import ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement
 from monitor.records.record import IncidentRecord
-from monitor.turn_result import TurnResult
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class Conditions:
 
     def judged(
         self,
-        findings: Mapping[DatastreamName, TurnResult],
+        findings: Mapping[DatastreamName, Evaluation],
         now: ClockReading,
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
@@ -194,7 +194,7 @@ class Conditions:
         return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
-        self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
+        self, name: DatastreamName, finding: Evaluation, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
         """Yield a candidate alert for each problem of a datastream. `_see` sets the start of each alert."""
         verdict, cluster = finding.verdict, finding.cluster
@@ -222,7 +222,7 @@ class Conditions:
         yield from self._burning(name, finding)
 
     def _faults(
-        self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, now: ClockReading
+        self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
         """Return the faults of clusters, with a mark if the datastream's own alert reports them."""
         fired = self._fired
@@ -294,7 +294,7 @@ class Conditions:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
-    def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
+    def _burning(self, name: DatastreamName, finding: Evaluation) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast. At most one alert starts per evaluation. Firing
         alerts continue while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
@@ -400,7 +400,7 @@ _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
-def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
+def _is_late(finding: Evaluation, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
     A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
@@ -418,7 +418,7 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     return finding.verdict.standing is not ObjectiveStatus.WITHIN
 
 
-def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _SeenCondition | None) -> Alert:
+def _late_alert(name: DatastreamName, finding: Evaluation, text: str, late: _SeenCondition | None) -> Alert:
     """Return the alert of an incident, without actions taken against its earlier causes."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
@@ -434,7 +434,7 @@ def _is_idle(moving: DatastreamStates | None) -> bool:
     return bool(states) and all(state.is_idle for state in states)
 
 
-def _applies(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
+def _applies(alert: Alert, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> bool:
     """Return whether the monitor still evaluates the subject of an alert. If no instance has responded, it
     keeps all alerts about partitions."""
     if alert.kind in OF_ITSELF:

@@ -1,5 +1,5 @@
-"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.turn_result.TurnListener`; never
-blocks."""
+"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.evaluation.EvaluationListener`;
+never blocks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.silence import Silence, silence_of
 from monitor.alerts.told import InheritedAlert
+from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
 from monitor.records.record import IncidentRecord
-from monitor.turn_result import TurnResult
 
 _log = structlog.get_logger(__name__)
 
@@ -105,7 +105,7 @@ class AlertDispatch:
             for key, notice in keys.items()
         }
 
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         """Process the findings of an evaluation, one per evaluated datastream, and the states of
         partitions."""
         now = self._now()

@@ -68,7 +68,7 @@ Paths = Callable[[], Mapping[DatastreamName, CanaryPath]]
 
 
 class CanaryWatch:
-    """Runs one canary probe for each path. Implements `monitor.turn_result.TurnListener`; not thread-safe.
+    """Runs one canary probe for each path. Implements `EvaluationListener`; not thread-safe.
 
     `open_probe`: builds a probe; raises HeadraceError if a cluster cannot be used. `show`: receives the
     results of each evaluation. Running probes continue while the definitions cannot be read.

@@ -18,7 +18,7 @@ from monitor.objectives.past import PastMeasurements
 _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
 """Value of `most_questions` for an unlimited number of queries."""
-QUESTIONS_OF_A_TURN: Final = 20
+QUERIES_PER_EVALUATION: Final = 20
 """Maximum number of queries for past measurements per evaluation.
 
 A new monitor needs several evaluations to read all measurements.

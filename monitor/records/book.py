@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import Cause
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -22,7 +23,6 @@ from monitor.records.costs import is_news, observed_interval, opened_costs, seco
 from monitor.records.headline import with_cause, with_implied_cause, with_known_cause
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
-from monitor.turn_result import TurnResult
 
 
 class DatastreamProblem(NamedTuple):
@@ -98,7 +98,7 @@ class IncidentBook:
 
     def judged(
         self,
-        findings: Mapping[DatastreamName, TurnResult],
+        findings: Mapping[DatastreamName, Evaluation],
         now_ms: int,
         matters: Matters = NO_MATTERS,
         movements: FleetMovement = NOTHING_KNOWN,
@@ -132,7 +132,7 @@ class IncidentBook:
         self,
         former: IncidentRecord | None,
         record: IncidentRecord | None,
-        finding: TurnResult | None,
+        finding: Evaluation | None,
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
@@ -231,7 +231,7 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
 def _after(
     record: IncidentRecord | None,
     name: DatastreamName,
-    finding: TurnResult | None,
+    finding: Evaluation | None,
     found: _DatastreamProblems,
     now_ms: int,
 ) -> IncidentRecord | None:
@@ -288,7 +288,7 @@ def _unseen(
 
 
 def _begun(
-    name: DatastreamName, late: TurnResult | None, matters: Sequence[DatastreamProblem], now_ms: int
+    name: DatastreamName, late: Evaluation | None, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
     new = IncidentRecord(f"{name}-{now_ms}", name, "", now_ms, is_late=late is not None, judged_ms=now_ms)
     if late is not None:
@@ -299,7 +299,7 @@ def _begun(
 
 
 def _continued(
-    record: IncidentRecord, finding: TurnResult | None, now_ms: int, *, is_late: bool
+    record: IncidentRecord, finding: Evaluation | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
     """Return the record with timeline entries for changes of the objectives during an open incident."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
@@ -327,7 +327,7 @@ def _with_matters(
     return record
 
 
-def _with_closing(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
+def _with_closing(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
     """Return the record with the time at which it closes if it stays recovered, rounded to a second."""
     left = finding.closes_in
     if left is None:
@@ -341,7 +341,7 @@ def _with_closing(record: IncidentRecord, finding: TurnResult, now_ms: int) -> I
 _SAME_MOMENT_MS: Final = 15_000
 
 
-def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
+def _with_decision(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
     """Return the record with an entry for a decision, if it differs from the previous decision."""
     text = finding.decision
     if not text:
@@ -352,7 +352,7 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
     return record if is_known else record.noted(now_ms, phase, text)
 
 
-def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
+def _is_bad(finding: Evaluation | None, found: _DatastreamProblems) -> bool | None:
     """Return whether the time of an evaluation counts as bad (objective missed, or records waited); None if
     unknown. An unresolved alert, or a problem without traffic, is not enough."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
@@ -366,7 +366,7 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 
 
 def _bad_intervals(
-    former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
+    former: IncidentRecord | None, finding: Evaluation | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
     """Return the times within an evaluation at which records were late.
 

@@ -1,4 +1,4 @@
-"""Storage of incidents in a topic. Implements `monitor.turn_result.TurnListener`; never blocks.
+"""Storage of incidents in a topic. Implements `monitor.evaluation.EvaluationListener`; never blocks.
 
 A thread reads the records of a previous monitor, and then writes changed records. While the cluster of the
 topic is unavailable, the monitor continues, and the latest state of each record is kept for the next write.
@@ -17,11 +17,11 @@ import structlog
 from mirror.errors import Fenced, reason_of
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
+from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
 from monitor.records.book import IncidentBook, Matters
 from monitor.records.deliveries import DeliveryCounts
 from monitor.records.record import IncidentRecord, StoredMonitorState
-from monitor.turn_result import TurnResult
 
 _log = structlog.get_logger(__name__)
 
@@ -119,7 +119,7 @@ class IncidentKeeper:
         """True if another monitor has taken over the store, so that the state may be outdated."""
         return self._is_shut_out
 
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         """Record the findings of an evaluation in the incidents."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {record.id: record for record in self._book.judged(findings, now_ms, matters, movements)}
@@ -146,7 +146,7 @@ class IncidentKeeper:
         self._wait({record.id: record for record in changed})
 
     def _count(
-        self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, TurnResult]
+        self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, Evaluation]
     ) -> None:
         if self._counts is not None:
             for record in records:

@@ -16,7 +16,7 @@ from monitor.objectives.late_times import Lateness
 
 
 @dataclass(frozen=True, slots=True)
-class TurnResult:
+class Evaluation:
     """Result of one evaluation of a datastream. `action`: actions taken, as text. `cluster`: source cluster.
     `diagnosis`: cause of late records while an incident is open; None if there is no open incident or the
     evidence cannot be read. `worth`: prediction for a rebalance requested in this evaluation. `subject`: the
@@ -42,10 +42,10 @@ class TurnResult:
         return self.lateness is not None and self.lateness.is_over
 
 
-class TurnListener(Protocol):
+class EvaluationListener(Protocol):
     """Receiver of the results of every evaluation. Methods must not block."""
 
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, /) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement, /) -> None:
         """Receive the findings of an evaluation, one per evaluated datastream, and the states of
         partitions."""
         ...
