@@ -38,7 +38,7 @@ from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import InheritedAlerts, matters_of
+from monitor.alerts.stored_alerts import InheritedAlerts, matters_of
 from monitor.burn.rates import Budget, read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy

@@ -15,7 +15,7 @@ from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.silence import Silence, silence_of
-from monitor.alerts.told import InheritedAlert
+from monitor.alerts.stored_alerts import InheritedAlert
 from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
 from monitor.records.record import IncidentRecord

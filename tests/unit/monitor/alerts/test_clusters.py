@@ -14,7 +14,7 @@ from monitor.alerts.alert import Alert, Style
 from monitor.alerts.catalogue import AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.silence import Silence
-from monitor.alerts.told import matters_of
+from monitor.alerts.stored_alerts import matters_of
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.evaluation import Evaluation

@@ -12,7 +12,7 @@ from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity, Style
 from monitor.alerts.catalogue import LONG_PAUSE, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
-from monitor.alerts.told import matters_of
+from monitor.alerts.stored_alerts import matters_of
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.evaluation import Evaluation
 from monitor.incidents import Incident

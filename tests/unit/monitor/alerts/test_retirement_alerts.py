@@ -13,7 +13,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import TOPIC_RETIREMENT
 from monitor.alerts.retirements import retirement_alerts, retirements_of_answer
-from monitor.alerts.told import InheritedAlerts, read_alerts
+from monitor.alerts.stored_alerts import InheritedAlerts, read_alerts
 from monitor.evaluation import Evaluation
 from monitor.movement.summary import NOTHING_KNOWN
 from tests.patience import wait_until

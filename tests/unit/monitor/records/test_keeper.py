@@ -23,7 +23,7 @@ from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
+from monitor.alerts.stored_alerts import InheritedAlerts, matters_of, read_alerts
 from monitor.burn.pieces import TimeRangePiece
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
