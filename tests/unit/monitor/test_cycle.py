@@ -503,7 +503,7 @@ def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) ->
 
     world = Unmeasured()
     world.wanted = {}
-    assert MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0).turn() == {}
+    assert MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0).evaluate() == {}
 
 
 def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:
