@@ -19,7 +19,7 @@ _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
 """Paths whose responses do not depend on the coordination store."""
 _NEVER: Final = "HTTPValidationError"
-"""FastAPI's response model for invalid bodies and parameters, which is not used.
+"""Name of FastAPI's default model of validation errors, which these routes never return.
 
 The response is 400 with a problem document, not FastAPI's 422.
 """

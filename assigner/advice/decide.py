@@ -105,7 +105,7 @@ def _unplanned(found: Advice, before: Advice | None) -> Advice:
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Return advice that repeats the last known number, because no new number could be computed."""
+    """Return advice with the last known number of required tasks, for a failed computation."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 

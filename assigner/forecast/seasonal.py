@@ -101,7 +101,7 @@ class SeasonalForecast:
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
     def _ratios_over(self, distance: int) -> tuple[Values, Places]:
-        """Return the ratios of actual to predicted values over a distance (hours ahead), ascending.
+        """Return the ratios of actual to predicted values `distance` hours ahead, ascending.
 
         Also return the hour of the actual value of each ratio.
         """

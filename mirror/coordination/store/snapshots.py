@@ -149,7 +149,7 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents, but not the keys, of snapshots that a later snapshot has replaced."""
+        """Free the memory of superseded snapshots, but remember their keys."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 

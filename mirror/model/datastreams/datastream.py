@@ -296,7 +296,7 @@ class Datastream:
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Return whether a pause of its topic includes the partition.
+        """Return whether the partition is paused by itself or with its topic.
 
         Pauses of the whole datastream are ignored.
         """
