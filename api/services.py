@@ -43,7 +43,7 @@ from pinot.time_range import TimeRange
 
 
 class ProcessUsage(NamedTuple):
-    """Resource usage of an instance.
+    """Resource usage of an instance's processes.
 
     `memory_bytes`: resident memory of all processes of the instance. `cpu_cores`: average number of cores in
     use since the previous measurement, None for the first. Fields are None if the system does not report
@@ -87,7 +87,7 @@ class LatencyHistoryQuery:
 
 
 class UsageReport(NamedTuple):
-    """Usage of a period.
+    """Usage of a period, as measured by the mirror.
 
     `measured_by`: `pinot` or `topic`. `quota_of` returns the quota of an owner in bytes per second, 0 without
     one.
@@ -100,7 +100,7 @@ class UsageReport(NamedTuple):
 
 
 class Pair(Protocol):
-    """State of a pair of clusters, without the lag of its datastreams."""
+    """State of a pair of clusters that `headrace dr` manages, without the lag of its datastreams."""
 
     @property
     def datastreams(self) -> Collection[str]:
@@ -114,7 +114,7 @@ class Pair(Protocol):
 
 
 def no_usage(_: TimeRange) -> NoReturn:
-    """Reject a query if no measurements are configured. Raises HistoryUnavailable."""
+    """Reject a query for usage because no measurements are configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
         "usage is not available: neither Pinot nor the metrics topic is configured",
         advice="add the cluster that mirror.metrics_cluster names to [clusters], or configure [pinot]",
@@ -122,7 +122,7 @@ def no_usage(_: TimeRange) -> NoReturn:
 
 
 def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
-    """Reject a query if no history is configured. Raises HistoryUnavailable."""
+    """Reject a query for history because Pinot is not configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
         "history is not available: Pinot is not configured", advice="set broker and controller in [pinot]"
     )
@@ -130,7 +130,7 @@ def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
 
 @dataclass(frozen=True)
 class Services:
-    """Use cases, and functions that read state."""
+    """Dependencies of the REST endpoints: use cases, and functions that read state."""
 
     control: Control
     acting: MonitorActions
@@ -175,7 +175,7 @@ class Services:
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
     """Returns the stored state of a datastream's consumer groups at its destination. Raises Unreachable."""
     group_positions: Callable[[TranslateJob], GroupPositions]
-    """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
+    """Returns a consumer group's committed offsets on both clusters. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Returns the partition counts of a cluster's topics; None if the cluster does not respond in time."""
     retirements: TopicRetirements
@@ -192,7 +192,7 @@ class Services:
     fleet_deadline_seconds: float
     """Time to wait for another instance."""
     sleep: Callable[[float], Awaitable[None]]
-    """Waits for a number of seconds, between two polls of a call."""
+    """Waits for a number of seconds between two polls."""
     load_history: Callable[[LoadHistoryQuery], Mapping[TopicPartition | None, Sequence[LoadHour]]] = (
         no_history
     )
@@ -203,8 +203,8 @@ class Services:
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
     """Returns the latency of records. Raises HistoryUnavailable, Unreachable, AnalyticsError."""
     usage: Callable[[TimeRange], UsageReport] = no_usage
-    """Returns the usage of whole days. Raises HistoryUnavailable, Unreachable, AnalyticsError,
-    TopicMissing."""
+    """Returns the usage of owners and datastreams in whole days. Raises HistoryUnavailable, Unreachable,
+    AnalyticsError, TopicMissing."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
@@ -234,7 +234,7 @@ class Services:
 
     @property
     def status(self) -> InstanceSnapshot:
-        """State of this instance now."""
+        """Current state of this instance."""
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:

@@ -45,7 +45,7 @@ class ApiSettings(Settings):
 
     @property
     def requires_authentication(self) -> bool:
-        """Return whether callers have to authenticate."""
+        """Return whether callers of the REST interface have to authenticate."""
         access = self.access
         return bool(access.token_file or access.oidc.issuer or access.certificates)
 

@@ -77,7 +77,7 @@ def _placeable(problem: PlacementProblem) -> Ranks:
 
 
 def _without_partitions(whole: PlacementProblem, problem: PlacementProblem, outcome: StageOutcome) -> str:
-    """Return a clause on the tasks removed because their partitions have no room; empty if none is."""
+    """Return a clause about tasks removed because their partitions have no room; empty if none is."""
     if problem is whole:
         return ""
     before, kept = (np.unique(one.home[one.home >= 0]) for one in (whole, problem))
@@ -107,7 +107,7 @@ def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOut
 
 
 def _afford(problem: PlacementProblem, policy: Policy, outcome: StageOutcome) -> TaskOf:
-    """Return the placement reduced to the move budget."""
+    """Return the part of a new placement that the move budget allows."""
     if policy.move_budget is None:
         return outcome.task_of
     allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
@@ -119,7 +119,7 @@ def _afford(problem: PlacementProblem, policy: Policy, outcome: StageOutcome) ->
 
 
 class LoadPlanner:
-    """Planner by load (`mirror.ports.Planner`), sticky unless a full plan is requested.
+    """Planner that places partitions by load (`mirror.ports.Planner`).
 
     `policy`: the request overrides mode, rebalance and, for a rebalance, the overload band.
     """
@@ -129,7 +129,7 @@ class LoadPlanner:
         self._unknown = unknown
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return the plan for a request. Raises PlanRejected with the reason if the request is infeasible."""
+        """Return the plan of a group. Raises PlanRejected with the reason if the request is infeasible."""
         names = existing_tasks(request)
         try:
             wanted = request.partitions
@@ -212,7 +212,7 @@ def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:
-    """Return the names of current tasks that have a selected partition.
+    """Return the names of the group's current tasks that have a selected partition.
 
     Names that contain a number are sorted by that number.
     """
@@ -250,7 +250,7 @@ def task_names(group: GroupName, existing: Sequence[TaskName], answer: Placement
 
 
 def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequence[TaskName]) -> GroupPlan:
-    """Convert a plan to the result type of `mirror.ports.Planner`."""
+    """Return a plan as `mirror.ports.Planner` requires it."""
     partitions = request.partitions
     held: list[list[TopicPartition]] = [[] for _ in names]
     for partition, task in zip(partitions, answer.task_of.tolist(), strict=True):

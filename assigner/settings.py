@@ -46,7 +46,7 @@ class AssignerSettings(DerivedSettings, PlanningOptions):
         )
 
     def unknown_load(self) -> PartitionLoad:
-        """Return the assumed load."""
+        """Assumed load of a partition whose load is unknown."""
         return PartitionLoad(
             self.unknown.bytes_per_second,
             self.unknown.messages_per_second,

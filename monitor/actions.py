@@ -34,7 +34,7 @@ PAUSE_SECONDS: Final = 1.0
 
 
 class RebalanceAction(NamedTuple):
-    """A rebalance that a monitor requested, with the time of the request (epoch ms)."""
+    """A rebalance that a monitor has requested, with the time of the request (epoch ms)."""
 
     datastream: DatastreamName
     time_ms: int
@@ -42,7 +42,7 @@ class RebalanceAction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ActingPolicy:
-    """Configured limits. If `may_act` is False, the monitor requests no rebalance."""
+    """Configured limits of rebalances by monitors. If `may_act` is False, the monitor requests none."""
 
     may_act: bool = True
     mode: Mode = Mode.ACT
@@ -71,7 +71,7 @@ class ActionRecord:
 
 
 class ActionOutcome(StrEnum):
-    """Result of a decision."""
+    """Result of the monitor's decision about a rebalance."""
 
     ACTS = "acts"
     WOULD_ACT = "would act"
@@ -80,7 +80,7 @@ class ActionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActionDecision:
-    """One decision with its reason."""
+    """The monitor's decision about a rebalance, with its reason."""
 
     outcome: ActionOutcome
     sentence: str
@@ -88,7 +88,7 @@ class ActionDecision:
 
 @dataclass(frozen=True, slots=True)
 class PastBreach:
-    """Duration of an incident, and whether a rebalance was requested during it."""
+    """Duration of a past incident, and whether a rebalance was requested during it."""
 
     seconds: float
     was_helped: bool
@@ -122,7 +122,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
     if (frozen := frozen_by(policy.freezes, now_ms)) is not None:
         return f"inside the freeze window {frozen.text}"
     if record.waiting:
-        return f"the requested rebalance of {record.waiting} is not in force yet"
+        return f"the requested rebalance of {record.waiting} has no plan yet"
     of_day = Counter(act.datastream for act in record.acts if now_ms - act.time_ms < DAY_MS)
     if of_day.total() >= policy.most_a_day:
         return (
@@ -138,7 +138,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
 
 
 def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> ActionDecision:
-    """Decide on a permitted rebalance from the result of its dry run.
+    """Decide on a rebalance that no limit forbids from the result of its dry run.
 
     `mode`: mode of the datastream, by default that of the settings. `preview`: summary of the dry run.
     """
@@ -155,8 +155,8 @@ def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> Acti
 
 
 def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: float) -> PredictedSaving:
-    """Compute the predicted saving. `past`: past breaches of the datastream. `open_seconds`: time for which
-    the current breach has lasted."""
+    """Return the predicted saving of a rebalance. `past`: past breaches of the datastream. `open_seconds`:
+    time for which the current breach has lasted."""
     carried = f", of partitions that carry {rate_text(effect.moved)}" if effect.moved is not None else ""
     costs = f"costs {effect.partitions} pauses of at most {duration_text(PAUSE_SECONDS)}{carried}"
     alone = [breach.seconds for breach in past if not breach.was_helped and breach.seconds > open_seconds]

@@ -17,17 +17,17 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
+from monitor.evaluation import Evaluation, EvaluationListener
 from monitor.incidents import Incident, IncidentPolicy, IncidentStep, advance, closes_in_seconds
 from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.alone import SourcesAlone
-from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
+from monitor.objectives.budgets import ALL, QUERIES_PER_EVALUATION, Budgets
 from monitor.objectives.late_reader import LateTimes
 from monitor.objectives.late_times import Lateness
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
 from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
-from monitor.turn_result import TurnListener, TurnResult
 
 _log = structlog.get_logger(__name__)
 _LONGEST_REST_SECONDS: Final = 15.0
@@ -54,7 +54,7 @@ class MonitorCycle:
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
-        """Last failure to read measurements.
+        """Error of the last failed read of measurements.
 
         After a failed read, measurements are not read again for as long as the read took, at most 15 s. Until
         the next read, the monitor reports only the states of partitions.
@@ -71,7 +71,7 @@ class MonitorCycle:
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, LatencyVerdict]:
-        """Return verdicts with the causes of breaches, without acting on them. Raises HeadraceError."""
+        """Return the verdict and the cause of each breach, without acting on them. Raises HeadraceError."""
         subjects = self._service.subjects()
         found = self._with_budgets(self._judged(subjects), subjects, ALL)
         late = [name for name, verdict in found.items() if verdict.standing is ObjectiveStatus.BREACHED]
@@ -84,21 +84,21 @@ class MonitorCycle:
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
-        """Return the name of the other monitor that holds the lease, or an empty string. Raises Unreachable,
-        HeadraceError."""
+        """Return the name of another monitor that holds the monitor lease, or an empty string. Raises
+        Unreachable, HeadraceError."""
         held = self._service.hold()
         self._rebalancing.note(held.record)
         return held.other
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take over at once."""
+        """Release the monitor lease, so that another monitor can take over at once."""
         try:
             self._service.release()
         except HeadraceError as error:
             _log.warning("lease not released, another monitor must wait until it expires", reason=str(error))
 
     def movements(self) -> FleetMovement:
-        """Return the partitions that are not OK; unknown if the call fails."""
+        """Return the partitions that are not OK; unknown if the service does not respond."""
         try:
             return self._service.movements()
         except HeadraceError as error:
@@ -114,7 +114,7 @@ class MonitorCycle:
             if not self._incidents.get(name, Incident()).is_open:
                 self._incidents[name] = incident
 
-    def turn(self) -> Mapping[DatastreamName, TurnResult]:
+    def evaluate(self) -> Mapping[DatastreamName, Evaluation]:
         """Evaluate all datastreams once. Raises HeadraceError if the service or the measurements cannot be
         read."""
         subjects = self._service.subjects()
@@ -123,7 +123,7 @@ class MonitorCycle:
             return {}  # without reading measurements
         findings = {}
         self._rebalancing.begin()
-        judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
+        judged = self._with_budgets(self._judged(subjects), subjects, QUERIES_PER_EVALUATION)
         late = self._late_times.read(subjects, judged, self._clock.now_ms())
         self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
         for name, verdict in judged.items():
@@ -180,7 +180,7 @@ class MonitorCycle:
         subject: ObjectiveSubject,
         verdict: LatencyVerdict,
         lateness: Lateness | None,
-    ) -> TurnResult:
+    ) -> Evaluation:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
         cause = self._cause(name, subject, verdict, incident, lateness)
@@ -194,21 +194,21 @@ class MonitorCycle:
                     actions.append("; ".join(filter(None, (cause_text, helped.sentence))))
                     worth, decision = helped.worth, helped.sentence
                     if helped.done is RequestOutcome.NOT_NOW:
-                        incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
+                        incident = replace(incident, helped_at=before.helped_at)  # retry next time
                 else:
                     actions.append(self._take(step, name, verdict))
             except HeadraceError as error:
                 _log.error("rebalance request failed", datastream=name, reason=str(error))
                 decision = f"could not request a rebalance: {error}"
                 actions.append(decision)
-                incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
+                incident = replace(incident, helped_at=before.helped_at)  # retry next time
         found = cause.diagnosis
         if found is not None and cause.is_news and not found.placement_can_help:
             actions.append(found.sentence)
         action = "; ".join(filter(None, actions))
         closes_in = closes_in_seconds(incident, self._policy, self._clock.monotonic())
         cluster, has_acted = subject.source.cluster, worth is not None
-        return TurnResult(
+        return Evaluation(
             verdict,
             incident,
             action,
@@ -282,7 +282,7 @@ class MonitorCycle:
 
 
 class LoopEnd(Enum):
-    """Reason why the loop ended."""
+    """Reason why the monitor's loop ended."""
 
     STOPPED = "stopped"
     LEFT = "an instance runs the monitor"
@@ -293,7 +293,7 @@ class ProcessPauses(Protocol):
     """Detector of pauses of the whole process; see `monitor.alerts.deliveries.standstill`."""
 
     def count(self) -> int:
-        """Return the number of pauses so far."""
+        """Return the number of pauses of the process so far."""
         ...
 
     def settle(self, count: int) -> None:
@@ -313,7 +313,7 @@ class MonitorLoop:
         self,
         cycle: MonitorCycle,
         interval_seconds: float,
-        listeners: Sequence[TurnListener] = (),
+        listeners: Sequence[EvaluationListener] = (),
         is_shut_out: Callable[[], bool] = lambda: False,
         standstills: ProcessPauses | None = None,
     ) -> None:
@@ -329,7 +329,7 @@ class MonitorLoop:
         """Last logged error of each listener, by position in `listeners`."""
 
     def run(self) -> LoopEnd:
-        """Run until `stop` is called or another monitor is active."""
+        """Run until `stop` is called or another monitor becomes active. Return the reason."""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
                 return LoopEnd.OUSTED
@@ -341,14 +341,14 @@ class MonitorLoop:
                     _log.warning("another monitor has taken over", monitor=other)
                     return LoopEnd.OUSTED
                 movements = self._cycle.movements()
-                self._judged(self._cycle.turn(), movements)
+                self._judged(self._cycle.evaluate(), movements)
             except HeadraceError as error:
                 self._judging_failed(str(error), movements)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around a turn
-                self._judging_failed(f"a turn failed: {error!r}", movements, error)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around an evaluation
+                self._judging_failed(f"evaluation failed: {error!r}", movements, error)
         return LoopEnd.STOPPED
 
-    def _judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+    def _judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         self._trouble = ""
         for name, finding in findings.items():
             self._log_change(name, finding)
@@ -360,13 +360,13 @@ class MonitorLoop:
         self._trouble = reason
         self._hear(lambda listener: listener.judging_failed(reason, movements))
 
-    def _hear(self, notify: Callable[[TurnListener], None]) -> None:
+    def _hear(self, notify: Callable[[EvaluationListener], None]) -> None:
         for place, listener in enumerate(self._listeners):
             with Bulkhead(partial(self._note_failure, place, listener)):
                 notify(listener)
                 self._failures[place] = ""
 
-    def _note_failure(self, place: int, listener: TurnListener, error: Exception) -> None:
+    def _note_failure(self, place: int, listener: EvaluationListener, error: Exception) -> None:
         failure = repr(error)
         if self._failures.get(place) != failure:
             _log.exception("listener failed", listener=type(listener).__name__)
@@ -384,10 +384,10 @@ class MonitorLoop:
         return other
 
     def stop(self) -> None:
-        """Request the end of the loop. Safe to call from a signal handler."""
+        """Request the end of the monitor's loop. Safe to call from a signal handler."""
         self._stopping.set()
 
-    def _log_change(self, name: DatastreamName, finding: TurnResult) -> None:
+    def _log_change(self, name: DatastreamName, finding: Evaluation) -> None:
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)

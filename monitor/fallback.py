@@ -19,12 +19,12 @@ from monitor.ports import Measurements
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _ASK_AGAIN_SECONDS: Final = 60.0
-"""Seconds before the preferred source is retried. A read from an unavailable server takes the full timeout,
-and delays the verdicts."""
+"""Seconds before the preferred source of measurements is retried. A read from an unavailable server takes the
+full timeout, and delays the verdicts."""
 
 
 class _Preference:
-    """Choice of a source: the first, or the second for a minute after the first has failed."""
+    """Choice between two sources of measurements: the second for a minute after the first has failed."""
 
     def __init__(self, subject: str, clock: Clock) -> None:
         self.reason = ""
@@ -34,7 +34,7 @@ class _Preference:
         self._failed_at = -math.inf
 
     def answer(self, first: Callable[[], _T], second: Callable[[], _T]) -> _T:
-        """Return the result of the chosen source. Raises the error of `second` if both fail."""
+        """Return the result of `first`, or of `second` if it fails. Raises the error of `second`."""
         if self._clock.monotonic() - self._failed_at >= _ASK_AGAIN_SECONDS:
             try:
                 found = first()
@@ -55,7 +55,7 @@ class _Preference:
 
 
 class FallbackMeasurements:
-    """Reads from `first`, or from `second` for a minute after `first` has failed.
+    """Reads measurements from `first`, or from `second` for a minute after `first` has failed.
 
     Implements `monitor.ports.Measurements`.
     """
@@ -88,7 +88,7 @@ class FallbackMeasurements:
 
 
 class FallbackPast:
-    """Like `FallbackMeasurements`, for past time ranges.
+    """Reads measurements of past time ranges like `FallbackMeasurements`.
 
     Implements `monitor.objectives.past.PastMeasurements`.
     """

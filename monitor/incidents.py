@@ -24,7 +24,7 @@ _ALWAYS: Final = ActingPolicy()
 
 
 class IncidentStep(StrEnum):
-    """Action that follows from a verdict."""
+    """Action that a verdict causes for an incident."""
 
     NONE = "none"
     OPEN = "open"
@@ -34,7 +34,7 @@ class IncidentStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentPolicy:
-    """Thresholds of incidents. `acting`: further conditions for a rebalance."""
+    """Thresholds at which incidents open and close. `acting`: further conditions for a rebalance."""
 
     open_after: int = 2
     close_after: int = 3
@@ -45,7 +45,7 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Incident state of one datastream. Times are monotonic seconds.
+    """Verdict counts and incident of one datastream. Times are monotonic seconds.
 
     `breaches`, `goods`: number of consecutive BREACHED and WITHIN verdicts. `helped_at`: time of the last
     request for a rebalance. `halted_at`: last time at which the datastream was not fully copied.
@@ -60,8 +60,8 @@ class Incident:
     halted_at: float | None = None
 
     def better_since(self, moment: float) -> Incident:
-        """Return the state after another WITHIN verdict."""
-        # Called for nearly every datastream in each turn; `replace` takes three times as long.
+        """Return the incident state after another WITHIN verdict."""
+        # Called for nearly every datastream in each evaluation; `replace` takes three times as long.
         return Incident(
             self.is_open, 0, self.goods + 1, self.opened_at, self.helped_at, moment, self.halted_at
         )
@@ -70,7 +70,7 @@ class Incident:
 def advance(
     incident: Incident, verdict: LatencyVerdict, policy: IncidentPolicy, now: float
 ) -> tuple[Incident, tuple[IncidentStep, ...]]:
-    """Return the incident after a verdict, and the actions to take, in order."""
+    """Return the incident state after a verdict, and the actions to take, in order."""
     if verdict.standing is ObjectiveStatus.UNKNOWN:
         return incident, ()
     if verdict.is_halted or verdict.standing is ObjectiveStatus.HALTED:

@@ -32,11 +32,11 @@ caught up."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Maximum ms from the creation or resumption of a lane until it starts copying."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
-"""Judgement of a lane that is on time and for which no loss is predicted."""
+"""State of a lane that is on time and for which no loss of records is predicted."""
 
 
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
-    """Judge a lane of this instance at `now` (monotonic seconds).
+    """Return the state of a lane of this instance at `now` (monotonic seconds).
 
     The call is cheap for lanes without late records, which are the majority (see `LaneTrack`). The predicted
     loss of a lane is computed when the worker reports.
@@ -63,8 +63,8 @@ def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
-    """Judge an uncopied partition. The time to loss is predicted from the movement of the log start offset.
-    The verdict has no `since`."""
+    """Return the state of a partition that is not copied. The time to loss is predicted from the movement of
+    the log start offset. The verdict has no `since`."""
     is_paused = lane.what.state is UncopiedState.PAUSED
     # Without a current position, as while the leader cannot query the source, the time to loss is unknown.
     left = seconds_to_loss(lane.history, now) if lane.position is not None else None
@@ -75,7 +75,7 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 class Backlog(NamedTuple):
-    """Origin of a lane's backlog. All fields are None without a backlog.
+    """Origin of a lane's backlog and its start. All fields are None without a backlog.
 
     `since_ms`: start of the backlog (epoch ms). `lost_instance`: instance whose loss caused the backlog, None
     for other origins.
@@ -98,7 +98,7 @@ def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
 
 
 def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of a backlog, or None.
+    """Return the origin of a lane's backlog, or None.
 
     Also returns the origin of a backlog that was copied after the loss of a process in the last three
     minutes. Returns None if the lane has been on time at some point since it started.

@@ -46,7 +46,7 @@ class Source(NamedTuple):
 
 
 class LatencyObservation(NamedTuple):
-    """Measurements of the window.
+    """Measurements of arrived and waiting records in a window.
 
     `records`: number of records that arrived. `counts`: histogram of the latencies of these records.
     `lag_ms`: current age of the oldest waiting record. `unaged`: number of partitions in which this age is
@@ -68,7 +68,7 @@ If all topics of a source belong to one datastream, its only topic is `EVERY_TOP
 
 @dataclass(frozen=True)
 class ObjectiveSubject:
-    """A datastream with its objectives.
+    """A datastream with its latency objectives, as the input of an evaluation.
 
     `halted`: reason why a part of the datastream is not copied, or an empty string. `remark`: information
     from the service, such as a throttling quota. `paused`: topics with partitions that an operator paused.
@@ -89,7 +89,7 @@ class ObjectiveSubject:
 
 @dataclass(frozen=True, slots=True)
 class LatencyVerdict:
-    """Result of an evaluation.
+    """Result of the evaluation of a datastream against its latency objectives.
 
     `observed_ms`: measured percentile, None without records. `sentence`: reason for the status. `is_halted`:
     a part of the datastream is not copied, so that a rebalance cannot help even if the status is BREACHED.
@@ -107,7 +107,7 @@ class LatencyVerdict:
 
     def with_budgets(self, budgets: tuple[Budget, ...]) -> LatencyVerdict:
         """Return a copy of the verdict with the given budgets."""
-        # Called for each datastream in each turn; `replace` takes three times as long.
+        # Called for each datastream in each evaluation; `replace` takes three times as long.
         return LatencyVerdict(
             self.standing, self.observed_ms, self.sentence, self.is_halted, budgets, self.limit_ms, self.cause
         )
@@ -125,8 +125,8 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether the selection includes the topic. The result is cached, because each evaluation checks
-    thousands of topics again."""
+    """Return whether a topic selection includes the topic. The result is cached, because each evaluation
+    checks thousands of topics again."""
     return _selects(selection, topic, _answers_of(selection))
 
 
@@ -158,7 +158,7 @@ def judge(
     observation: LatencyObservation | None,
     objective: LatencyObjective | None = None,
 ) -> LatencyVerdict:
-    """Apply the rules in order to an objective.
+    """Return the verdict of a datastream on one objective.
 
     `objective`: None for the objective in the short form.
 
@@ -207,6 +207,6 @@ def _lateness(
 
 
 def _beyond(milliseconds: float, limit_ms: int) -> str:
-    """Format a time above the limit. A value that rounds to the limit is shown as "just over" the limit."""
+    """Return a latency above the limit as text: "just over" the limit if it rounds to the limit."""
     text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
     return f"just over {limit}" if text == limit else text

@@ -23,7 +23,7 @@ A separate monitor process exits if an instance reports this component.
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
-"""Seconds before a monitor is started again after it failed."""
+"""Seconds before a failed monitor is started again."""
 
 
 class RunningMonitor(Protocol):
@@ -36,7 +36,7 @@ class RunningMonitor(Protocol):
 
     @property
     def sentence(self) -> str:
-        """Current activity of the monitor. Thread-safe."""
+        """Current activity of the monitor in one sentence. Thread-safe."""
         ...
 
     def stop(self, deadline_seconds: float) -> None:
@@ -72,7 +72,7 @@ class LeaderMonitor(BackgroundThread):
         super().start()
 
     def look(self) -> None:
-        """Start the monitor if the instance is leader, and stop it otherwise."""
+        """Start the monitor if this instance is leader, and stop it otherwise."""
         running, leads = self._running, self._is_leading()
         if running is not None and running.failure is not None:
             self._failed(running.failure)

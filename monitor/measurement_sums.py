@@ -14,13 +14,13 @@ from mirror.model.topics import EVERY_TOPIC
 from monitor.latency import LatencyObservation, Observations, Source
 
 _ON_THE_WAY_MS: Final = 5_000
-"""Maximum delay until a lane's measurement is available to readers."""
+"""Maximum delay in ms until a lane's measurement is available to readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Last report of a lane, made at `time_ms` for an interval of `interval_ms`. `lag_ms`: None if the age is
-    unknown."""
+    """Last report of a lane about its waiting records, made at `time_ms` for an interval of `interval_ms`.
+    `lag_ms`: None if the age is unknown."""
 
     source: Source
     topic: str
@@ -36,7 +36,7 @@ class PartitionLag:
 
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
-    """Return an observation for each row of `arrived`.
+    """Return an observation for each row of arrived records.
 
     A row contains group, source cluster, topic, number of records, and the counts of a histogram. A lag is
     added to the observation of its topic, or to `EVERY_TOPIC` if the row sums all topics of the source.

@@ -33,7 +33,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class LeaseHold:
-    """Holder of the lease, and the state to check before acting.
+    """Holder of the monitor lease, and the state to check before acting.
 
     `other`: the other monitor that holds the lease, or an empty string. `record`: None if the service has a
     version without leases.
@@ -47,7 +47,7 @@ class InstanceClient(Protocol):
     """REST client of one instance. Request bodies are Python values, responses are parsed JSON."""
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """Return a resource. Raises Unreachable, HeadraceError."""
+        """Send a GET request and return the response. Raises Unreachable, HeadraceError."""
         ...
 
     def post(self, path: str, body: object) -> Any:
@@ -80,14 +80,14 @@ class Service(Protocol):
         ...
 
     def hold(self) -> LeaseHold:
-        """Acquire or renew the lease of the active monitor. Called in each evaluation.
+        """Acquire or renew the monitor lease. Called in each evaluation.
 
         Raises Unreachable, HeadraceError.
         """
         ...
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take over at once. Raises Unreachable,
+        """Release the monitor lease, so that another monitor can take over at once. Raises Unreachable,
         HeadraceError."""
         ...
 
@@ -99,12 +99,12 @@ class Service(Protocol):
         ...
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """Return the result of a dry run. Raises Unreachable, HeadraceError."""
+        """Return the predicted result of a rebalance (dry run). Raises Unreachable, HeadraceError."""
         ...
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """Request a rebalance and return the id of the request. Raises Unreachable, IllegalTransition if
-        another monitor has become active, HeadraceError."""
+        """Request a rebalance of a datastream and return the id of the request. Raises Unreachable,
+        IllegalTransition if another monitor has become active, HeadraceError."""
         ...
 
 
@@ -127,9 +127,9 @@ class Measurements(Protocol):
         ...
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records that were reported after `since_ms` (epoch ms), by source and topic.
+        """Return the late records reported after `since_ms` (epoch ms), by source and topic.
 
-        `since_ms`: epoch ms. Records with a latency of at most `least_ms` are ignored. Returns None if only
-        short windows can be read. Raises Unreachable, AnalyticsError.
+        Records with a latency of at most `least_ms` are ignored. Returns None if only short windows can be
+        read. Raises Unreachable, AnalyticsError.
         """
         ...

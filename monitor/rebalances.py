@@ -29,10 +29,10 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestOutcome(Enum):
-    """Result of `Rebalancing.help`."""
+    """Result of an attempt to request a rebalance."""
 
     ACTED = "acted"
-    """A decision was made. The next attempt follows after the cool-down.
+    """A decision about the rebalance was made. The next attempt follows after the cool-down.
 
     The rebalance was requested, was only reported (mode `observe`), or is not worthwhile.
     """
@@ -41,12 +41,12 @@ class RequestOutcome(Enum):
 
 
 class RequestResult(NamedTuple):
-    """Result with its reason. An unchanged reason has the same sentence."""
+    """Result of a rebalance request, with its reason. An unchanged reason has the same sentence."""
 
     done: RequestOutcome
     sentence: str
     worth: PredictedSaving | None = None
-    """Prediction for a requested rebalance."""
+    """Predicted saving of a requested rebalance."""
     states_cause: bool = False
     """True if the report should include the cause of the breach."""
 
@@ -62,14 +62,14 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Replace the record of recent rebalances by that of the service. `record`: None if the service has
-        no shared record. Without the list, only rebalances by this monitor count."""
+        """Replace the record of recent rebalances by the one that the service has stored. `record`: None if
+        the service has no shared record. Without the list, only rebalances by this monitor count."""
         if record is not None:
             self._record = record
 
     def begin(self) -> None:
-        """Begin an evaluation. The record passed to `note` now shows whether the last request is still
-        pending."""
+        """Begin an evaluation of all datastreams. The record passed to `note` now shows whether the last
+        request is still pending."""
         self._last_rebalanced = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:

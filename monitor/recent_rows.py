@@ -66,7 +66,7 @@ class _TimeSlots:
     def forget(
         self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
     ) -> None:
-        """Pass the slots before `before_ms` to `past`, and drop them.
+        """Move the slots before `before_ms` to `past`.
 
         Slots after `after_ms` are dropped, too. The rows of each remaining slot are merged.
         """
@@ -128,7 +128,7 @@ class _Waits:
 
 
 class _LateRecords:
-    """Late records of each topic, by second of the report.
+    """Late records of each topic, by second of the report of a lane.
 
     Contains the timestamp of the oldest late record, and the end of its wait. `least_ms`: age above which a
     record is late; infinity to record nothing.
@@ -140,12 +140,12 @@ class _LateRecords:
         """First histogram bucket that may contain late records."""
         self._by_topic: defaultdict[_Topic, dict[int, LateSpan]] = defaultdict(dict)
         self._newest: dict[tuple[_Topic, int], tuple[int, int]] = {}
-        """Time of the last report with late records, and the maximum age in it, by partition."""
+        """Time of the last report with late records, and the maximum age in that report, by partition."""
 
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report.
+        """Add a lane's report about a partition.
 
         `before`: previous report of the partition. The oldest waiting record limits the age of the records
         that have arrived since, usually more exactly than the histogram bucket.
@@ -207,7 +207,7 @@ def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Yield the data of the requested time slots. Slots without data are skipped."""
+    """Yield the data of the given time slots. Slots without data are skipped."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (slot for number, slot in slots.items() if number in wanted)
@@ -233,7 +233,7 @@ class RecentRows:
         self._late = _LateRecords(least_ms)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row. The lag of a partition is that of its latest row by time.
+        """Add a row of the metrics topic. The lag of a partition is that of its latest row by time.
 
         Raises CorruptData if a count is negative.
         """

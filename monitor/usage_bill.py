@@ -15,7 +15,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices per 10^9 bytes.
+    """Prices of transfers per 10^9 bytes.
 
     `per_gb`: price for pairs of clusters that are not in `pairs`, None if unknown.
     """
@@ -53,7 +53,8 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
-    """Usage of one owner over the whole period. `cost`: None if the cost of at least one line is unknown.
+    """Usage of one owner over the whole queried period. `cost`: None if the cost of at least one line is
+    unknown.
 
     `quota_bytes_per_second`: None if the owner has no quota. `quota_share`: mean rate as a share of the
     quota.
@@ -70,7 +71,7 @@ class OwnerUsage:
 
 
 def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: PriceTable) -> list[UsageLine]:
-    """Return the lines, sorted by day, owner, datastream and topic.
+    """Return the usage of each topic, datastream and day, sorted by day, owner, datastream and topic.
 
     Datastreams that share tasks are measured together. The usage of a topic is attributed to the oldest
     datastream that selects the topic.
@@ -111,7 +112,7 @@ def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | Non
 
 
 def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds: float) -> list[OwnerUsage]:
-    """Return the sums of the owners, largest first.
+    """Return the usage of each owner, largest first.
 
     `quota_of`: returns the quota of an owner in bytes per second, 0 if there is none. `seconds`: elapsed part
     of the period.

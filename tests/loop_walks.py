@@ -181,7 +181,7 @@ class _Service:
         """Run the service and then its monitor once."""
         self.site.tick()
         self._cycle.held_by()
-        self._cycle.turn()
+        self._cycle.evaluate()
 
 
 def _write_late_row(metrics: FakeCluster, now_ms: int) -> None:

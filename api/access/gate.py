@@ -47,7 +47,7 @@ class TokenIssuer(Protocol):
     """Verifies tokens issued by another service."""
 
     def principal_of(self, token: str) -> Principal:
-        """Return the principal of a token.
+        """Return the principal that a token identifies.
 
         Raises NotAuthenticated, and Unreachable if the keys are unavailable.
         """
@@ -56,7 +56,7 @@ class TokenIssuer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Rate limit. `per_second` > 0: sustained rate. `burst` >= 1: number of calls that may arrive at once."""
+    """Rate limit of a caller. `per_second` > 0: sustained rate. `burst` >= 1: number of calls at once."""
 
     per_second: float
     burst: float
@@ -64,14 +64,14 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Number of calls available at a point in time (monotonic seconds)."""
+    """Number of calls that a caller may still make at a point in time (monotonic seconds)."""
 
     left: float
     at: float
 
 
 def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
-    """Return the bucket after a call, and the seconds to wait before the call can pass.
+    """Return the token bucket after a call, and the seconds to wait before the call can pass.
 
     The seconds are 0 if the call passes. If the call is rejected, the bucket is returned without deduction.
     `bucket`: None for the first call.
@@ -94,7 +94,7 @@ A caller whose bucket was dropped starts with a full bucket.
 
 
 class Throttle:
-    """A token bucket for each caller. Thread-safe."""
+    """Limits the rate of each caller with a token bucket. Thread-safe."""
 
     def __init__(self, rate: Rate, monotonic: Callable[[], float], most: int = _MOST_CALLERS) -> None:
         self._rate = rate
@@ -104,7 +104,7 @@ class Throttle:
         self._buckets = OrderedDict[str, Bucket]()
 
     def admit(self, caller: str) -> None:
-        """Count a call. Raises TooOften."""
+        """Count a call against the rate limit of its caller. Raises TooOften."""
         with self._lock:
             now = self._monotonic()
             self._buckets[caller], seconds = take(self._rate, self._buckets.get(caller), now)
@@ -121,7 +121,7 @@ class Throttle:
 
 @dataclass(frozen=True)
 class AccessMethods:
-    """Methods of authentication.
+    """Methods by which callers authenticate.
 
     Without tokens, issuer and certificates, authentication is off. `certificates`: principals by certificate
     subject. `listeners`: principals by listener, for listeners whose clients send no credentials.
@@ -139,12 +139,12 @@ class AccessMethods:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether callers must authenticate."""
+        """Return whether callers of this service must authenticate."""
         return self.tokens is not None or self.issuer is not None or bool(self.certificates)
 
     @property
     def has_readable_tokens(self) -> bool:
-        """Return whether tokens can be looked up; True without a token file."""
+        """Return whether the token file can be read; True without a token file."""
         return self.tokens is None or self.tokens.is_readable
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
@@ -187,7 +187,7 @@ class Gate:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Authenticate and authorize one request, and pass it on or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -203,7 +203,7 @@ class Gate:
                 await self._app(scope, receive, send)
 
     def _admit(self, request: Request, scope: Scope) -> None:
-        """Store the caller in the scope. Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
+        """Authenticate a request. Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
         access, state, path = self._access, scope["state"], scope["path"]
         remote = request.client.host if request.client else ""
         structlog.contextvars.bind_contextvars(remote=remote)
@@ -229,7 +229,7 @@ def _is_of_an_instance(headers: Headers) -> bool:
 
 
 def _is_of_the_pages(path: str, headers: Headers) -> bool:
-    """Return whether a request is for a file of the web pages.
+    """Return whether a request is for a public file of the web pages.
 
     The files are public, because browsers send no credentials when they open a page. The opened pages call
     /v1 with the rights of the user.
@@ -251,7 +251,7 @@ class NoRights:
     `mirror.control.caller.Rights`."""
 
     def check(self, change: RequestedChange) -> None:
-        """Raise Forbidden."""
+        """Raise Forbidden, because the caller has no rights."""
         raise Forbidden(f"changing {change.name} is not permitted")
 
 
@@ -317,6 +317,6 @@ def admission_of(request: Request, action: Action) -> Callable[[], bool]:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the caller of a request."""
+    """Return the caller of a request, for the check of rights at each write."""
     found: Caller = request.scope["state"].get(_AS_CALLER, CLOSED)
     return found

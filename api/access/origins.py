@@ -38,7 +38,7 @@ _SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: applicati
 
 
 class BodyNotJson(InvalidRequest):
-    """The content type is not JSON, so a page of another site could have sent the request."""
+    """Raised if a request's content type is not JSON, so that a page of another site could have sent it."""
 
 
 def check_origin(
@@ -69,7 +69,7 @@ def check_origin(
 
 
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
-    """Raise BodyNotJson for requests that a page could send without a preflight.
+    """Raise BodyNotJson for requests that a page of another site could send without a preflight.
 
     These are requests with the content type of a form, and POST requests without a body to /v1. On Brooklin's
     paths, they are allowed, because Brooklin's clients send actions without a body.

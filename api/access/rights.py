@@ -33,7 +33,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Authenticated identity.
+    """Authenticated identity of a caller.
 
     `owners`: for the role owner, the values of `metadata.owner` whose datastreams the principal may change.
     """
@@ -44,7 +44,7 @@ class Principal:
 
 
 class Action(StrEnum):
-    """Actions that need permission."""
+    """Actions that need permission, for the check of a role."""
 
     HEALTH = "read the health"
     METRICS = "read the metrics"
@@ -68,7 +68,7 @@ _LEAST: Final[Mapping[Action, Role]] = {
     Action.COPY_INTERNAL: Role.OPERATOR,
     Action.READ_GROUPS: Role.OPERATOR,
 }
-"""Minimum role for an action."""
+"""Minimum role for each action."""
 
 _EVERYWHERE: Final[Mapping[Action, Role]] = {
     **_LEAST,
@@ -105,12 +105,12 @@ def reason_against(principal: Principal, action: Action, owners: frozenset[str] 
 
 @dataclass(frozen=True, slots=True)
 class PrincipalRights:
-    """Satisfies `mirror.control.caller.Rights`."""
+    """Rights of a principal. Satisfies `mirror.control.caller.Rights`."""
 
     principal: Principal
 
     def check(self, change: RequestedChange) -> None:
-        """Raise Forbidden if a required permission is missing."""
+        """Raise Forbidden if the principal lacks a permission that the change requires."""
         for action, owners in asked_for(change):
             if reason := reason_against(self.principal, action, owners):
                 raise Forbidden(reason)

@@ -46,7 +46,7 @@ The check therefore takes as long as for an existing id.
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """Stored entry of a token. `expires_ms` None means that the token never expires."""
+    """Entry of a token in the token file. `expires_ms` None means that the token never expires."""
 
     identity: str
     principal: Principal
@@ -55,7 +55,7 @@ class TokenEntry:
     expires_ms: int | None = None
 
     def line(self) -> str:
-        """Return the entry as a line of the file."""
+        """Return the entry as a line of the token file."""
         principal = self.principal
         return json.dumps(
             {
@@ -82,7 +82,7 @@ def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) 
 
 
 def principal_named(name: object, role: object, owners: object) -> Principal:
-    """Return a validated principal. Raises InvalidRequest."""
+    """Return a principal after validating its name, role and owners. Raises InvalidRequest."""
     found = bounds.line("the name", name)
     role_ = bounds.choice("the role", Role, role)
     owner_names = frozenset(
@@ -94,7 +94,7 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
-    """Raise InvalidRequest if the name of a new principal is not allowed.
+    """Raise InvalidRequest if a new principal must not have this name.
 
     A name is not allowed if it is reserved, starts with the prefix of OpenID Connect principals, or can be
     mistaken for another name.
@@ -148,7 +148,7 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """A token file, reloaded when it has changed. Thread-safe.
+    """A file with token hashes, reloaded when it has changed. Thread-safe.
 
     `report` is called with the reason when the file becomes unreadable, and with an empty text when it is
     readable again.
@@ -164,7 +164,7 @@ class TokenFile:
         self._entries: dict[str, TokenEntry] = {}
 
     def check(self) -> None:
-        """Raise ConfigError if the file is unreadable."""
+        """Raise ConfigError if the token file is unreadable."""
         self._read()
 
     @property
@@ -193,7 +193,7 @@ class TokenFile:
         return entry.principal
 
     def _read(self) -> dict[str, TokenEntry]:
-        """Return the current entries and report changes of the file's state. Raises ConfigError."""
+        """Return the entries of the token file, and report changes of its state. Raises ConfigError."""
         problem = ""
         try:
             return self._newest()
@@ -225,7 +225,7 @@ def _hash(secret: str) -> str:
 
 
 def add_entry(path: Path, entry: TokenEntry) -> None:
-    """Append a token; create the file if it is missing. Raises ConfigError.
+    """Append a token's entry to the token file; create the file if it is missing. Raises ConfigError.
 
     A new file is readable only by its owner.
     """
@@ -233,7 +233,7 @@ def add_entry(path: Path, entry: TokenEntry) -> None:
 
 
 def revoke(path: Path, identity: str) -> TokenEntry:
-    """Remove a token. Raises NotFound, ConfigError."""
+    """Remove a token's entry from the token file, and return it. Raises NotFound, ConfigError."""
     found = read_entries(path).get(identity)
     if found is None:
         raise NotFound(
@@ -269,6 +269,6 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace the file atomically. A new file is readable only by its owner."""
+    """Replace the token file atomically. A new file is readable only by its owner."""
     mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
     replace_file(path, text.encode(), mode)

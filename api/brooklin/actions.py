@@ -59,8 +59,8 @@ async def change_status(
 
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
-    """Change all datastreams of a group that permit it, and return their names. The datastream `name` may
-    already have the requested status."""
+    """Change the status of all datastreams of a group that permit it, and return their names. The datastream
+    `name` may already have the requested status."""
     named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
@@ -79,7 +79,7 @@ def _change_group(name: DatastreamName, action: str, services: Services) -> list
 
 
 async def _await_stops(names: list[DatastreamName], services: Services) -> None:
-    """Wait until the datastreams are STOPPED, which means that no instance copies their partitions."""
+    """Wait until the datastreams are STOPPED: no instance copies their partitions any longer."""
     latest = services.clock.monotonic() + _STOP_SECONDS
     for name in names:
         while (status := (await _now(name, services)).status) is not DatastreamStatus.STOPPED:

@@ -35,8 +35,8 @@ def connectors_of(
     datastreams: Sequence[Datastream],
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> list[dict[str, Any]]:
-    """Return the tasks of an instance by connector. `datastreams`: all datastreams that the instance last
-    read."""
+    """Return the tasks of an instance by connector, for Brooklin's /health. `datastreams`: all datastreams
+    that the instance last read."""
     members: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         members.setdefault(datastream.group, []).append(datastream)
@@ -56,8 +56,8 @@ def connectors_of(
 
 
 def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
-    """Return ERROR with the reason if a lane is paused or waiting. No status before a lane has started to
-    copy."""
+    """Return the status of a task from its lanes: ERROR with the reason if a lane is paused or waiting. No
+    status before a lane has started to copy."""
     partitions = {"partitions": f"[{', '.join(str(lane.spec.key.partition) for lane in lanes)}]"}
     still = [lane for lane in lanes if lane.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
     if still:
@@ -74,7 +74,7 @@ _MOST_GROUPS: Final = 20
 
 
 def status_element(scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return a ServerComponentHealth, whose `status` is a JSON string.
+    """Return Brooklin's ServerComponentHealth for a query, whose `status` is a JSON string.
 
     Errors are also returned as a ServerComponentHealth.
     """
@@ -86,7 +86,7 @@ def status_element(scope: str, content: str, services: Services) -> dict[str, An
 
 
 def component_health(services: Services, status: str = "", errors: str = "") -> dict[str, Any]:
-    """Return the entry of this instance in the response."""
+    """Return the entry of this instance in a response of /diag."""
     return {
         "succeeded": not errors,
         "status": status,
@@ -121,7 +121,7 @@ def _content(scope: str, content: str, services: Services) -> object:
 
 
 def _lanes_of(datastream: Datastream, services: Services) -> dict[TopicPartition, LaneStatus]:
-    """Return the lanes that copy partitions of the datastream."""
+    """Return the lanes of this instance that copy partitions of the datastream."""
     return {
         key.partition: state
         for key, state in sorted(services.status.lanes.items())
@@ -207,7 +207,7 @@ def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
 
 
 def _stored(datastream: Datastream, services: Services) -> Mapping[LaneKey, LaneProgress]:
-    """Return the stored progress, empty if there is none. Raises Unreachable."""
+    """Return the stored progress of a datastream's lanes, empty if there is none. Raises Unreachable."""
     try:
         return services.progress(datastream.destination, datastream.group).lanes
     except InvalidRequest:  # nothing stored yet
@@ -275,7 +275,7 @@ async def diagnose(
 
 
 async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return the status by instance. The response counts as successful only if every instance responded."""
+    """Return the status of all instances. It is successful only if every instance responded."""
     replies = await instances.ask(
         FleetQuery(DIAGNOSTICS, {"scope": scope, "content": content}, deadline_seconds=_DEADLINE_SECONDS),
         lambda: status_element(scope, content, services),

@@ -59,7 +59,7 @@ _REASON: Final = PAUSED_PARTITIONS
 
 
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
-    """Parse a definition, and drop metadata that the service itself derives.
+    """Parse a definition that a Brooklin client sends, without metadata that the service itself derives.
 
     Raises InvalidRequest, for example for unsupported metadata.
     """
@@ -90,15 +90,15 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata without the keys that `api.brooklin.restli` adds to responses. A client that writes
-    back a definition would otherwise store these keys."""
+    """Return the metadata of a datastream without the keys that `api.brooklin.restli` adds to responses. A
+    client that writes back a definition would otherwise store these keys."""
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}
 
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
-    """Return the idempotency record of a creation.
+    """Return the idempotency record of a creation over Brooklin's interface.
 
     Brooklin's client assigns an id to each creation, and sends the same id when it retries. The name is part
     of the key, because a definition that a client copies under another name contains the id of the original.
@@ -229,8 +229,8 @@ def batch_update(document: DocumentDep, services: ServicesDep, request: Request)
 def _updated(
     documents: Mapping[DatastreamName, Any], services: Services
 ) -> dict[DatastreamName, HeadraceError | None]:
-    """Update a whole group. Return the error of each datastream, or None for each that was updated. Raises
-    NotFound, InvalidRequest."""
+    """Update all datastreams of a group, and return the error of each, or None. Return the error of each
+    datastream, or None for each that was updated. Raises NotFound, InvalidRequest."""
     commands = []
     for name, document in documents.items():
         if not isinstance(document, dict):
@@ -271,7 +271,7 @@ def delete(name: str, services: ServicesDep, request: Request) -> Response:
 
 @router.post("/datastream/{name:path}")
 async def act(name: str, given: DocumentDep, services: ServicesDep, request: Request) -> Any:
-    """Run a Rest.li action. As in Brooklin, an action without a result has no response body."""
+    """Run a Rest.li action on a datastream. As in Brooklin, an action without a result has no body."""
     action = request.query_params.get("action")
     if action is None or request.headers.get(METHOD, "action") != "action":
         raise unsupported("POST", _target(request), request.headers)

@@ -34,7 +34,7 @@ _EVENT: Final = "system.event.metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Advice on an unsupported key, and the values of the key that are accepted.
+    """Advice on an unsupported metadata key, and the values of the key that are accepted.
 
     Accepted values request what Headrace always does.
     """
@@ -94,7 +94,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
 
 
 def refuse_ignored(metadata: Mapping[str, str]) -> None:
-    """Raise InvalidRequest for a key whose value requires unsupported behaviour."""
+    """Raise InvalidRequest for a metadata key whose value requires unsupported behaviour of Brooklin."""
     for key, value in metadata.items():
         rule = _RULES.get(_EVENT if key.startswith(_EVENT) else key)
         if rule is not None and value.strip().lower() not in rule.fine:

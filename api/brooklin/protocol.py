@@ -78,7 +78,7 @@ def restli_status_of(error: HeadraceError) -> HTTPStatus:
 
 
 def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:
-    """Return the error in Rest.li's format, without a stack trace. The `id` in the message is also logged."""
+    """Return an error in Rest.li's format, without a stack trace. The `id` in the message is also logged."""
     status, correlation = restli_status_of(error), secrets.token_hex(3)
     _log.info("request refused", status=status.value, reason=str(error), id=correlation)
     return {
@@ -109,7 +109,7 @@ _KEPT_IN_PATHS: Final = "=&+$@!*~"
 
 @dataclass(frozen=True, slots=True)
 class RestliProtocol:
-    """Protocol version of a request.
+    """Rest.li protocol version of a request.
 
     A request without a version, such as one sent with curl, has version 1.0.0.
     """
@@ -118,7 +118,7 @@ class RestliProtocol:
 
     @property
     def spoken(self) -> str:
-        """Version of the response.
+        """Rest.li protocol version of the response.
 
         The response has the version of the request if supported, otherwise the newest supported version.
         """
@@ -136,7 +136,7 @@ class RestliProtocol:
 
     @property
     def is_supported(self) -> bool:
-        """True if the version is between 1.0.0 and 2.0.0."""
+        """True if the Rest.li protocol version is between 1.0.0 and 2.0.0."""
         return _OLDEST <= self._numbers <= _NEWEST
 
     @property
@@ -199,7 +199,7 @@ def unknown(method: str, kind: str, target: str) -> RoutingRefusal:
 
 
 class SpokenVersions:
-    """ASGI middleware that rejects unsupported protocol versions and adds the version to responses.
+    """ASGI middleware that rejects unsupported Rest.li versions and adds the version to responses.
 
     Requests to other paths are passed on unchanged.
     """
@@ -209,7 +209,7 @@ class SpokenVersions:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Check the Rest.li version of a request to Brooklin's paths, and pass the request on."""
         if scope["type"] != "http" or not is_brooklins(scope["path"]):
             await self._app(scope, receive, send)
             return
@@ -241,7 +241,7 @@ class BrooklinSurface:
         self._listener = listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Pass on a request to Brooklin's paths; respond to any other with 404."""
         if scope["type"] != "http":
             return
         if is_brooklins(scope["path"]):
@@ -261,19 +261,19 @@ Mask = dict[str, "Mask | None"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionPage:
-    """Requested part of a collection. `count` None means all elements from `start` on."""
+    """Requested page of a collection. `count` None means all elements from `start` on."""
 
     start: int = 0
     count: int | None = None
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> CollectionPage:
-        """Parse a query. Raises RoutingRefusal for invalid numbers."""
+        """Parse the page that a query requests. Raises RoutingRefusal for invalid numbers."""
         start, count = _number(query, "start"), _number(query, "count")
         return cls(start or 0, count)
 
     def of_all(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """Return the elements of this page."""
+        """Return the elements on this page of a collection."""
         end = None if self.count is None else self.start + self.count
         return elements[self.start : end]
 
@@ -298,7 +298,7 @@ def collection(
 
 
 def chosen_fields(query: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return the projection requested by `fields=name,source:(connectionString)`. Raises RoutingRefusal."""
+    """Return the projection that `fields=name,source:(connectionString)` requests. Raises RoutingRefusal."""
     text = query.get("fields", "")
     if not text:
         return lambda document: document

@@ -60,11 +60,11 @@ _SCHEMES: Final = ("kafka://", _TLS)
 
 
 class UnknownConnector(InvalidRequest):
-    """Unknown connector, or a connector that does not mirror Kafka."""
+    """Raised for an unknown connector, or a connector that does not mirror Kafka."""
 
 
 class UnknownTransport(InvalidRequest):
-    """Unknown transport provider, or a provider that does not write to Kafka."""
+    """Raised for an unknown transport provider, or a provider that does not write to Kafka."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def _take_positions(metadata: dict[str, str]) -> None:
 
 
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
-    """Return the limits in effect, as metadata keys, if the metadata omits or contradicts these limits."""
+    """Return the task limits in effect as metadata keys, if the metadata omits or contradicts them."""
     limits, metadata = datastream.limits, datastream.metadata
     numbers = {key: getattr(limits, field) for key, field in LIMITS.items()}
     try:
@@ -370,7 +370,7 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """Return the selection of topics that the pattern describes. An unchanged pattern means the current
+    """Return the topic selection that an update's pattern describes. An unchanged pattern means the current
     selection, because it combines included and excluded topics."""
     if pattern == _pattern(present):
         return present

@@ -20,15 +20,15 @@ _T = TypeVar("_T")
 
 
 class FleetCalls:
-    """Queries instances outside of REST requests; each call has its own event loop. Used by one thread at a
-    time. A call blocks until all instances have responded, at most for the fleet deadline."""
+    """Queries other instances outside of REST requests; each call has its own event loop. Used by one thread
+    at a time. A call blocks until all instances have responded, at most for the fleet deadline."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self._credentials = FleetCredentials(services.secret, services.clock)
 
     def run(self, query: Callable[[Fleet], Awaitable[_T]]) -> _T:
-        """Return the result of a query."""
+        """Run a query of other instances, and return its result."""
 
         async def ask() -> _T:
             fleet = Fleet(self._credentials, self.services.transport, self.services.fleet_deadline_seconds)
@@ -41,7 +41,7 @@ class FleetCalls:
 
 
 class AllInstances:
-    """Queries all instances for one request, on the event loop's thread.
+    """Queries all live instances for one request, on the event loop's thread.
 
     `live`: live instances. `only`: if set, the only instance to query.
     """
@@ -78,7 +78,7 @@ class AllInstances:
 
 @dataclass(frozen=True, slots=True)
 class LeadersAnswer(Generic[_T]):
-    """Response of the leader.
+    """Response of the leader to a query.
 
     `value` is None if the leader did not respond; `reason` is the cause. `leader` is None if no leader is
     known.
@@ -107,7 +107,7 @@ async def ask_leader(
     own: Callable[[], _T | None],
     read: Callable[[Any], _T | None],
 ) -> LeadersAnswer[_T]:
-    """Query only the leader; otherwise like `AllInstances.ask`.
+    """Send a query only to the leader; otherwise like `AllInstances.ask`.
 
     `own` and `read` return None if the instance is not the leader.
     """

@@ -31,7 +31,7 @@ async def _reads(request: Request, response: Response) -> Reads:
 
 
 async def _services(request: Request) -> Services:
-    """Return the services with the rights of the caller."""
+    """Return the service objects of the endpoints, with the rights of the caller."""
     services: Services = request.app.state.services
     return replace(services, control=services.control.of(caller_of(request)))
 

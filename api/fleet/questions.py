@@ -36,12 +36,12 @@ from mirror.model.reasons import legible
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0
-"""Minimum time between two reads of the secret. The secret is read again after a mismatch, because it may
-have been replaced."""
+"""Minimum seconds between two reads of the shared secret. The secret is read again after a mismatch, because
+it may have been replaced."""
 
 
 class FleetCredentials:
-    """Signs and verifies queries and responses. Thread-safe.
+    """Signs and verifies queries between instances and their responses. Thread-safe.
 
     `read`: returns the stored secret; raises Unreachable, DamagedState.
     """
@@ -54,8 +54,8 @@ class FleetCredentials:
         self._read_at = 0.0
 
     def authorization(self, target: InstanceName, target_path: str, nonce: str) -> str:
-        """Return the Authorization header of a query. `target_path`: path and query string of the request, as
-        sent."""
+        """Return the Authorization header of a query to an instance. `target_path`: path and query string of
+        the request, as sent."""
         return f"{SCHEME} {nonce}.{self._signature('question', target, target_path, nonce)}"
 
     def check_question(self, authorization: str, me: InstanceName, target_path: str) -> str:
@@ -72,7 +72,7 @@ class FleetCredentials:
         return nonce
 
     def answer_signature(self, me: InstanceName, nonce: str, body: bytes) -> str:
-        """Return the signature header of a response."""
+        """Return the signature header of a response to a query."""
         return self._signature("answer", me, nonce, body)
 
     def is_answer(self, signature: str, target: InstanceName, nonce: str, body: bytes) -> bool:
@@ -114,7 +114,7 @@ _AT_ONCE: Final = 32
 DIGEST: Final = "digest"
 """Parameter with the SHA-256 of the body of a query."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of a body."""
+"""Maximum size of a query or a response in bytes."""
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 """Header of requests for responses without compression.
@@ -135,7 +135,7 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True)
 class FleetQuery:
-    """Query to other instances.
+    """Query to other instances of the service.
 
     `document`: sent as JSON in the body of a POST. `deadline_seconds`: time to wait for each instance; 0: the
     default.
@@ -148,11 +148,11 @@ class FleetQuery:
 
     @cached_property
     def body(self) -> bytes | None:
-        """The body of the request: the document, if any, as JSON."""
+        """Body of the query: the document, if any, as JSON."""
         return None if self.document is None else json.dumps(self.document).encode()
 
     def url(self, address: str) -> httpx.URL:
-        """Return the URL at an instance.
+        """Return the URL of the query at an instance.
 
         The URL contains the digest of the body, so that the signature of the URL also covers the body, and
         can be verified before the body is read.
@@ -164,7 +164,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance. `value` is None if the instance did not respond; `reason` is the cause."""
+    """Response of one instance to a query. `value` is None without a response; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState
@@ -173,11 +173,11 @@ class InstanceResponse(Generic[_T]):
 
 
 class _NoAnswer(Exception):
-    """The query failed; the message is the reason."""
+    """Raised if a query to an instance failed; the message is the reason."""
 
 
 def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    """Return the fields of a response that the model has. Raises InvalidRequest.
+    """Return the fields of a response that a model has. Raises InvalidRequest.
 
     Other fields, which an instance of a newer version may send, are dropped.
     """
@@ -186,7 +186,7 @@ def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
 
 
 class Fleet:
-    """Client for queries to other instances, used on the event loop's thread.
+    """Client that sends queries to other instances, on the event loop's thread.
 
     `transport` is called once, to create the HTTP transport.
     """
@@ -207,7 +207,7 @@ class Fleet:
     async def ask(
         self, others: Sequence[LiveInstance], query: FleetQuery, read: Callable[[Any], _T]
     ) -> list[InstanceResponse[_T]]:
-        """Return the responses of the instances, in the same order.
+        """Send a query to instances, and return their responses in the same order.
 
         `read` parses the JSON of a response and raises ValueError or HeadraceError. Instances that did not
         respond to the last query are queried last.
@@ -250,7 +250,7 @@ class Fleet:
         return InstanceResponse(instance.name, state, None, reason)
 
     async def _answer(self, instance: LiveInstance, query: FleetQuery) -> bytes:
-        """Send a query and return the verified body. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
+        """Send a query and return the verified response. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
         nonce = secrets.token_hex(16)
         url, method = query.url(instance.rest_address), "GET" if query.body is None else "POST"
         target_path = url.raw_path.decode()
@@ -286,7 +286,7 @@ class Fleet:
 
 
 def _detail(body: bytes) -> str:
-    """Return the detail of a problem document."""
+    """Return the field `detail` of a problem document that an instance has returned."""
     try:
         document = parsed(body)
     except HeadraceError:

@@ -42,7 +42,7 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CachedValue(Generic[_T]):
-    """A value read from the coordination store.
+    """A value of the shared state with the time of its read.
 
     `as_of_ms`: start of the read; the value includes all earlier writes. `is_now`: the value was read for
     this request.
@@ -54,8 +54,8 @@ class CachedValue(Generic[_T]):
 
 
 class StateMemory:
-    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: function that returns
-    whether the coordination store has responded to the last heartbeat, without sending a request."""
+    """Cache of the shared state by kind. Thread-safe. `is_answering`: function that returns whether the
+    coordination store has responded to the last heartbeat, without sending a request."""
 
     def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
         self._clock = clock
@@ -106,7 +106,7 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache one object of a collection. The object was read separately or has just been written."""
+        """Cache one object of a cached collection. The object was read separately or just written."""
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -126,7 +126,7 @@ class StateMemory:
             return None
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
-        """Return the result of `ask`, executed in another thread. The coordination store may take as long as
+        """Return the result of a read, executed in another thread. The coordination store may take as long as
         a session timeout. With a cached value, the wait ends when the store is known to be down."""
         if has_another and not self._is_answering():
             raise _unreachable()
@@ -152,7 +152,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Reads of one request in one thread. `headers`: headers of the response."""
+    """Reads of the shared state for one request, in one thread. `headers`: headers of the response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services
@@ -161,11 +161,11 @@ class Reads:
         self._as_of_ms: int | None = None
 
     def definitions(self) -> Definitions:
-        """Return all definitions; damaged definitions are separate."""
+        """Return all definitions; damaged ones are separate."""
         return self._taken(self._memory.read(_DEFINITIONS, self._services.control.list))
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-        """Return one definition, readable or damaged. Raises NotFound."""
+        """Return the readable or damaged definition of a datastream. Raises NotFound."""
         return self._taken(
             self._memory.read_part(
                 _DEFINITIONS,
@@ -176,19 +176,19 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """Record a definition that was just written. Later reads then do not return an older version."""
+        """Record a definition that was just written, so that later reads return no older version."""
         name, now_ms = stored.datastream.name, self._services.clock.now_ms()
         self._memory.note_part(_DEFINITIONS, name, stored, now_ms)
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
-        """Return one readable definition. Raises NotFound, DamagedState."""
+        """Return the readable definition of a datastream. Raises NotFound, DamagedState."""
         found = self.look(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
         return found
 
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Return the problems by datastream."""
+        """Return the current problems of datastreams by name."""
         return self._taken(self._memory.read(_PROBLEMS, self._services.problems.all))
 
     def problem(self, name: DatastreamName) -> Problem | None:
@@ -211,7 +211,7 @@ class Reads:
         return self._taken(self._memory.read("advice", self._services.newest_advice))
 
     def events(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """Return the latest events, latest publication first."""
+        """Return the latest placement events, latest publication first."""
         newest = self._services.events.newest
         if limit == _EVENTS_KEPT:
             return self._taken(self._memory.read(_EVENTS, lambda: newest(limit)))
@@ -224,7 +224,7 @@ class Reads:
         return self._taken(self._memory.read(_OPERATIONS, self._services.operations.all))
 
     def operation(self, identity: str) -> Operation:
-        """Return one operation. Raises NotFound."""
+        """Return one operation by id. Raises NotFound."""
         ask = self._services.operations.get
         seen: CachedValue[Operation] = self._memory.read_part(
             _OPERATIONS,
@@ -253,7 +253,7 @@ class Reads:
         return self._taken(self._memory.read("instances", self._services.live))
 
     def refresh(self) -> None:
-        """Refresh the cache, except for events, which are large and refreshed less often."""
+        """Refresh the cached state, except for events, which are large and refreshed less often."""
         for read in (
             self.definitions,
             self.problems,
@@ -265,7 +265,7 @@ class Reads:
             read()
 
     def refresh_events(self) -> None:
-        """Refresh the cached events."""
+        """Refresh the cached placement events."""
         self.events(_EVENTS_KEPT)
 
     def _taken(self, seen: CachedValue[_T]) -> _T:
@@ -277,7 +277,7 @@ class Reads:
 
 
 def _named(known: Any, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-    """Return the definition with that name. Raises LookupError."""
+    """Return the cached definition with this name. Raises LookupError."""
     readable: list[StoredDatastream] = [stored for stored in known.readable if stored.datastream.name == name]
     damaged: list[DamagedDefinition] = [damaged for damaged in known.damaged if damaged.name == name]
     return (readable or damaged)[0]
@@ -290,7 +290,7 @@ SELDOM_SECONDS: Final = 60.0
 
 @contextmanager
 def kept_up(app: FastAPI) -> Iterator[None]:
-    """Refresh the application's cache immediately and then periodically, in daemon threads."""
+    """Refresh the application's cache of shared state at once and then periodically, in daemon threads."""
     ended = threading.Event()
     often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
     for read, seconds in ((often.refresh, OFTEN_SECONDS), (seldom.refresh_events, SELDOM_SECONDS)):

@@ -29,22 +29,22 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 MOST_LISTENERS: Final = 200
 BEAT_SECONDS: Final = 15.0
-"""Interval of heartbeats to listeners. The feed also polls at this interval, because a lost watch would go
-unnoticed."""
+"""Interval of heartbeats to the listeners of event streams, in seconds. The feed also polls at this interval,
+because a lost watch would go unnoticed."""
 _AGAIN_SECONDS: Final = 2.0
 """Delay of the next read after a failed read."""
 
 _PLACE_SECONDS: Final = 15
 
 ReadLog = Callable[[Publications, Watch], Publications]
-"""Function that returns the current content of the event log.
+"""Callback that returns the current content of the event log.
 
 The argument is the previous content. The watch is called when the log changes again.
 """
 
 
 class EventFeed:
-    """Sends the events of the event log to listeners.
+    """Sends the events of the event log to the listeners of event streams.
 
     Used on the event loop's thread, except `close`, which is thread-safe. Without listeners, the feed reads
     nothing and keeps no events. A slow listener does not delay others, because each listener has a position
@@ -72,7 +72,7 @@ class EventFeed:
 
     @contextlib.contextmanager
     def listening(self, callers: frozenset[str] = frozenset()) -> Iterator[None]:
-        """Count one more listener while the block runs.
+        """Count one more listener of the event feed while the block runs.
 
         `callers`: names against whose limits the listener counts. Raises Busy if the maximum number of
         listeners is reached, TooOften if one of the names has reached its limit, Unreachable after `close`.
@@ -117,7 +117,7 @@ class EventFeed:
                 yield None
 
     def close(self) -> None:
-        """End all streams. Idempotent and thread-safe."""
+        """End all event streams. Idempotent and thread-safe."""
         self._is_closed = True
         self._from_elsewhere(self._notify)
 
@@ -139,7 +139,7 @@ class EventFeed:
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
-        """Wake the reader of the log. Called by watches of the coordination store."""
+        """Wake the reader of the event log. Called by watches of the coordination store."""
         self._from_elsewhere(self._rung.set)
 
     def _notify(self) -> None:
@@ -172,7 +172,7 @@ _GAP: Final = "the events in between are no longer stored"
 
 
 class EventStream(StreamingResponse):
-    """Response that streams events to one listener.
+    """Response that streams placement events to one listener.
 
     `only`: names of datastreams or groups whose events are sent; None means all. `is_admitted`: function that
     returns whether the listener is still authorized. `is_admitted` is called before each message; if the
@@ -198,7 +198,7 @@ class EventStream(StreamingResponse):
         self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raise Busy or TooOften, before anything is sent, if there are too many listeners."""
+        """Stream the events. Raises Busy or TooOften at the start if there are too many listeners."""
         with self._feed.listening(self._callers):
             await super().__call__(scope, receive, send)
 
@@ -230,5 +230,5 @@ def _message(head: str, data: dict[str, object]) -> str:
 
 
 def event_answer(event: PlacementEvent) -> dict[str, object]:
-    """Return an event as JSON-ready values."""
+    """Return an event as JSON-ready values for the stream."""
     return asdict(event)

@@ -39,7 +39,7 @@ class RequestIds:
         self._new = new
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle one request, and add its id to the response and to the log context."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -84,7 +84,7 @@ class SafeHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle one request, and add missing security headers to its response."""
 
         async def completed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -107,7 +107,7 @@ class CutOffCalls:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle one request, and respond to it if a shutdown cancels it."""
         has_begun = False
 
         async def noting(message: Message) -> None:
@@ -155,7 +155,7 @@ class CheckedBodies:
         self._one_by_one = CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Check the body of one request, and pass the request on or reject it."""
         if scope["type"] != "http" or scope["path"].startswith(FLEET_PATH):
             await self._app(scope, receive, send)
             return
@@ -175,7 +175,7 @@ class CheckedBodies:
 
 
 async def received(receive: Receive, seconds: float, most: int, label: str) -> bytes | None:
-    """Return a body of at most `most` bytes, or None if the client disconnected.
+    """Return the body of a request, of at most `most` bytes, or None if the client disconnected.
 
     Raises BodyTooLate, BodyTooLarge.
     """

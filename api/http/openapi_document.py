@@ -28,7 +28,7 @@ _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
 """Paths whose responses do not depend on the coordination store."""
 _NEVER: Final = "HTTPValidationError"
-"""FastAPI's response model for invalid bodies and parameters, which is not used.
+"""Name of FastAPI's default model of validation errors, which these routes never return.
 
 The response is 400 with a problem document, not FastAPI's 422.
 """
@@ -75,7 +75,7 @@ SERVERS: Final = [{"url": "/", "description": "The instance that serves this doc
 
 
 class DocumentedApi(FastAPI):
-    """Application that assigns request ids and documents all responses, including errors."""
+    """The web application, which adds request ids to responses and documents them all, including errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
         """Wrap the framework's handler of unexpected errors. Responses of error handlers then also have
@@ -83,7 +83,7 @@ class DocumentedApi(FastAPI):
         return SafeHeaders(RequestIds(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:
-        """Return the document, which is generated once."""
+        """Return the OpenAPI document, which is generated once."""
         if self.openapi_schema is None:
             self.openapi_schema = _completed(super().openapi())
         return self.openapi_schema
@@ -171,7 +171,7 @@ def _references(part: Any) -> Iterator[str]:
 
 
 def _add_examples(document: dict[str, Any], examples: Examples) -> None:
-    """Add an example to every schema, parameter and body without one."""
+    """Add an example to every schema, parameter and body of the OpenAPI document without one."""
     found = {name: examples.of(schema, name) for name, schema in document["components"]["schemas"].items()}
     for name, schema in document["components"]["schemas"].items():
         schema.setdefault("examples", [found[name]])

@@ -199,14 +199,14 @@ The first value of the field's type is used.
 
 
 class Examples:
-    """Examples for the schemas of one document."""
+    """Examples for the schemas of one OpenAPI document."""
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
 
     def of(self, schema: Mapping[str, Any], owner: str = "", field: str = "") -> Any:
-        """Return a value that the schema allows. `owner`, `field`: schema and field for which the value is an
-        example."""
+        """Return an example value that the schema allows. `owner`, `field`: schema and field for which the
+        value is an example."""
         if "$ref" in schema:
             name = str(schema["$ref"]).removeprefix(_PREFIX)
             target = self._schemas[name]

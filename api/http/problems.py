@@ -24,15 +24,15 @@ from mirror.model.documents import pointer_to
 
 
 class MethodNotAllowed(errors.InvalidRequest):
-    """The path exists, but not for this method."""
+    """Raised if the path exists, but not for the method of the request."""
 
 
 class BodyTooLarge(errors.InvalidRequest):
-    """The request body is larger than the limit."""
+    """Raised if the request body is larger than the limit."""
 
 
 class BodyTooLate(errors.InvalidRequest):
-    """The announced body did not arrive in time."""
+    """Raised if the announced request body did not arrive in time."""
 
 
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
@@ -92,8 +92,8 @@ def headers_of(error: errors.HeadraceError) -> dict[str, str]:
 
 
 def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
-    """Return a problem document (RFC 9457). `advice`: how to fix the problem; `errors`: errors of single
-    fields, if known."""
+    """Return the problem document (RFC 9457) for an error. `advice`: how to fix the problem; `errors`: errors
+    of single fields, if known."""
     status = status_of(error)
     fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
     return {
@@ -109,8 +109,8 @@ def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
 
 
 def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
-    """Convert validation errors of pydantic. The message is the first error; `fields` has the first hundred
-    errors of the body."""
+    """Return the error for a request body that pydantic rejects. The message is the first error; `fields` has
+    the first hundred errors of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
         errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), _detail(one))
@@ -129,7 +129,7 @@ class LegibleJson(JSONResponse):
     """JSON response in UTF-8 with lone surrogates escaped."""
 
     def render(self, content: Any) -> bytes:
-        """Return the content as UTF-8."""
+        """Return the content as JSON in UTF-8."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
             errors="backslashreplace"
         )
@@ -233,8 +233,8 @@ class RecordAnswer:
 
     @classmethod
     def of(cls, record: Any, **fields: Any) -> Self:
-        """Return the response for a value of the domain. `fields`: further fields, or fields with different
-        values."""
+        """Return a value of the domain as a response model. `fields`: further fields, or fields with
+        different values."""
         kind = cast(Hashable, cls)
         found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})
         return found
@@ -296,7 +296,7 @@ class ProblemDocument(AnswerModel):
 
 
 class _StatusDescription(NamedTuple):
-    """Description of a status, and an example."""
+    """Description of an HTTP status, and an example of its problem document."""
 
     text: str
     kind: str

@@ -44,7 +44,7 @@ async def _tags_given(
         ),
     ] = None,
 ) -> Tags | None:
-    """Return the tags of all headers of this name, which form one list.
+    """Return the entity tags of all If-Match headers, which form one list.
 
     Raises InvalidRequest for a malformed list.
     """
@@ -86,7 +86,7 @@ def etag_of_group(members: Sequence[StoredDatastream]) -> str:
 def named_members(
     control: Control, group: GroupName, tags: Tags | None
 ) -> tuple[StoredDatastream, ...] | None:
-    """Return all datastreams that share tasks; None if any version is accepted.
+    """Return a group's datastreams if an entity tag matches; None if any version is accepted.
 
     The tag of their current versions must be among `tags`. Raises NotFound, DamagedState, StaleVersion.
     """
@@ -99,7 +99,7 @@ def named_members(
 
 
 def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> StoredDatastream | None:
-    """Return the current version of a definition; None if any version is accepted.
+    """Return a definition if an entity tag matches; None if any version is accepted.
 
     The tag of the current version must be among `tags`. A damaged definition has no tag. Raises NotFound,
     StaleVersion.
@@ -118,7 +118,7 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
 def named_among(
     tags: Tags | None, name: DatastreamName, read: Callable[[], StoredDatastream]
 ) -> StoredDatastream | None:
-    """Return the result of `read`; None if any version is accepted.
+    """Return the result of `read` if an entity tag matches it; None if any version is accepted.
 
     The tag of the result must be among `tags`. Raises StaleVersion and the errors of `read`.
     """

@@ -24,7 +24,7 @@ from mirror.model.identifiers import ClusterRef
 
 
 class CallSlots:
-    """Limits the number of concurrent calls. Not thread-safe.
+    """Limits the number of concurrent calls in total and per name. Not thread-safe.
 
     `most`: total limit. `most_each`: limit per name, such as a principal or an owner.
     """
@@ -37,12 +37,12 @@ class CallSlots:
 
     @property
     def count(self) -> int:
-        """Number of slots in use."""
+        """Number of calls in progress."""
         return self._all
 
     @property
     def is_full(self) -> bool:
-        """True if all slots are in use."""
+        """True if the maximum number of calls is in progress."""
         return self._all >= self._most
 
     def full_for(self, names: frozenset[str]) -> str:
@@ -51,7 +51,7 @@ class CallSlots:
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Count one more call against the limits of all names while the block runs."""
+        """Count one more call against the limits of the given names while the block runs."""
         self._all += 1
         self._each.update(names)
         try:
@@ -64,8 +64,8 @@ class CallSlots:
 
 _T = TypeVar("_T")
 ANSWER_SECONDS: Final = 5.0
-"""Deadline for a response of a cluster. After a failed request, all requests to this cluster fail immediately
-for as long as this deadline."""
+"""Deadline in seconds for a response of a cluster. After a failed request, all requests to this cluster fail
+immediately for as long as this deadline."""
 
 
 class ClusterInUse(Exception):
@@ -78,7 +78,7 @@ class ClusterInUse(Exception):
 
 
 class ClusterTurns:
-    """Serializes requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
+    """Serializes slow requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
     `SlowCalls` waits without occupying a slot or a thread. `monotonic` returns monotonic seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -88,7 +88,7 @@ class ClusterTurns:
         self._failures: dict[ClusterRef, tuple[Unreachable, float]] = {}
 
     def ask(self, cluster: ClusterRef, question: Callable[[], _T]) -> _T:
-        """Return the result of `question`, which queries this cluster.
+        """Return the result of `question`, which queries a cluster.
 
         Raises the errors of `question`, ClusterInUse while another request is in progress, and Unreachable
         for `ANSWER_SECONDS` after a request has failed.
@@ -104,8 +104,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for later requests, and return a copy. A timeout becomes Unreachable, so that the
-        status is always 503."""
+        """Keep the error of a cluster for later requests, and return a copy. A timeout becomes Unreachable,
+        so that the status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -145,7 +145,7 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Runs slow calls on behalf of the event loop's thread.
+    """Runs calls that query other servers, on behalf of the event loop's thread.
 
     `most_each`: limit per principal and per owner. `wait_seconds`: time to wait for a cluster that other
     calls use.

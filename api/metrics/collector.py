@@ -43,8 +43,8 @@ _FEW: Final = MetricSettings()
 
 
 class InstanceCollector(Collector):
-    """Sums by datastream and task, so that a scrape does not grow with the number of partitions. `settings`
-    limit the number of partitions with their own series."""
+    """Prometheus collector of an instance: sums by datastream and task, and few series by partition.
+    `settings` limit the number of partitions with their own series."""
 
     def __init__(
         self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW
@@ -55,7 +55,7 @@ class InstanceCollector(Collector):
         self._version = version("headrace")
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one scrape."""
+        """Yield the metrics of this instance for one scrape."""
         status = self._snapshot()
         planes = [((self._version, plane), 1.0) for plane in sorted(status.data_planes)]
         yield gauge(  # two series only while workers of two builds are running
@@ -231,7 +231,7 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """Return the latency histogram by datastream.
+    """Return the latency histograms of datastreams as a metric.
 
     Percentiles cover all records of the datastream that this instance copies. The sum of the histogram is the
     sum of batch latencies, because the sum of record latencies is not measured.
@@ -256,14 +256,14 @@ _HOUR_SECONDS: Final = 3_600
 
 
 class AdviceCollector(Collector):
-    """Series of the current sizing advice. Unknown values are omitted, not 0. `current`: function that
-    returns the advice of this instance, None if the instance does not lead."""
+    """Prometheus collector of the current sizing advice. Unknown values are omitted, not 0. `current`:
+    function that returns the advice of this instance, None if the instance does not lead."""
 
     def __init__(self, current: Callable[[], Advice | None]) -> None:
         self._current = current
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one scrape."""
+        """Yield the metrics of the sizing advice for one scrape."""
         found = self._current()
         peak = found.peak if found is not None else None
         values: dict[str, tuple[str, float | None]] = {
@@ -314,7 +314,7 @@ _OF_PAST_NEED: Final = {
 
 
 def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value of the metrics about the need in the last `span`."""
+    """Return help text and value of the metrics about the tasks needed in the last `span`."""
     return {
         f"past_{span}_{name}": (
             text.format(span),
@@ -325,7 +325,7 @@ def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None
 
 
 class CertificateCollector(Collector):
-    """Remaining validity of the certificate files.
+    """Prometheus collector of the remaining validity of certificate files.
 
     The files are read at each scrape, because they may be replaced at any time.
     """
@@ -335,7 +335,7 @@ class CertificateCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one scrape."""
+        """Yield the metrics of certificate files for one scrape."""
         now_ms = self._clock.now_ms()
         yield gauge(
             "headrace_certificate_expires_in_seconds",
@@ -346,14 +346,14 @@ class CertificateCollector(Collector):
 
 
 class AuditCollector(Collector):
-    """Series of continuous audits. `current`: audits of this instance by topic."""
+    """Prometheus collector of continuous audits. `current`: audits of this instance by topic."""
 
     def __init__(self, current: Callable[[], Sequence[TopicAudit]], clock: Clock) -> None:
         self._current = current
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one scrape."""
+        """Yield the metrics of continuous audits for one scrape."""
         labels, now_ms = ("datastream", "topic"), self._clock.now_ms()
         audits = [((audit.datastream, audit.topic), audit) for audit in self._current()]
         yield gauge(
@@ -378,7 +378,7 @@ class AuditCollector(Collector):
 
 
 class GroupCollector(Collector):
-    """Series of the consumer groups whose offsets are copied.
+    """Prometheus collector of the consumer groups whose offsets are copied.
 
     `current`: statuses known to this instance; empty if this instance does not lead.
     """
@@ -388,7 +388,7 @@ class GroupCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one scrape."""
+        """Yield the metrics of consumer groups for one scrape."""
         found, now_ms = sorted(self._current().items()), self._clock.now_ms()
         yield gauge(
             "headrace_consumer_groups",

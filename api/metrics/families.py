@@ -15,12 +15,12 @@ _Family = TypeVar("_Family", GaugeMetricFamily, CounterMetricFamily)
 
 
 def gauge(name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Metric:
-    """Return a gauge. Unknown values have no series."""
+    """Return a Prometheus gauge. Unknown values have no series."""
     return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
 
 
 def counter(name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Metric:
-    """Return a counter. Unknown values have no series."""
+    """Return a Prometheus counter. Unknown values have no series."""
     return _filled(CounterMetricFamily(name, text, labels=labels), samples)
 
 

@@ -46,7 +46,7 @@ _NUMBERS: Final[Sequence[tuple[str, str, Callable[[LaneStatus], float | None]]]]
 
 
 def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
-    """Return the most delayed lanes and the busiest lanes, without duplicates."""
+    """Return the most delayed and the busiest lanes, without duplicates."""
     known = [lane for lane in lanes if lane.rate is not None]
     late = nlargest(number, (lane for lane in known if lane.lag[1]), key=lambda lane: lane.lag[1] or 0)
     busy = nlargest(number, known, key=lambda lane: lane.rate.bytes_per_second if lane.rate else 0.0)
@@ -135,15 +135,14 @@ def lane_metrics(lanes: Collection[LaneStatus]) -> Iterator[Metric]:
 
 
 def _at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Combine the known numbers with `combine`. Return None if the result is 0 and some numbers are
-    unknown."""
+    """Combine the known numbers with `combine`. Return None if the result is 0 and some are unknown."""
     known = [number for number in numbers if number is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
 
 
 def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
-    """Yield metrics by datastream; unknown values have no series. `now`: monotonic seconds."""
+    """Yield metrics about the movement of partitions by datastream. `now`: monotonic seconds."""
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}
@@ -267,7 +266,7 @@ def _oldest_seconds(paused: Iterable[UncopiedLane], now_ms: int) -> float | None
 
 
 def _if_known(combine: Callable[[list[int]], int], numbers: Iterable[int | None]) -> int | None:
-    """Combine the numbers. Return None if a number is unknown, because a partial sum would mislead."""
+    """Combine numbers with `combine`. Return None if one is unknown, because a partial sum would mislead."""
     found = list(numbers)
     known = [number for number in found if number is not None]
     return combine(known) if len(known) == len(found) else None

@@ -37,7 +37,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file. `etag`: fingerprint of its content."""
+    """One file of the web pages. `etag`: fingerprint of its content."""
 
     media_type: str
     content: bytes
@@ -47,7 +47,7 @@ class PageFile:
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
-    """Return the files by path relative to the folder, with `/` as separator."""
+    """Return the files of the web pages by path relative to their folder, with `/` as separator."""
     found = {}
     for path in sorted(FOLDER.rglob("*")):
         if path.suffix in _TYPES:
@@ -75,13 +75,13 @@ _HEADERS: Final = {
     "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
 }
-"""Response headers. `no-cache` makes browsers revalidate the files on each load, so that an upgrade is
-visible at once."""
+"""Response headers of the web pages. `no-cache` makes browsers revalidate the files on each load, so that an
+upgrade is visible at once."""
 
 
 @router.get("/")
 async def root(request: Request) -> Response:
-    """Redirect browsers to the pages; other clients get 404. Raises NotFound."""
+    """Redirect browsers to the web pages; other clients get 404. Raises NotFound."""
     if "text/html" not in request.headers.get("accept", ""):
         raise NotFound("unknown path /", advice="/v1/docs lists all endpoints, /ui/ has the web pages")
     return RedirectResponse(HOME, HTTPStatus.TEMPORARY_REDIRECT, {"Vary": "Accept"})
@@ -89,13 +89,13 @@ async def root(request: Request) -> Response:
 
 @router.get("/ui")
 async def without_slash() -> Response:
-    """Redirect to the folder, because URLs in the pages are relative to it."""
+    """Redirect to the folder of the web pages, because their URLs are relative to it."""
     return RedirectResponse(HOME, HTTPStatus.TEMPORARY_REDIRECT)
 
 
 @router.get("/ui/{path:path}")
 async def file(path: str, request: Request) -> Response:
-    """Return one file; without a path, return the first page. Raises NotFound."""
+    """Return one file of the web pages; without a path, return the first page. Raises NotFound."""
     found = page_files().get(path or INDEX)
     if found is None:
         raise NotFound(f"unknown file {shown(path)}", advice="the first page is /ui/")

@@ -16,13 +16,13 @@ router = APIRouter(prefix="/v1", tags=["plans"])
 
 @dataclass(frozen=True)
 class HourNeedAnswer(HourNeed, RecordAnswer):
-    """Need in the hour that starts at `hour_ms` (epoch ms). `tasks`: number of tasks for the median forecast.
-    `most_tasks`: number of tasks for the upper bound of the forecast."""
+    """Required tasks in the hour that starts at `hour_ms` (epoch ms). `tasks`: number of tasks for the median
+    forecast. `most_tasks`: number of tasks for the upper bound of the forecast."""
 
 
 @dataclass(frozen=True)
 class GroupNeedAnswer(GroupNeed, RecordAnswer):
-    """Need of one group of datastreams.
+    """Required tasks of one group of datastreams.
 
     `tasks`: current number of tasks. `now`: number of tasks that the current load needs; null if unknown.
     `coming`: need by hour; empty without a forecast, and then `why` names the missing data. `tried`: number
@@ -84,8 +84,8 @@ class AdviceAnswer(BaseModel):
 
     @classmethod
     def from_advice(cls, found: Advice | None, now_ms: int) -> AdviceAnswer:
-        """Return the JSON form. `found` None means that the leader has not computed advice yet. The sentence
-        includes the age of the advice."""
+        """Return the sizing advice as a response. `found` None means that the leader has not computed advice
+        yet. The sentence includes the age of the advice."""
         if found is None:
             why = "the leader has not computed it yet"
             return cls(

@@ -64,7 +64,7 @@ _SLOW: Final = frozenset({DIAGNOSTICS})
 
 
 class _Exchange:
-    """One verified query.
+    """One verified query from another instance.
 
     `nonce`: nonce in the signature of the query, which the signature of the response covers.
     """
@@ -75,7 +75,7 @@ class _Exchange:
         self._nonce = nonce
 
     def answer(self, value: Any) -> Response:
-        """Return the signed response."""
+        """Return the signed response to the query."""
         body = LegibleJson(value).body
         assert isinstance(body, bytes)
         signature = self._credentials.answer_signature(self._me, self._nonce, body)
@@ -85,7 +85,7 @@ class _Exchange:
 async def _verified(
     subject: str, known: Mapping[str, Any], credentials: FleetCredentials, me: InstanceName, request: Request
 ) -> _Exchange:
-    """Verify the signature of a query. Raises NotAuthorized, NotFound."""
+    """Verify the signature of a query from another instance. Raises NotAuthorized, NotFound."""
     query = request.scope["query_string"].decode("latin-1")
     requested = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
     header = request.headers.get("Authorization", "")
@@ -103,7 +103,7 @@ async def answer_question(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return this instance's data about a subject."""
+    """Return this instance's data about a subject to another instance."""
     exchange = await _verified(subject, SUBJECTS, credentials, services.status.name, request)
 
     def answer() -> Response:
@@ -120,7 +120,7 @@ async def compute(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return this instance's response to a document. The signed query contains the digest of the document."""
+    """Return the response to a query with a document. The query contains the digest of the document."""
     exchange = await _verified(subject, DOCUMENTS, credentials, services.status.name, request)
     body = await _signed_body(request, services.limits.body_seconds)
     return await slow_calls.run(lambda: exchange.answer(DOCUMENTS[subject](services, parsed(body))))

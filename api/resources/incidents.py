@@ -115,7 +115,7 @@ class IncidentAnswer(IncidentRecord, RecordAnswer):
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
-        """Return the JSON form."""
+        """Return a stored incident as a response."""
         return cls.of(
             record,
             timeline=[TimelineAnswer.of(entry, text=entry.said) for entry in record.timeline],

@@ -71,14 +71,14 @@ class MovementAnswer(BaseModel):
 
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
-        """Return the movement of a lane of this instance at `now` (monotonic seconds); None if unknown."""
+        """Return the movement state of a lane at `now` (monotonic seconds); None if unknown."""
         found = judged(lane, now)
         since_ms = None if found.since is None else int(now_ms - (now - found.since) * 1000)
         return cls._from_judgement(found, since_ms)
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane, now: float) -> MovementAnswer | None:
-        """Return the movement of an uncopied partition."""
+        """Return the movement state of an uncopied partition."""
         return cls._from_judgement(judged_uncopied(lane, now), lane.what.since_ms)
 
     @classmethod
@@ -226,7 +226,7 @@ class LaneAnswer(PartitionState):
     def from_lane(
         cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int, instance: str = ""
     ) -> LaneAnswer:
-        """Return the JSON form of a lane of this instance at `now` (monotonic seconds)."""
+        """Return a lane of this instance at `now` (monotonic seconds) as a response."""
         rate = state.rate
         lag_records, lag_ms = state.lag
         position, source_end = state.ends
@@ -261,7 +261,7 @@ class LaneAnswer(PartitionState):
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane, now: float, now_ms: int, instance: str) -> LaneAnswer:
-        """Return the JSON form of an uncopied partition at `now` (monotonic seconds)."""
+        """Return an uncopied partition at `now` (monotonic seconds) as a response."""
         uncopied = lane.what
         return cls(
             instance=instance,
@@ -325,7 +325,7 @@ class LaneSummary(NamedTuple):
 
     @classmethod
     def from_answer(cls, lane: LaneAnswer) -> LaneSummary:
-        """Return the figures of a lane from its JSON form."""
+        """Return the figures of a lane that another instance has reported."""
         return cls(
             lane.datastream,
             TopicPartition.parse(lane.partition),
@@ -390,7 +390,7 @@ def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
 
 
 def own_reports(services: Services, group: str | None = None) -> list[LaneSummary]:
-    """Return the figures of `own_lanes`."""
+    """Return the figures of this instance's lanes; the leader adds partitions that are not copied."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, state) for key, state in status.lanes.items() if group in (None, key.group)]
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]
@@ -401,8 +401,8 @@ def own_reports(services: Services, group: str | None = None) -> list[LaneSummar
 
 
 def lanes_read(value: Any) -> list[LaneAnswer]:
-    """Parse the lanes of another instance. Unknown fields are dropped, because the instance may run a newer
-    version. Raises ValueError, InvalidRequest."""
+    """Parse the lanes that another instance reports. Unknown fields are dropped, because the instance may run
+    a newer version. Raises ValueError, InvalidRequest."""
     lanes = bounds.sequence("its lanes", value, _MOST_LANES)
     return [LaneAnswer.model_validate(known_fields(LaneAnswer, lane)) for lane in lanes]
 

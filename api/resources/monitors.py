@@ -50,7 +50,7 @@ class MonitorAnswer(BaseModel):
 
     @classmethod
     def from_state(cls, state: ActingState, waiting: DatastreamName | None) -> MonitorAnswer:
-        """Convert the stored state."""
+        """Return the stored state of monitors as a response."""
         switch = state.switch
         return cls(
             acting=ActingAnswer(

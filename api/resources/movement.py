@@ -101,7 +101,7 @@ class MovementsAnswer(AnswerModel):
 
     @classmethod
     def from_movements(cls, found: FleetMovement) -> MovementsAnswer:
-        """Return the JSON form."""
+        """Return the partition states of all datastreams as a response."""
         datastreams = [
             {
                 "name": name,
@@ -126,7 +126,7 @@ _MOST_TOPICS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TopicMovement:
-    """Movement of one topic of a group of datastreams."""
+    """Partition states of one topic of a group of datastreams."""
 
     group: GroupName
     topic: str
@@ -137,7 +137,7 @@ _TOLD: Final = TypeAdapter(list[TopicMovement])
 
 
 def own_topics(services: Services) -> list[TopicMovement]:
-    """Return the topics of this instance's lanes and, on the leader, of uncopied partitions."""
+    """Return the states of this instance's lanes and, on the leader, of uncopied partitions, by topic."""
     found: dict[tuple[GroupName, str], list[PartitionMovement]] = defaultdict(list)
     for group, partition in _partitions(services):
         found[group, partition.partition.topic].append(partition)
@@ -162,12 +162,12 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
 
 
 def topics_document(topics: list[TopicMovement]) -> Any:
-    """Return the topics as JSON-ready values."""
+    """Return the partition states of topics as JSON-ready values."""
     return _TOLD.dump_python(topics, mode="json")
 
 
 def topics_read(value: Any) -> list[TopicMovement]:
-    """Parse the topics reported by another instance. Raises ValueError, InvalidRequest.
+    """Parse the partition states of topics that another instance reports. Raises ValueError, InvalidRequest.
 
     Unknown fields are ignored.
     """
@@ -181,7 +181,7 @@ async def movements(
     plan: Plan,
     datastreams: Sequence[Datastream],
 ) -> FleetMovement:
-    """Query each instance once, and combine the replies."""
+    """Query each instance once, and return the partition states of all datastreams."""
     replies = await AllInstances(services, fleet, live).ask(
         FleetQuery(MOVEMENT), lambda: own_topics(services), topics_read
     )
@@ -196,7 +196,7 @@ async def movements(
 def put_together(
     datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
 ) -> FleetMovement:
-    """Combine topics of groups into movements by datastream."""
+    """Combine partition states of topics into partition states of datastreams."""
     by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
     for topic in topics:
         by_group[topic.group].append(topic)
@@ -216,10 +216,10 @@ def put_together(
 
 
 class FleetMovements(FleetCalls):
-    """Computes the movements of all datastreams outside of REST requests."""
+    """Reads the partition states of all datastreams outside of REST requests."""
 
     def __call__(self) -> FleetMovement:
-        """Return the movements of all datastreams. Raises Unreachable, DamagedState."""
+        """Return the partition states of all datastreams. Raises Unreachable, DamagedState."""
         services = self.services
         live, plan = services.live(), services.plan()
         datastreams = services.control.list().datastreams
@@ -243,12 +243,12 @@ _AUDITS: Final = TypeAdapter(list[TopicAudit])
 
 
 def audits_document(audits: Sequence[TopicAudit]) -> Any:
-    """Return audits as JSON-ready values."""
+    """Return continuous audits as JSON-ready values."""
     return _AUDITS.dump_python([*audits], mode="json")
 
 
 def _audits_read(value: Any) -> Sequence[TopicAudit]:
-    """Parse the audits of another instance. Raises ValueError, InvalidRequest. Unknown fields are ignored."""
+    """Parse the audits of another instance. Raises ValueError, InvalidRequest. Ignores unknown fields."""
     return _AUDITS.validate_python(bounds.sequence("its audits", value, _MOST_TOPICS))
 
 
@@ -305,7 +305,7 @@ class AuditsAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: Sequence[TopicAudit], *, is_complete: bool) -> AuditsAnswer:
-        """Return the JSON form."""
+        """Return continuous audits as a response."""
         topics = [
             TopicAuditAnswer(
                 datastream=audit.datastream,
@@ -327,7 +327,7 @@ class AuditsAnswer(AnswerModel):
 async def audits_now(
     services: Services, fleet: Fleet, live: Sequence[LiveInstance]
 ) -> tuple[list[TopicAudit], bool]:
-    """Query each instance once. Return the audits of all lanes, and whether all instances responded."""
+    """Query each instance, and return the audits of all lanes, and whether all instances responded."""
     replies = await AllInstances(services, fleet, live).ask(FleetQuery(AUDITS), services.audits, _audits_read)
     values = [reply.value for reply in replies.values()]
     return merged(item for value in values if value is not None for item in value), None not in values
@@ -337,7 +337,7 @@ class FleetAudits(FleetCalls):
     """Reads the audits of all instances outside of REST requests."""
 
     def __call__(self) -> Sequence[TopicAudit]:
-        """Return the audits of instances that respond. Raises Unreachable."""
+        """Return the continuous audits of the instances that respond. Raises Unreachable."""
         services = self.services
         live = services.live()
         return self.run(lambda fleet: audits_now(services, fleet, live))[0]

@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/operations", tags=["operations"])
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:
-    """Return a started operation; the Location header contains its URL."""
+    """Return a started operation, and set the Location header to its URL."""
     response.headers["Location"] = f"/v1/operations/{operation.id}"
     return OperationAnswer.of(operation)
 

@@ -180,7 +180,7 @@ class OverviewData:
 
 
 def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
-    """Return the datastreams by name, including damaged datastreams. `only`: restrict to this name."""
+    """Return the overview of each datastream by name, including damaged ones. `only`: only this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for task in seen.sums:
         sums[task.group].append(task)
@@ -205,7 +205,7 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
-    """Return the sum over the datastream's topics in a group."""
+    """Return the sums over a datastream's topics."""
     total = TopicSums(datastream.group, "")
     for topic in topics:
         if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
@@ -311,7 +311,7 @@ def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | 
 
 
 def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int | None]:
-    """Return the smallest remaining budget and its time, from the latest incident that has one."""
+    """Return the smallest remaining error budget and its time, from the latest incident that has one."""
     for incident in incidents:
         left = [cost.now for cost in incident.costs if cost.now is not None]
         if left:
@@ -391,8 +391,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the response, compressed if the client accepts compression. The overview is most of the data of
-    the first web page. `response`: source of the headers that the reads have set."""
+    """Return the overview as a response, compressed if the client accepts compression. The overview is most
+    of the data of the first web page. `response`: source of the headers that the reads have set."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"

@@ -37,7 +37,7 @@ class OperationAnswer(Operation, RecordAnswer):
         "datastream": "Datastream; for a request that is planned, the group whose tasks are planned.",
         "state": (
             "`queued`: the leader has not processed it; `running`: tasks are being stopped; `done`: the "
-            "plan in force implements it, or no longer contains the stopped or deleted datastream; "
+            "current plan implements it, or no longer contains the stopped or deleted datastream; "
             "`failed`: it was not carried out."
         ),
         "requested_by": "Requester; empty if the request named none.",
@@ -122,7 +122,7 @@ class PlanAnswer(BaseModel):
     def from_plan(
         cls, plan: Plan, assessments: Mapping[GroupName, Assessment], *, with_tasks: bool = True
     ) -> PlanAnswer:
-        """Return the JSON form."""
+        """Return the current plan as a response."""
         tasks = [
             TaskAnswer(
                 task=placement.task,
@@ -150,7 +150,7 @@ class TaskChangeAnswer(BaseModel):
 
     @classmethod
     def of(cls, decision: Decision) -> list[TaskChangeAnswer]:
-        """Return the changes of a decision."""
+        """Return the added and removed tasks of a decision."""
         return [
             cls(
                 datastream=change.group,
@@ -175,7 +175,7 @@ class PlannedMove(BaseModel):
 
     @classmethod
     def from_move(cls, move: Move, reason: str) -> PlannedMove:
-        """Return the JSON form."""
+        """Return a move as a response."""
         return cls(
             datastream=move.group,
             partition=str(move.partition),
@@ -253,7 +253,7 @@ class RebalanceAnswer(PlanChanges):
 
     @classmethod
     def from_decision(cls, decision: Decision) -> RebalanceAnswer:
-        """Return the result of a dry run."""
+        """Return the result of a rebalance's dry run."""
         reasons = decision.move_reasons
         required = [group_plan.required_tasks for group_plan in decision.group_plans.values()]
         return cls(
@@ -331,7 +331,7 @@ class ProposalAnswer(StrictModel, PlanChanges):
 
     @classmethod
     def from_stored(cls, identity: str, stored: StoredProposal, changed: list[str]) -> ProposalAnswer:
-        """Return the JSON form. Raises DamagedState."""
+        """Return a stored proposed plan as a response. Raises DamagedState."""
         proposal = stored.proposal
         known = {
             "id": identity,
@@ -348,7 +348,7 @@ class ProposalAnswer(StrictModel, PlanChanges):
 
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:
-    """Return the description to store with a plan."""
+    """Return the description to store with a proposed plan."""
     rebalance, answer = RebalanceAnswer.from_decision(decision), decision.group_plans.get(group)
     known = decision.are_loads_known and answer is not None
     return {

@@ -152,10 +152,10 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     responses={202: {"headers": described("Location")}, **problems(404, 409)},
 )
 def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
-    """Apply exactly this plan.
+    """Apply exactly this proposed plan.
 
-    The leader applies the plan in one step, if its inputs are unchanged. The operation and an event
-    report the result. A repeated request returns 409.
+    The leader applies the plan in one step, if its inputs are unchanged. The operation and an event report
+    the result. A repeated request returns 409.
     """
     stored = _kept(identity, services)
     stored.check_not_applied()
@@ -186,14 +186,14 @@ def _kept(identity: str, services: Services) -> StoredProposal:
 
 
 def _is_blind_over_measured(stored: StoredProposal, services: Services) -> bool:
-    """Return whether a plan without loads would replace a plan based on loads."""
+    """Return whether a plan without measured loads would replace a plan that is based on measured loads."""
     planning = services.assessments().get(stored.proposal.group)
     is_measured = planning is not None and planning.loads_measured_at_ms is not None
     return is_measured and stored.proposal.shown.get("loads_known") is False
 
 
 def _changed(stored: StoredProposal, services: Services) -> list[str]:
-    """Return the changed inputs without contacting the source.
+    """Return the inputs of a proposed plan that have changed, without contacting the source.
 
     The leader also checks the partitions of the source.
     """

@@ -34,7 +34,7 @@ async def health_by_instance(
 
 
 def state_answer(reply: InstanceResponse[Any]) -> InstanceStateAnswer:
-    """Return the state of the query to one instance."""
+    """Return whether an instance responded to a query, as a response."""
     return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)
 
 
@@ -66,7 +66,7 @@ class ReadyAnswer(AnswerModel):
 
     @classmethod
     def from_conditions(cls, name: str, conditions: Mapping[str, HealthCondition]) -> ReadyAnswer:
-        """Return the JSON form."""
+        """Return the conditions under which this process can serve requests, as a response."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
             for part, condition in conditions.items()
@@ -105,7 +105,7 @@ class HealthAnswer(AnswerModel):
 
     @classmethod
     def from_snapshot(cls, status: InstanceSnapshot, process: ProcessReport) -> HealthAnswer:
-        """Return the JSON form."""
+        """Return the health of an instance as a response."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
             for part, condition in sorted(status.conditions.items())
@@ -160,7 +160,7 @@ class InstanceAnswer(LiveInstance, RecordAnswer):
     def from_live(
         cls, instance: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
     ) -> InstanceAnswer:
-        """Return the JSON form."""
+        """Return an instance of the service as a response."""
         return cls.of(instance, state=state.state, reason=state.reason, health=health)
 
 
@@ -193,7 +193,7 @@ async def caller(
     )
 
 
-@router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
+@router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is unhealthy."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     """Return 200 if every part is healthy, otherwise 503.
 
@@ -204,7 +204,9 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     return found
 
 
-@router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve."}})
+@router.get(
+    "/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve requests."}}
+)
 async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
     """Return 200 if this process can serve requests, otherwise 503.
 

@@ -22,7 +22,7 @@ from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import LaneRate
 
 SUMS: Final = "sums"
-"""Name of the query for sums, sent to other instances."""
+"""Name of the query for lane sums, sent to other instances."""
 _MOST_TOPICS: Final = 1_000_000
 STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
 """Stages of the latency of batches.
@@ -61,7 +61,7 @@ class TopicSums:
     stage_ms: tuple[float, float, float, float] = _NO_STAGES
 
     def add(self, other: TopicSums) -> None:
-        """Add the sums of another topic or instance."""
+        """Add the sums of the same topic from another instance."""
         self.lanes += other.lanes
         self.idle += other.idle
         self.bytes_per_second += other.bytes_per_second
@@ -75,8 +75,8 @@ class TopicSums:
     def add_lane(
         self, rate: LaneRate | None, lag: tuple[int | None, int | None], *, is_excused: bool = False
     ) -> None:
-        """Add a lane. `rate`: None if the lane has not measured anything yet. `is_excused`: the lane's oldest
-        waiting record does not count against objectives."""
+        """Add a lane to the sums of its topic. `rate`: None if the lane has not measured anything yet.
+        `is_excused`: the lane's oldest waiting record does not count against objectives."""
         self.lanes += 1
         self._add_lag(*lag)
         if not is_excused:
@@ -91,7 +91,7 @@ class TopicSums:
             self._add_batches(shown[_BATCHES] + shown[_PASSED], stages)
 
     def add_idle(self, lag_records: int | None) -> None:
-        """Add an uncopied partition."""
+        """Add an uncopied partition to the sums of its topic."""
         self.idle += 1
         self._add_lag(lag_records, None)
 
@@ -111,7 +111,7 @@ class TopicSums:
 
 
 def _older(age_ms: int | None, other_ms: int | None) -> int | None:
-    """Return the greater of the known ages."""
+    """Return the greater of the known ages; None if both are unknown."""
     if age_ms is None or other_ms is None:
         return other_ms if age_ms is None else age_ms
     return max(age_ms, other_ms)
@@ -138,12 +138,12 @@ def own_sums(services: Services) -> list[TopicSums]:
 
 
 def sums_document(sums: list[TopicSums]) -> Any:
-    """Return the sums as JSON-ready values."""
+    """Return lane sums as JSON-ready values."""
     return _TOLD.dump_python(sums, mode="json")
 
 
 def sums_read(value: Any) -> list[TopicSums]:
-    """Parse the sums reported by another instance. Raises ValueError, InvalidRequest.
+    """Parse the lane sums that another instance reports. Raises ValueError, InvalidRequest.
 
     Unknown fields are ignored.
     """
@@ -183,7 +183,7 @@ def own_heat(services: Services) -> Heat | None:
 
 
 class _HotPlaces:
-    """Partitions with at least a minimum load, computed once per source and load."""
+    """Partitions with at least a minimum load, computed once per load source and minimum."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -199,5 +199,5 @@ class _HotPlaces:
 
 
 def heat_read(value: Any) -> Heat | None:
-    """Parse the response of another instance; None if it does not lead. Raises ValueError."""
+    """Parse the hot partitions that another instance reports; None if it does not lead. Raises ValueError."""
     return None if value is None else _READ.validate_python(value)

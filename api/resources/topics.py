@@ -71,7 +71,7 @@ class TopicEvidenceAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
-        """Return the response."""
+        """Return the evidence about a topic as a response."""
         look, seen = found.look, found.sighting
         return cls(
             cluster=found.cluster,
@@ -133,7 +133,7 @@ class RetirementStepAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: RetirementOutcome, *, is_dry_run: bool = False) -> RetirementStepAnswer:
-        """Return the response."""
+        """Return the result of a retirement step as a response."""
         evidence = None if found.evidence is None else TopicEvidenceAnswer.of(found.evidence)
         return cls(
             retirement=RetirementAnswer.of(found.retirement),
@@ -172,7 +172,9 @@ async def topics(
     services: ServicesDep,
     calls: SlowCallsDep,
     cluster: Annotated[str, Query(description="alias or address of the cluster")],
-    days: Annotated[int, Query(ge=0, le=_MOST_DAYS, description="least age and time without use")] = _DAYS,
+    days: Annotated[
+        int, Query(ge=0, le=_MOST_DAYS, description="minimum age and time without use, in days")
+    ] = _DAYS,
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
 ) -> TopicsAnswer:
     """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,

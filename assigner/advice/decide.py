@@ -24,7 +24,7 @@ class FleetSize:
     tasks_per_instance: int | None
 
     def needed(self, tasks: int) -> int | None:
-        """Return the number of instances needed for a number of tasks, at least one."""
+        """Return the number of instances needed to run a number of tasks, at least one."""
         if self.tasks_per_instance is None:
             return None
         return max(1, -(-tasks // self.tasks_per_instance))
@@ -47,7 +47,7 @@ class _Steady(NamedTuple):
 def advise(
     groups: Sequence[GroupNeed], fleet: FleetSize, terms: AdviceTerms, before: Advice | None, now_ms: int
 ) -> Advice:
-    """Return the advice. `before`: last advice of any leader, if any."""
+    """Return the sizing advice for all groups. `before`: last advice of any leader, if any."""
     held = sum(group.tasks for group in groups)
     now = sum(group.now or 0 for group in groups)
     coming = hours_together([group for group in groups if group.now is not None], now_ms)
@@ -96,7 +96,7 @@ def advise(
 
 
 def _unplanned(found: Advice, before: Advice | None) -> Advice:
-    """Return the advice before the first plan, with a sentence but without a number."""
+    """Return the advice given before the first plan: a sentence without a number."""
     why = "no task is planned"
     sentence = f"no advice: {why}"
     return _continuing(
@@ -105,7 +105,7 @@ def _unplanned(found: Advice, before: Advice | None) -> Advice:
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Return the last known number as advice, because no new number could be computed."""
+    """Return advice with the last known number of required tasks, for a failed computation."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
@@ -114,7 +114,7 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
 
 
 def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSize) -> str:
-    """Return the text of the advice if the need of some groups is unknown."""
+    """Return a sentence for advice in which the need of some groups is unknown."""
     most = sum(max((hour.most_tasks for hour in need.coming), default=0) for need in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
     named = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}{forecast}"
@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number. A higher need counts at once. After a period of lower need, the number falls
-    to the maximum of that period."""
+    """Return the advised number of tasks, smoothed over time. A higher need counts at once. After a period of
+    lower need, the number falls to the maximum of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)
@@ -138,7 +138,7 @@ def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -
 
 
 def _missing(groups: Sequence[GroupNeed], fleet: FleetSize) -> str:
-    """Return the reasons why numbers are missing or incomplete."""
+    """Return the reasons why numbers of the advice are missing or incomplete."""
     blind = [group for group in groups if not group.coming]
     missing = []
     if blind:

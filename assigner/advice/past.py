@@ -18,7 +18,7 @@ _EXACT: Final = 1e-9
 
 
 class LeastTerms(NamedTuple):
-    """Parameters of the lower bound.
+    """Parameters of the lower bound on the tasks that past hours needed.
 
     `default`: load assumed for partitions without a known load. `planned`: number of partitions.
     `most_partitions`: maximum number of partitions of a task; None: no limit.
@@ -69,7 +69,7 @@ def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
 
 
 def half_of(room: int) -> float:
-    """Return the load above which two partitions do not fit into one task (bytes/s).
+    """Return half of a task's room: two partitions above this load (bytes/s) do not fit into one task.
 
     `room`: usable capacity of the task.
     """

@@ -21,7 +21,7 @@ _Any = TypeVar("_Any", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class PlanningDecision:
-    """Result of the stages.
+    """Result of the planning stages, before it becomes a plan.
 
     `problem`: the part of `whole` that is planned; `placeable`: ranks of its partitions in `whole`.
     `task_of`: placement after the moves that the move budget allows.
@@ -80,8 +80,8 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
 
 
 def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
-    """Return the tasks of the plan as a mask. Tasks that should be removed, but could not be emptied within
-    the move budget, count too."""
+    """Return a mask of the tasks that the plan has. Tasks that should be removed, but could not be emptied
+    within the move budget, count too."""
     alive = np.zeros(max(len(decided.outcome.alive), decided.whole.homes), dtype=bool)
     alive[: len(decided.outcome.alive)] = decided.outcome.alive
     alive[decided.task_of[decided.task_of >= 0]] = True
@@ -118,7 +118,7 @@ def _overloaded(decided: PlanningDecision, task_of: TaskOf, tasks: int) -> tuple
 
 
 def _unranked(problem: PlacementProblem, by_rank: npt.NDArray[_Any]) -> npt.NDArray[_Any]:
-    """Convert the order of ranks to the caller's order."""
+    """Return values by rank in the caller's order of partitions."""
     result = np.empty_like(by_rank)
     result[problem.order] = by_rank
     return result

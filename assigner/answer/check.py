@@ -22,7 +22,7 @@ _ROUNDING: Final = 2e-3
 
 
 def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:
-    """Raise PlanRejected if the plan breaks a rule or reports wrong values."""
+    """Raise PlanRejected if the plan breaks a limit or reports wrong loads, moves or bounds."""
     _check_tasks(plan, limits)
     _check_partitions(plan, limits)
     _check_loads(plan, capacity, limits)
@@ -38,16 +38,16 @@ def _reject(message: str) -> None:
 def _check_tasks(plan: PlacementAnswer, limits: TaskLimits) -> None:
     tasks, partitions = int(np.count_nonzero(plan.alive)), len(plan.demand.partitions)
     if tasks < 1:
-        _reject("it has no task")
+        _reject("the plan has no task")
     if limits.max_tasks is not None and tasks > limits.max_tasks and not plan.moves_left:
-        _reject(f"it has {counted(tasks, 'task')}, max_tasks is {limits.max_tasks}")
+        _reject(f"the plan has {counted(tasks, 'task')}, max_tasks is {limits.max_tasks}")
     if tasks < limits.min_tasks and not (plan.min_tasks_unmet and tasks >= partitions):
-        _reject(f"it has {counted(tasks, 'task')}, min_tasks is {limits.min_tasks}")
+        _reject(f"the plan has {counted(tasks, 'task')}, min_tasks is {limits.min_tasks}")
 
 
 def _check_partitions(plan: PlacementAnswer, limits: TaskLimits) -> None:
     if plan.task_of.shape != (len(plan.demand.partitions),):
-        _reject("it does not have one entry per partition")
+        _reject("the plan does not have one entry per partition")
     outside = np.flatnonzero((plan.task_of < -1) | (plan.task_of >= len(plan.alive)))
     if len(outside):
         _reject(f"partition {plan.demand.partitions[outside[0]]} is on a task that does not exist")
@@ -92,7 +92,7 @@ def _check_moves(plan: PlacementAnswer) -> None:
     moved = (plan.current >= 0) & (plan.task_of >= 0) & (plan.task_of != plan.current)
     bytes_ = float(plan.demand.rates[moved, 0].sum())
     if abs(bytes_ - plan.moved_bytes_per_second) > _ROUNDING * (1 + moved.sum()) + 1e-9 * bytes_:
-        _reject(f"it moves {bytes_:.0f} bytes/s and reports {plan.moved_bytes_per_second:.0f}")
+        _reject(f"the plan moves {bytes_:.0f} bytes/s and reports {plan.moved_bytes_per_second:.0f}")
     unexplained = np.flatnonzero(moved & (plan.move_causes == 0))
     if len(unexplained):
         _reject(f"the move of partition {plan.demand.partitions[unexplained[0]]} has no reason")
@@ -119,7 +119,7 @@ def _check_bounds(plan: PlacementAnswer) -> None:
     highest = float(plan.loads[:, 0].max(initial=0.0))
     slack = _ROUNDING * (1 + len(plan.task_of)) + 1e-9 * highest
     if abs(highest - plan.max_load) > slack:
-        _reject(f"its fullest task carries {highest:.0f} and {plan.max_load:.0f} is reported")
+        _reject(f"the fullest task carries {highest:.0f}, but {plan.max_load:.0f} is reported")
     if not plan.unplaced and plan.max_load_lower_bound > highest + slack:
         _reject(f"the bound {plan.max_load_lower_bound:.0f} is above the maximum {highest:.0f}")
     if plan.task_lower_bound > plan.required_tasks:

@@ -19,7 +19,7 @@ from mirror.wording import counted, rate_text
 
 
 class MoveCause(IntEnum):
-    """Cause of a move."""
+    """Cause of a partition's move."""
 
     NONE = 0
     FULL = 1
@@ -38,17 +38,17 @@ _TEXTS: Final = {
     MoveCause.ISOLATED: "an offending partition has the task for itself",
     MoveCause.CROWDED: "its task has more partitions than allowed",
     MoveCause.OVERLOADED: "its task is overloaded",
-    MoveCause.LEVELLED: "its task is above the level of the rebalance",
+    MoveCause.LEVELLED: "its task has more load than the rebalance allows",
     MoveCause.MAKES_ROOM: "it makes room for another partition",
-    MoveCause.EMPTIED: "its task is emptied, as far as the move budget allows",
+    MoveCause.EMPTIED: "its task is being emptied, within the move budget",
 }
 
 
 def move_causes(
     problem: PlacementProblem, policy: Policy, outcome: StageOutcome, task_of: TaskOf
 ) -> npt.NDArray[np.int8]:
-    """Return the cause of each move by rank; NONE if the partition stays or is new. The most urgent of
-    several causes is returned."""
+    """Return the cause of each partition's move by rank; NONE if the partition stays or is new. The most
+    urgent of several causes is returned."""
     causes = np.zeros(problem.count, np.int8)
     moved = np.flatnonzero((problem.home >= 0) & (task_of != problem.home))
     if policy.mode is PlanMode.FULL:
@@ -85,7 +85,7 @@ def move_causes(
 def move_sentence(
     plan: PlacementAnswer, capacity: TaskCapacity, position: int, labels: Sequence[object]
 ) -> str:
-    """Return the reason why a partition moves.
+    """Return a sentence with the reason why a partition moves.
 
     The sentence contains the loads of its old and its new task before and after the move, in percent of
     usable capacity.
@@ -126,7 +126,9 @@ def _demands(problem: PlacementProblem, capacity: TaskCapacity, outcome: StageOu
         )
     own = int(problem.offending.sum())
     if own:
-        sentences.append(f"{counted(own, 'offending partition')}, alone above the usable capacity of a task")
+        sentences.append(
+            f"{counted(own, 'offending partition')} with more load than the usable capacity of a task"
+        )
     needed, at_most = problem.per_task.bound(problem.count), problem.per_task.partitions
     if needed >= outcome.task_bound > 1:
         sentences.append(
@@ -141,7 +143,7 @@ def _remarks(
     found = []
     if _is_too_little_to_gain(problem, policy, outcome, plan):
         found.append(
-            "tasks are not levelled: the fullest one would be relieved by less than "
+            "loads of tasks are not balanced: the fullest task would be relieved by less than "
             f"{100 * policy.least_gain:g} % of usable capacity"
         )
     if plan.moves_left:
@@ -188,7 +190,7 @@ def _is_too_little_to_gain(
 
 
 def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
-    """Return the larger share, of bytes or of messages."""
+    """Return a task's load in percent of its capacity: the larger share, of bytes or of messages."""
     share = float(loads[0]) / capacity.usable_bytes_per_second
     if capacity.usable_messages_per_second:
         share = max(share, float(loads[1]) / capacity.usable_messages_per_second)

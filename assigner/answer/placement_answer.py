@@ -23,7 +23,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementAnswer(PlanFigures):
-    """A plan. Partitions are in the caller's order; rates are per second.
+    """Plan for the tasks of one group. Partitions are in the caller's order; rates are per second.
 
     `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new tasks get higher
     numbers. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and messages.
@@ -49,7 +49,7 @@ class PlacementAnswer(PlanFigures):
 
     @property
     def tasks(self) -> int:
-        """Number of tasks."""
+        """Number of tasks of the plan."""
         return int(self.alive.sum())
 
     @property
@@ -64,7 +64,7 @@ class PlacementAnswer(PlanFigures):
 
     @property
     def gap(self) -> Gap:
-        """Distance to the bounds."""
+        """Distance of the plan from the proven bounds."""
         lowest = self.max_load_lower_bound
         return Gap(
             self.tasks - self.task_lower_bound,

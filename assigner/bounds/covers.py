@@ -12,7 +12,7 @@ from assigner.bounds.subsets import chosen, subset_sums
 from assigner.problem.problem import Ints, Ranks
 
 _EXACT: Final = 32
-"""Maximum number of partitions for which all subsets are tried (2 * 2 ** 16 sums)."""
+"""Maximum number of partitions for which all subsets are enumerated (2 * 2 ** 16 sums)."""
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
@@ -27,7 +27,7 @@ _MOST_SUMS: Final = 2**17
 _MASK_BITS: Final = 62
 
 Sums = tuple[Ints, Ints]
-"""Sums of subsets, ascending, and the subsets as bit masks."""
+"""Sums of subsets of partitions, ascending, and the subsets as bit masks."""
 
 
 class SearchDepth(Enum):
@@ -40,8 +40,8 @@ class SearchDepth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`taken`: partitions that leave the task. `least`: lower bound on the total size of any sufficient
-    subset."""
+    """Partitions to remove from a task (`taken`), and a lower bound on the load of any sufficient subset
+    (`least`)."""
 
     taken: Ranks
     least: int
@@ -50,7 +50,7 @@ class Cover:
 def cheapest_cover(
     ranks: Ranks, sizes: Ints, excess: int, depth: SearchDepth = SearchDepth.THOROUGH
 ) -> Cover:
-    """Return the lightest subset of the partitions with a total load of at least `excess`.
+    """Return the lightest subset of a task's partitions with a total load of at least `excess`.
 
     Among subsets of equal load, the subset with the fewest partitions is returned. `ranks`: int64[k],
     `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The result is exact for up
@@ -86,7 +86,7 @@ def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
 
 
 def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
-    """Return a cover lighter than `found` units, or None, and whether it is proven to be the lightest.
+    """Return a cover lighter than `found` units, or None, and whether it is proven to be the lightest cover.
 
     If the sums of many subsets are close to the excess, some subset of 32 random partitions nearly always has
     such a sum. If only few sums are close to the excess, all sums below `found` can be tried.
@@ -139,7 +139,7 @@ def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
 
 
 def _sums_up_to(sizes: Ints, highest: int) -> Sums | None:
-    """Return subset sums up to `highest`, ascending, and the subsets as bit masks.
+    """Return the sums of subsets up to `highest`, ascending, and the subsets as bit masks.
 
     None means that there are too many sums.
     """
@@ -184,7 +184,7 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 
 
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
-    """Return partitions that cover the remainder.
+    """Return partitions whose sum covers the remaining excess.
 
     The partitions are chosen from the twenty partitions whose size is closest to the remainder. If the
     candidates do not suffice, all free partitions are taken in order.
@@ -199,7 +199,7 @@ def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
 
 
 def _exact_cover(sizes: Ints, excess: int) -> Ranks:
-    """Return the subset with the smallest sum that reaches the excess.
+    """Return the subset of partitions with the smallest sum that reaches the excess.
 
     Each half of the partitions is enumerated, and the sums of both halves are combined.
     """
@@ -213,7 +213,7 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
 
 
 def _lightest_pair(left: Sums, right: Sums, wanted: int) -> tuple[int, int, int] | None:
-    """Return the smallest sum of one element of each list that reaches `wanted`, and the masks.
+    """Return the smallest sum of one element of each list that reaches `wanted`, and the two subset masks.
 
     None means that no sum reaches `wanted`.
     """

@@ -35,7 +35,7 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
 
 
 def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
-    """Return a lower bound on the partitions that leave tasks above the target.
+    """Return a lower bound on the number of partitions that leave tasks above the target.
 
     Each such task gives away its heaviest partitions until the others fit. `sizes`: int64[n, D], `homes`:
     int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].

@@ -17,6 +17,6 @@ def subset_sums(sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def chosen(ranks: Ranks, mask: int) -> Ranks:
-    """Return the ranks whose bit is set in the mask."""
+    """Return the ranks of the partitions whose bit is set in the mask."""
     wanted = ((mask >> np.arange(len(ranks))) & 1).astype(bool)
     return np.asarray(ranks[wanted])

@@ -38,7 +38,7 @@ class PastRates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
-    """Forecast of some hours, starting at `first_ms` (epoch ms).
+    """Forecast of partition loads for some hours, starting at `first_ms` (epoch ms).
 
     `totals`: bytes/s of all partitions together, by hour. `shapes`: expected load of each partition by hour,
     float64[hours, n, 2] as in `PastRates`, from the loads a day and a week before. `places`: row of each
@@ -57,7 +57,7 @@ class Outlook:
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:
-        """Return the load of each partition in an hour with the total load `total`.
+        """Return the load of each partition in an hour whose total load is `total`.
 
         No load exceeds the highest rate that a planner accepts.
         """
@@ -65,7 +65,7 @@ class Outlook:
 
 
 class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Loads times a factor that makes their sum `total`, at most the highest rate that a planner accepts.
+    """Loads of partitions times a factor that makes their sum `total`.
 
     The loads of each hour are computed when they are first read, so that a forecast of many partitions takes
     little memory. `rates`: float64[n, 2] as in `PastRates`.
@@ -97,7 +97,7 @@ class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
-    """Forecast the next `ahead` hours from the loads of past hours.
+    """Forecast partition loads in the next `ahead` hours from the loads of past hours.
 
     `history`: loads by start of the hour (epoch ms). Only partitions that were measured in the last day
     count, because others may be deleted. An hour that is missing in `history` is unknown; a partition that is
@@ -126,7 +126,7 @@ def newest_of(hours: Collection[Rates]) -> Rates:
 
 
 def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, certainty: float) -> Outlook:
-    """Forecast the next `ahead` hours from the total loads of past hours.
+    """Forecast partition loads in the next `ahead` hours from the total loads of past hours.
 
     `totals`: bytes/s by start of the hour (epoch ms). `past`: loads of partitions in some of these hours, or
     none. The newest load of a partition is used if its loads a day and a week before are unknown. Raises the
@@ -176,7 +176,7 @@ def _last_day(history: Mapping[int, Loads]) -> list[Loads]:
 
 
 def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
-    """Return the loads of partitions in an hour, as in `PastRates`."""
+    """Return the loads of partitions in an hour as an array, as in `PastRates`."""
     found = np.full((len(partitions), 2), np.nan)
     for place, partition in enumerate(partitions):
         if (load := loads.get(partition)) is not None:
@@ -186,8 +186,8 @@ def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
 
 
 def _shape(past: PastRates, last_ms: int, hour_ms: int) -> Rates:
-    """Return the larger of a partition's loads one day and one week before, for each partition. If both loads
-    are unknown, the latest known load is returned."""
+    """Return the larger of each partition's loads one day and one week before an hour. If both loads are
+    unknown, the latest known load is returned."""
     distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     found = np.full_like(past.newest, np.nan)

@@ -40,8 +40,8 @@ _PRESENT: Final = 1
 _NEWEST: Final = 3
 """Number of latest hours that reveal a step, or the end of a holiday, within a day."""
 _STEP: Final = 1.25
-"""Ratio between the load of the latest hours and of the last day. Above this ratio, only the latest hours
-determine the level."""
+"""Ratio of the load of the latest hours to that of the last day, above which only the latest hours count.
+Above this ratio, only the latest hours determine the level."""
 _AROUND: Final = 2
 """Number of hours before and after an hour whose errors count in its score."""
 _TOGETHER: Final = 24
@@ -53,7 +53,7 @@ _UNTRIED: Final = np.finfo(np.float32).max
 
 
 class SeasonalRules:
-    """Applies the rules to a series: float64[hours], oldest first, NaN if an hour is unknown."""
+    """Forecast rules applied to a series: float64[hours], oldest first, NaN if an hour is unknown."""
 
     def __init__(self, series: Values) -> None:
         self._series = series
@@ -85,8 +85,8 @@ class SeasonalRules:
         return best
 
     def _candidates(self, distances: Distances) -> Iterator[Values]:
-        """Return the forecast of each rule: float64[distances, hours]. The first rule is used until rules
-        have scores."""
+        """Yield the forecast of each rule: float64[distances, hours]. The first rule is used until rules have
+        scores."""
         series = self._series
         day = _each_moved(series, DAY * -(-distances // DAY) - distances)
         past = [_each_moved(series, WEEK * number - distances) for number in range(1, _WEEKS + 1)]
@@ -102,7 +102,7 @@ class SeasonalRules:
 
 
 def _passes(ahead: int) -> list[Distances]:
-    """Return the distances up to `ahead`, divided into runs for which the same past hours are known."""
+    """Return the forecast distances up to `ahead`, in runs for which the same past hours are known."""
     limits = [*range(0, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
     runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
     return [run for run in runs if len(run)]
@@ -130,14 +130,14 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage. An outage is recognized a week later, when a rule would first use
-    the hour."""
+    """Return a mask of the hours in which the series had an outage. An outage is recognized a week later,
+    when a rule would first use the hour."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
 
 def _levels(series: Values, before: Values) -> tuple[Values, Values]:
-    """Return the ratios of the latest hours and of the latest week to earlier weeks, by hour.
+    """Return the ratios of recent loads to those of earlier weeks, by hour.
 
     An unknown ratio is 1. `before`: float64[weeks, hours], the same hour in these weeks, without outages.
     """
@@ -200,7 +200,7 @@ def _median(rows: Sequence[Values]) -> Values:
 
 
 def _scores(errors: Errors, distances: Distances) -> Errors:
-    """Return the mean error of a rule: float32[distances, hours].
+    """Return the mean error of a forecast rule: float32[distances, hours].
 
     A rule that was never tried has the largest number. `errors`: errors of the rule's forecasts by hour. Only
     errors known at the time of the forecast count.

@@ -64,7 +64,7 @@ class SeasonalForecast:
         self._ratios = [self._ratios_over(distance) for distance in range(1, ahead + 1)]
 
     def interval(self) -> ForecastInterval:
-        """Return the forecast."""
+        """Return the interval of the forecast for each hour ahead."""
         hours = []
         for bases, (ratios, _) in zip(self._bases, self._ratios, strict=True):
             # Without past errors, e.g. if nothing was carried then, the rule's forecast is used.
@@ -74,7 +74,7 @@ class SeasonalForecast:
         return ForecastInterval(*np.array(hours).T)
 
     def grade(self) -> ForecastGrade:
-        """Compare the forecasts of the last four weeks with the actual values.
+        """Compare forecasts made in the last four weeks with the actual values.
 
         Only forecasts made at this time of the week count, because they cover the same weekdays; without any,
         all forecasts count. A forecast uses only data known at its time.
@@ -101,7 +101,7 @@ class SeasonalForecast:
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
     def _ratios_over(self, distance: int) -> tuple[Values, Places]:
-        """Return the ratios of actual to predicted values over a distance, ascending.
+        """Return the ratios of actual to predicted values `distance` hours ahead, ascending.
 
         Also return the hour of the actual value of each ratio.
         """

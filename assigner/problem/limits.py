@@ -36,14 +36,13 @@ class Limits:
         return self.partitions is not None
 
     def allows(self, counts: Counts) -> Mask:
-        """Return whether a task may have that number of partitions, for each element of `counts`."""
+        """Return a mask of the elements of `counts` that are permitted numbers of partitions of a task."""
         if self.partitions is None:
             return np.ones(counts.shape, dtype=bool)
         return np.asarray(counts <= self.partitions)
 
     def admits(self, counts: Counts) -> Mask:
-        """Return whether a task with that number of partitions may get another one, for each element of
-        `counts`."""
+        """Return a mask of the elements of `counts` that permit another partition in the task."""
         return self.allows(counts + 1)
 
     def admits_one(self, count: int) -> bool:
@@ -60,4 +59,4 @@ class Limits:
 
 
 UNLIMITED: Final = Limits()
-"""No limits."""
+"""No limits other than the load."""

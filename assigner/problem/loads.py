@@ -18,7 +18,7 @@ Rates = npt.NDArray[np.float64]
 Levels = npt.NDArray[np.int8]
 
 LEVELS: Final = (LoadLevel.PARTITION, LoadLevel.TOPIC, LoadLevel.DEFAULT)
-"""Meaning of the numbers in `PartitionLoads.levels`."""
+"""Load level (partition, topic or default) for each number in `PartitionLoads.levels`."""
 
 UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 """Brooklin's assumption for a partition without a known load: 5 KiB/s and 5 messages/s."""
@@ -117,7 +117,7 @@ def _messages(
 
 
 def scaled(load: PartitionLoad, factor: float) -> PartitionLoad:
-    """Return the load multiplied by `factor`."""
+    """Return a partition load multiplied by `factor`."""
     messages = load.messages_per_second
     return replace(
         load,

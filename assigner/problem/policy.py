@@ -14,7 +14,7 @@ _SHARE: Final[Mapping[str, int]] = {"ge": 0, "le": 1}
 
 
 class PlanMode(StrEnum):
-    """Way to plan: FULL ignores the current placement; INCREMENTAL keeps it where possible."""
+    """Planning mode: FULL ignores the current placement; INCREMENTAL keeps it where possible."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -62,7 +62,7 @@ class PlanningOptions:
 
 @dataclass(frozen=True)
 class Policy(PlanningOptions):
-    """Parameters of planning.
+    """Parameters of planning, derived from settings and the request.
 
     `tolerance`: accepted excess of the fullest task over the best possible value in a full plan or rebalance.
     `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise the

@@ -24,10 +24,10 @@ from mirror.wording import counted
 Ints = npt.NDArray[np.int64]
 Ranks = npt.NDArray[np.int64]
 TaskOf = npt.NDArray[np.int32]
-"""Task number by partition; -1: none."""
+"""Task number of each partition; -1 means no task."""
 
 UNITS: Final = 1000
-"""Number of units in one byte (or message) per second."""
+"""Number of integer units in one byte (or message) per second."""
 
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
@@ -35,7 +35,7 @@ _LARGEST_CAPACITY: Final = 2**60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementProblem:
-    """The validated input. Arrays are by rank and must not be modified.
+    """The validated input of the planner. Arrays are by rank and must not be modified.
 
     `names`: partitions in the caller's order; `order`: position of each rank in `names`. `sizes`: int64[n, D]
     in units, D = 2 if messages have a capacity, else 1. `usable`: int64[D]. `home`: current task, numbered
@@ -60,7 +60,7 @@ class PlacementProblem:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Names by rank."""
+        """Partitions in the order of their ranks."""
         return tuple(self.names[position] for position in self.order.tolist())
 
     @property
@@ -70,7 +70,7 @@ class PlacementProblem:
 
     @property
     def per_task(self) -> Limits:
-        """Limits of one task other than its load."""
+        """Limits of one task other than the load."""
         return Limits(self.limits.max_partitions_per_task)
 
     @property
@@ -79,7 +79,7 @@ class PlacementProblem:
         return np.asarray((self.sizes > self.usable).any(axis=1))
 
     def only(self, ranks: Ranks) -> PlacementProblem:
-        """Return the problem restricted to the partitions in `ranks` (ascending)."""
+        """Return the planning problem restricted to the partitions in `ranks` (ascending)."""
         return replace(
             self,
             sizes=self.sizes[ranks],
@@ -92,7 +92,7 @@ class PlacementProblem:
 def build_problem(
     loads: PartitionLoads, capacity: TaskCapacity, limits: TaskLimits, current: TaskOf | None
 ) -> PlacementProblem:
-    """Validate the input and sort it, so that equal input gives equal results.
+    """Validate the planner's input and sort it, so that equal input gives equal results.
 
     `current`: task number by position in `loads`, -1 for new partitions. Raises InvalidRequest that names the
     invalid value.
@@ -119,7 +119,7 @@ def build_problem(
 
 
 def in_units(rates: npt.NDArray[np.float64]) -> Ints:
-    """Convert rates to integer units, rounded up. Decimals with up to three places are converted exactly."""
+    """Return rates in integer units, rounded up. Decimals with up to three places are converted exactly."""
     return np.ceil(np.round(rates * UNITS, 4)).astype(np.int64)
 
 
@@ -138,7 +138,7 @@ def usable_units(capacity: TaskCapacity) -> Ints:
 
 
 def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
-    """Return the ranks, heaviest first; ties are ordered by name.
+    """Return the positions of the partitions in order of rank, heaviest first; ties are ordered by name.
 
     A partition's weight is the sum of its loads as shares of usable capacity.
     """

@@ -8,7 +8,7 @@ from assigner.problem.problem import Ints, Ranks, TaskOf
 
 
 class Arrangement:
-    """A mutable placement, local to one call of a stage.
+    """A placement of partitions on tasks that a stage changes.
 
     `sizes`: int64[n, D] by rank. `task_of`: int32[n], -1 if a partition has no task. `loads`: int64[m, D].
     `counts`: int64[m]. Only `transfer` and `put` change the placement.
@@ -41,7 +41,7 @@ class Arrangement:
         return found
 
     def transfer(self, giver: int, taker: int, given: Ranks, taken: Ranks | None = None) -> None:
-        """Move the partitions `given` from giver to taker, and `taken` from taker to giver."""
+        """Move partitions between two tasks: `given` from giver to taker, and `taken` from taker to giver."""
         back = np.empty(0, np.int64) if taken is None else taken
         self._changed[giver] = _merge(self.members(giver), given, back)
         self._changed[taker] = _merge(self.members(taker), back, given)
@@ -54,7 +54,7 @@ class Arrangement:
         self.counts[taker] += len(given) - len(back)
 
     def put(self, rank: int, task: int) -> None:
-        """Assign a task to a partition without one."""
+        """Assign a partition without a task to a task."""
         none = np.empty(0, np.int64)
         self._changed[task] = _merge(self.members(task), none, np.array([rank]))
         self.task_of[rank] = task
@@ -63,8 +63,8 @@ class Arrangement:
 
 
 def _merge(present: Ranks, removed: Ranks, come: Ranks) -> Ranks:
-    """Return the ranks after a change, ascending. Sorting is avoided for single partitions, the usual
-    case."""
+    """Return the ranks of a task's partitions after a change, ascending. Sorting is avoided for single
+    partitions, the usual case."""
     if len(removed) == 1:
         present = present[present != removed[0]]
     elif len(removed):

@@ -25,7 +25,7 @@ _WIDTH: Final = 24
 _TRIED_TOGETHER: Final = 10
 """Number of partitions of a task whose subsets are all tried for eviction."""
 _FRUITLESS: Final = 2
-"""Number of rounds without a gain after which the search ends."""
+"""Number of iterations without a gain after which the search ends."""
 _FAR: Final = np.int64(2**62)
 _OUTSIDE: Final = np.int64(2**61)
 """Gain from assigning a task to a partition that has none."""
@@ -35,7 +35,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ChainGoal:
-    """Limits and preferred tasks of a search.
+    """Limits of a search for chains, and the preferred task of each partition.
 
     `room`: load that chains must not cause a task to exceed. `homes`: int32[n], task in which a partition has
     no cost; -1 for no cost in any task. `limits`: further limits of a task.
@@ -47,7 +47,7 @@ class ChainGoal:
 
 
 class _ChainStep(NamedTuple):
-    """Incomplete chains of equal length.
+    """Incomplete ejection chains of equal length.
 
     `item`: int64[k], displaced partition without a task; `cost`: int64[k] of the incomplete chain; `seen`:
     int64[k, depth], tasks of the chain; `parent`: int64[k], row of the previous step.
@@ -60,7 +60,7 @@ class _ChainStep(NamedTuple):
 
 
 class _End(NamedTuple):
-    """A complete chain: its cost, its last step, and the task that has room."""
+    """A complete ejection chain: its cost, its last step, and the task that has room."""
 
     cost: int
     depth: int
@@ -72,7 +72,7 @@ _NO_END: Final = _End(0, -1, -1, -1)
 
 
 def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """Return the placement after applying all improving chains found.
+    """Return the placement after applying all improving ejection chains found.
 
     Chains from partitions without a task come first. `sizes`: int64[n]. `task_of`: int32[n], -1 without a
     task. `work`: maximum number of partitions to examine; about ten million take a second. The limit is not a
@@ -105,7 +105,7 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
 
 
 class _Search:
-    """A placement being changed. `work`: remaining work."""
+    """Search for ejection chains in a placement that it changes. `work`: remaining work."""
 
     def __init__(self, sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> None:
         self.task_of, self.work = task_of.copy(), work
@@ -139,8 +139,8 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply chains until no chain improves the placement. Chains start at `starts` and at partitions
-        moved by earlier chains."""
+        """Apply ejection chains until no chain improves the placement. Chains start at `starts` and at
+        partitions moved by earlier chains."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
@@ -172,7 +172,7 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """Return the partitions to remove from a task to make room, in descending order of load.
+        """Return the partitions whose removal makes room in a task, in descending order of load.
 
         The set has the lowest cost and, among sets of equal cost, the lowest load. None means that no removal
         suffices.
@@ -190,7 +190,7 @@ class _Search:
         return [int(member) for member in members[chosen]]
 
     def improve(self, start: int) -> list[int]:
-        """Apply the best chain that starts at a partition; return the moved partitions, if any."""
+        """Apply the best ejection chain that starts at a partition; return the moved partitions, if any."""
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
@@ -205,7 +205,7 @@ class _Search:
         return self._carry_out(steps, best) if best.task >= 0 else []
 
     def _end(self, step: _ChainStep, depth: int, start: int, origin: int) -> _End:
-        """Return the cheapest complete chain from the incomplete chains.
+        """Return the cheapest complete chain that extends an incomplete chain.
 
         The last partition moves to a task with room.
         """
@@ -231,7 +231,7 @@ class _Search:
         return _End(lowest, depth, row, task)
 
     def _continued(self, step: _ChainStep, bar: int) -> _ChainStep:
-        """Return the cheapest extensions of the incomplete chains.
+        """Return the cheapest extensions of the incomplete chains by one step.
 
         In each extension, the partition moves to a task and displaces another partition.
         """

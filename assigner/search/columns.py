@@ -25,7 +25,7 @@ _TINY: Final = 1e-9
 
 
 class Pricing:
-    """Bounded knapsack that finds the most valuable column."""
+    """Bounded knapsack that finds the most valuable column (set of partitions that fits into one task)."""
 
     def __init__(self, sizes: Ints, room: int, limits: Limits) -> None:
         self._sizes = sizes.tolist()
@@ -81,7 +81,7 @@ class Pricing:
 
 
 LARGEST: Final = 1_500
-"""Number of partitions above which this stage is not tried."""
+"""Maximum number of partitions for which this stage is tried."""
 
 _GRID: Final = 20_000
 _EXACT_CELLS: Final = 5_000_000
@@ -94,19 +94,19 @@ _RETREAT: Final = 4
 _NOISE: Final = 0.5
 _SEED: Final = 1
 _REST: Final = 24
-"""Number of partitions passed to CP-SAT at the end of a dive."""
+"""Number of partitions at the end of a dive that are passed to CP-SAT."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPacking:
-    """`task_of`: None if the dive needed more than the wanted tasks. `bound`: proven lower bound on tasks."""
+    """Packing result. `task_of`: None if the wanted tasks do not suffice. `bound`: lower bound on tasks."""
 
     task_of: TaskOf | None
     bound: int
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether there are few enough partitions, in total and per task, for this stage."""
+    """Return whether there are few enough partitions, in total and per task, for column generation."""
     return partitions <= LARGEST and partitions <= 12 * tasks
 
 
@@ -130,7 +130,7 @@ def generate_and_dive(
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Partitions of equal size, measured in steps of the grid. `exact`: whether all sizes are whole steps."""
+    """Partitions grouped by equal size, in steps of the grid. `exact`: whether all sizes are whole steps."""
 
     grid_sizes: Ints
     grid_room: int
@@ -179,7 +179,7 @@ def _place_rest(sizes: Ints, room: int, limits: Limits, tasks: int) -> TaskOf | 
 
 
 class _Program:
-    """The linear program, its columns, and the dive."""
+    """Linear program of column generation, its columns, and the search for an integral solution (dive)."""
 
     def __init__(self, kinds: _Kinds, pricing: Pricing, rounds: int) -> None:
         self._demands = list(kinds.demands)
@@ -198,7 +198,7 @@ class _Program:
             self._add({kind: held.count(kind) for kind in sorted(set(held))})
 
     def _add(self, column: dict[int, int]) -> bool:
-        """Add a column; return False if it already exists.
+        """Add a column to the linear program; return False if it already exists.
 
         Pricing with limits can find the same column again.
         """
@@ -290,7 +290,7 @@ class _Program:
         return False
 
     def _fix(self, index: int) -> dict[int, int]:
-        """Use a column once, without the partitions that are covered already."""
+        """Use a column once, without its partitions that are covered already."""
         column = {
             kind: min(count, self._demands[kind])
             for kind, count in self._columns[index].items()

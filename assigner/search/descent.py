@@ -21,17 +21,17 @@ from assigner.search.arrangement import Arrangement
 _FEW: Final = 8
 _MANY: Final = 64
 _SCAN: Final = 20_000
-"""Limit of partitions examined in one step."""
+"""Maximum number of partitions examined in one step."""
 _STEP_WORK: Final = 3_000
 """Fixed cost of a step, in examined partitions."""
 _SUBSET: Final = 11
-"""Number of partitions of one task whose subsets are all tried: 2 ** 11 sums per side."""
+"""Number of partitions of one task for which all subsets are tried: 2 ** 11 sums per task."""
 
 _NONE: Final = np.empty(0, np.int64)
 
 
 class PartitionExchange(NamedTuple):
-    """Exchange of partitions between the fullest task and `partner`.
+    """Exchange of partitions between the fullest task and a lighter one (`partner`).
 
     Contains the partitions that the fullest task gives and gets, and the larger load of the two tasks after
     the exchange.
@@ -98,7 +98,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Par
 
 
 def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
-    """Yield the lightest tasks in three batches of increasing size."""
+    """Yield the lightest tasks as partners of an exchange, in three batches of increasing size."""
     loads = state.loads[:, 0]
     first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
     first = first[np.lexsort((first, loads[first]))]
@@ -112,7 +112,7 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
 
 
 def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> PartitionExchange | None:
-    """Return the best swap of one partition of `task` for one of any partner.
+    """Return the best swap of one partition of `task` for one partition of any partner.
 
     For each partition that the partner could give, the best partition to give in return is considered.
     Exchanges that bring both tasks to the target are preferred, then exchanges that fill the partner, then

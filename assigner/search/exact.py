@@ -32,7 +32,7 @@ _COARSE_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """Result of the solver. `task_of`: None if the solver found no better solution than the incumbent.
+    """Result of a solver run. `task_of`: None if the solver found no better solution than the incumbent.
 
     `proved`: no better solution exists. `bound`: bound of the objective in units (0 without an objective).
     `work`: deterministic time.
@@ -46,7 +46,7 @@ class SolverAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MovedBytes:
-    """Units that a search may move, with its limit in deterministic seconds and its seed."""
+    """Limit of a search in moved units, with its limit in deterministic seconds and its seed."""
 
     units: int
     effort: float
@@ -218,8 +218,8 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 
 
 class _Model:
-    """Model with Boolean variables x[partition, task]. Every partition has one task, and every task is within
-    its room and limits."""
+    """Solver model with Boolean variables x[partition, task]. Every partition has one task, and every task is
+    within its room and limits."""
 
     def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()
@@ -249,19 +249,19 @@ class _Model:
         return cp_model.LinearExpr.weighted_sum([row[task] for row in self._cells], weights)
 
     def break_symmetry(self) -> None:
-        """Restrict partition i to the first i + 1 tasks, because tasks are interchangeable."""
+        """Restrict partition i to the first i + 1 tasks, because equal tasks are interchangeable."""
         for rank in range(min(self._count, self._tasks)):
             for task in range(rank + 1, self._tasks):
                 self.solver_model.add(self._cells[rank][task] == 0)
 
     def hint(self, task_of: TaskOf) -> None:
-        """Start the search at the given placement."""
+        """Start the solver's search at the given placement."""
         for rank, home in enumerate(task_of.tolist()):
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))
 
     def solve(self, effort: float, seed: int, scale: int = 1, linear: int = 1) -> SolverAnswer:
-        """Run the search; the bound is in units. `linear`: level of linearization, 0 to 2."""
+        """Run the solver and return its result. `linear`: level of linearization, 0 to 2."""
         solver = _solver(effort, seed, linear)
         status = solver.solve(self.solver_model)
         if solver.wall_time >= _WALL_SECONDS and (cuts := _CUTS.get()) is not None:
@@ -302,7 +302,7 @@ class CoverProgram:
         self._rows[row].SetLb(float(demand))
 
     def solve(self) -> tuple[float, list[float]]:
-        """Return (number of columns, dual value of each row)."""
+        """Solve the linear program, and return (number of columns, dual value of each row)."""
         if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
             return float("inf"), []
         return self._solver.Objective().Value(), [row.dual_value() for row in self._rows]
@@ -314,8 +314,8 @@ class CoverProgram:
 
 @dataclass(frozen=True, slots=True)
 class PackingColumn:
-    """A column. `cost`: cost of each use, in units; `entries`: coefficients by row; `most`: maximum number of
-    uses."""
+    """A column of a linear program. `cost`: cost of each use, in units; `entries`: coefficients by row;
+    `most`: maximum number of uses."""
 
     cost: int
     entries: Mapping[int, int]
@@ -345,7 +345,7 @@ class RowProgram:
         return len(self.columns) - 1
 
     def solve(self) -> tuple[float, npt.NDArray[np.float64] | None]:
-        """Return (cost, price of each row); None if no solution was found."""
+        """Solve the linear program, and return (cost, price of each row); None if no solution was found."""
         if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
             return float("inf"), None
         return self._solver.Objective().Value(), np.array([row.dual_value() for row in self._rows])

@@ -15,11 +15,11 @@ from assigner.problem.problem import Ints, Ranks, TaskOf
 _BATCH: Final = 64
 _CHUNK: Final = 2_048
 _TAIL_SHARE: Final = 10_000
-"""The tail contains the lightest partitions whose total is at most 1/10,000 of the load."""
+"""Share of the total load below which the lightest partitions together form the tail: 1/10,000."""
 
 
 def tail_start(sizes: Ints) -> int:
-    """Return the first rank of the tail, whose partitions are distributed evenly by count.
+    """Return the first rank of the tail (the lightest partitions), which is distributed evenly by count.
 
     `sizes`: int64[n, D], heaviest first. Without a tail, all partitions without load would get the task that
     is lightest by a minimal difference.
@@ -74,7 +74,7 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return one slot of each task, then the next slot of each task, and so on.
+    """Return the slots of the tasks in cyclic order: one slot of each task, then the next slot of each.
 
     The order distributes the heavier partitions over the tasks.
     """
@@ -120,7 +120,7 @@ def assign_lpt(
 
 
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
-    """Assign partitions in batches if the result equals the result of single steps.
+    """Assign partitions in batches, if the result equals that of assigning one at a time.
 
     Equal results are common with many tasks. With tasks in the order of their loads and partitions in the
     order of their sizes, the j-th partition is assigned to the j-th task as long as that task is lighter than

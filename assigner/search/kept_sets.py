@@ -43,7 +43,7 @@ _PENALTY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
-    """Input of the choice of kept sets.
+    """Input of the choice of the partitions that each task keeps (kept sets).
 
     `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a partition costs nothing;
     -1 for no cost in any task. `tasks`: number of available tasks; `most`: maximum number of tasks that may
@@ -95,7 +95,7 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 
 
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
-    """Add partitions without load to the placement.
+    """Add the partitions without load to the placement.
 
     Partitions stay if their task stays; otherwise they get the task with the fewest partitions.
     """
@@ -136,8 +136,8 @@ _Pattern = tuple[int, ...]
 
 
 class _Generation:
-    """The linear program with its current columns. Rows: tasks, weights, levels of remaining room, task
-    limit."""
+    """The linear program of the choice of kept sets, with its current columns. Rows: tasks, weights, levels
+    of remaining room, task limit."""
 
     def __init__(self, question: KeptSetsQuestion) -> None:
         self._question = question
@@ -215,7 +215,7 @@ class _Generation:
             self._add(pattern)
 
     def _incumbent(self) -> list[tuple[_KeptSet, _Pattern]]:
-        """Return the columns of the incumbent placement."""
+        """Return the columns that represent the incumbent placement."""
         incumbent, found = self._question.incumbent, []
         if incumbent is None:
             return []
@@ -257,7 +257,7 @@ class _Generation:
         return True
 
     def _converge(self) -> int:
-        """Add columns until none improves the linear program; return the bound.
+        """Add columns until none improves the linear program; return the lower bound.
 
         The bound is a multiple of the common divisor of sizes.
         """
@@ -274,7 +274,7 @@ class _Generation:
         return -(-best // unit) * unit
 
     def _bound(self, prices: Ints) -> int:
-        """Return the lower bound that the prices prove, for sizes rounded down to the grid."""
+        """Return the lower bound on moved units that the prices prove, for sizes rounded down to the grid."""
         question, below = self._question, self._grid.below
         worth = prices[self._class_of]
         beside = self._filled(below, worth)[0]
@@ -320,7 +320,7 @@ class _Generation:
         return _KeptSet(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
-        """Return the most valuable partitions that fit, for each amount of room."""
+        """Return the most valuable partitions that fit into each amount of room."""
         left = rooms.copy()
         held: list[list[int]] = [[] for _ in rooms]
         for item, better in reversed(taken):

@@ -26,7 +26,7 @@ Shares = npt.NDArray[np.float64]
 
 
 class ShareExchange(NamedTuple):
-    """Exchange of partitions between the worst task and `partner`.
+    """Exchange of partitions between the worst task and another one (`partner`).
 
     Contains the partitions that the worst task gives and gets, and the larger share of the two tasks after
     the exchange.
@@ -74,7 +74,7 @@ def _find_exchange(
 
 
 def _partners(shares: Shares, task: int) -> list[Ranks]:
-    """Return the tasks with the most room in the binding dimension.
+    """Return the tasks with the most room in the dimension that limits the worst task.
 
     Room in the other dimension counts half.
     """
@@ -88,7 +88,7 @@ def _partners(shares: Shares, task: int) -> list[Ranks]:
 def _best_pair(
     state: Arrangement, task: int, partners: Ranks, shares: Shares, targets: Ints, limits: Limits
 ) -> tuple[ShareExchange | None, int]:
-    """Return the exchange after which the larger share of the two tasks is smallest.
+    """Return the exchange with the lowest resulting share of the two tasks.
 
     None means that no exchange lowers the larger share.
     """

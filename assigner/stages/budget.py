@@ -16,7 +16,7 @@ _PASSES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """Move budget. `bytes_`: units that may move. `target`: int64[D], highest load
+    """Limit on the load that a plan may move. `bytes_`: units that may move. `target`: int64[D], highest load
     that a task may have after a move."""
 
     bytes_: int
@@ -52,7 +52,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: M
 
 
 def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: MoveBudget) -> list[int]:
-    """Move each new partition to its planned task if that task has room."""
+    """Move each new partition to its planned task if that task has room. Return the others."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
         if _has_room(state, int(goal[rank]), state.sizes[rank], budget):
@@ -62,7 +62,7 @@ def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Mov
 
 
 def _by_need(state: Arrangement, waiting: Ranks, budget: MoveBudget) -> Ranks:
-    """Return the partitions ordered by the load of their task, then by weight, both descending."""
+    """Return the partitions to move, ordered by the load of their task, then by weight, both descending."""
     shares = (state.loads / budget.target).max(axis=1)
     return waiting[np.lexsort((waiting, -shares[state.task_of[waiting]]))]
 
@@ -73,7 +73,7 @@ def _has_room(state: Arrangement, task: int, size: Ints, budget: MoveBudget) -> 
 
 
 def _for_newcomer(state: Arrangement, rank: int, wanted: int, goal: TaskOf, budget: MoveBudget) -> int:
-    """Return the planned task of a new partition if it has room, or the lightest task with room."""
+    """Return the planned task of a new partition if it has room, otherwise the lightest task with room."""
     if _has_room(state, wanted, state.sizes[rank], budget):
         return wanted
     tasks = np.unique(goal[goal >= 0])

@@ -24,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """`kept`: task by rank, -1 if the partition leaves or is new. `least`: lower bound of leaving bytes
-    (units) by task."""
+    """Result of the eviction: partitions that stay in their tasks. `kept`: task by rank, -1 if the partition
+    leaves or is new. `least`: lower bound of leaving bytes (units) by task."""
 
     kept: TaskOf
     least: Ints
@@ -74,7 +74,7 @@ def _all_but_the_heaviest(members: Ranks, isolated: Mask) -> Ranks:
 def _least(
     sizes: Ints, members: Ranks, target: Ints, relieved: bool, limits: Limits, depth: SearchDepth
 ) -> tuple[Ranks, int]:
-    """Return the partitions that leave one task, and a lower bound on their bytes."""
+    """Return the partitions that leave one task, and a lower bound on the bytes that must leave it."""
     extra = len(members) - limits.most(len(members))
     lightest = members[np.argsort(sizes[members, 0], kind="stable")[:extra]]
     excess = sizes[members].sum(axis=0) - target
@@ -95,7 +95,7 @@ def _least(
 
 
 def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
-    """Return a cover in two dimensions, found greedily.
+    """Return partitions whose removal relieves a task in both dimensions, found greedily.
 
     Partitions with the most relief per byte are added first; then unnecessary partitions are removed.
     """
@@ -117,7 +117,7 @@ def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
 
 
 def _vector_least(sizes: Ints, members: Ranks, excess: Ints) -> int:
-    """Return a lower bound on the bytes of a cover: the fractional knapsack of each dimension."""
+    """Return a lower bound on the bytes that must leave a task: the fractional knapsack of each dimension."""
     best = max(int(excess[0]), 0)
     for dimension in range(1, sizes.shape[1]):
         need = int(excess[dimension])

@@ -31,7 +31,7 @@ SOLVER_CELLS: Final = 5_000
 
 
 def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
-    """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the minimum.
+    """Return a placement with fewer moves, and at most `policy.move_slack` more bytes than the minimum.
 
     A task that gives away several partitions instead gives away as few heavy partitions as possible. In small
     cases, the solver then improves the placement.
@@ -78,7 +78,7 @@ def _solved(
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """`slack`: additional units of load that may move."""
+    """Search for fewer moves. `slack`: additional units of load that may move."""
 
     problem: PlacementProblem
     kept: StickyPlacement
@@ -98,7 +98,7 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Search fewer partitions that can leave the task instead of the current ones. Return False if no
+        """Search fewer partitions that can leave a task instead of the current ones. Return False if no
         smaller set was found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
@@ -131,8 +131,8 @@ class _MoveSearch:
     def _choose(
         self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return `count` partitions that cover the need, by rank, with their new tasks. Returns None if no
-        set of this size covers the need."""
+        """Return `count` partitions whose load covers `need`, by rank, with their new tasks. Returns None if
+        no set of this size covers the need."""
         if count == 1:
             return self._from(candidates, candidates, need, rooms, count, budget)
         heavy = candidates[self.problem.sizes[candidates, 0] <= min(budget, rooms.largest)]
@@ -145,7 +145,7 @@ class _MoveSearch:
     def _from(
         self, firsts: Ranks, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return a set that starts with the first partition of `firsts` for which a task has room."""
+        """Return a set of partitions that starts with the first of `firsts` for which a task has room."""
         sizes, chosen = self.problem.sizes, dict[int, int]()
         need, rooms = need.copy(), rooms.copy()
         for number in range(count):

@@ -34,7 +34,7 @@ _EXACT_CELLS: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class PackingInput:
-    """Input shared by all attempts. `sizes`: int64[n, D] by rank, none above int64[D] `room`."""
+    """Input of all packing attempts. `sizes`: int64[n, D] by rank, none above int64[D] `room`."""
 
     sizes: Ints
     room: Ints
@@ -50,7 +50,7 @@ class PackingInput:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Partitions assigned to tasks, and the stage that found the result. `bound`: lower bound on tasks."""
+    """Partitions assigned to tasks, and the stage that found the packing. `bound`: lower bound on tasks."""
 
     task_of: TaskOf
     tasks: int
@@ -60,7 +60,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class PackingAttempt:
-    """`task_of`: None if nothing fitted. `bound`: lower bound on tasks, 0 if unknown."""
+    """Result of packing. `task_of`: None if nothing fitted. `bound`: lower bound on tasks, 0 if unknown."""
 
     task_of: TaskOf | None
     stage: str = ""
@@ -161,7 +161,7 @@ def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
 
 
 def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool = False) -> bool:
-    """Run descent in one or two dimensions; return True if it reaches the goal.
+    """Lower the fullest tasks by descent in one or two dimensions; return True if the goal is reached.
 
     `frugal`: as in `DescentGoal`.
     """
@@ -177,7 +177,7 @@ def fits_all(state: Arrangement, inputs: PackingInput) -> bool:
 
 
 def _fitted(inputs: PackingInput, tasks: int) -> Arrangement:
-    """Place partitions by best fit; partitions that fit nowhere go to the lightest tasks."""
+    """Return a placement by best fit; partitions that fit nowhere go to the lightest tasks."""
     task_of = best_fit(inputs.sizes[:, 0], int(inputs.room[0]), tasks, inputs.limits)
     state = Arrangement(inputs.sizes, task_of, tasks)
     left = np.flatnonzero(task_of < 0)

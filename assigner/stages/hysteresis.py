@@ -37,8 +37,8 @@ Above this ratio, tasks are removed only after the earlier observation has expir
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """`needed`: tasks that the load needs now. `wanted`: tasks of an incremental plan. `why`: reason for
-    `wanted`."""
+    """Number of tasks of an incremental plan, and its reason. `needed`: tasks that the load needs now.
+    `wanted`: tasks of the plan. `why`: reason for `wanted`."""
 
     needed: int
     wanted: int
@@ -84,13 +84,13 @@ def task_count(problem: PlacementProblem, policy: Policy) -> TaskCount:
 
 
 def _grows(newest: Sequence[Ints]) -> bool:
-    """Return whether the load rises from each observation to the next."""
+    """Return whether the load rises from each recent observation to the next."""
     totals = [int(sizes.sum()) for sizes in newest]
     return len(totals) > 1 and all(before < after for before, after in pairwise(totals))
 
 
 def _falls(newest: Sequence[Ints]) -> bool:
-    """Return whether the load is still falling by more than noise."""
+    """Return whether the load is still falling by more than noise in recent observations."""
     totals = [int(sizes.sum()) for sizes in newest]
     return totals[-1] < (1 - _NOISE) * max(totals)
 
@@ -122,7 +122,7 @@ def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> s
 
 
 def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
-    """Return a lower bound on tasks. Each partition that alone exceeds the room needs its own task."""
+    """Return a lower bound on the number of tasks. A partition that exceeds the room needs its own task."""
     alone = (sizes > room).any(axis=1)
     rest = sizes[~alone]
     return max(int(alone.sum()) + (task_bound(rest, room, limits) if len(rest) else 0), 1)

@@ -58,8 +58,8 @@ _LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
 def improve(
     inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
 ) -> RepairedPlacement:
-    """Run the solver if the placement does not reach the bound. The solver places the heavy partitions and,
-    in a small problem, all partitions."""
+    """Improve a placement with the solver if it does not reach the lower bound. The solver places the heavy
+    partitions and, in a small problem, all partitions."""
     # A partition without load matters to the solver only if partitions are counted.
     concerned = np.flatnonzero(
         inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)
@@ -117,7 +117,7 @@ def _by_the_heavy(
 
 @dataclass(frozen=True, slots=True)
 class _TaskEviction:
-    """Small partitions to remove from a task whose load exceeds its room by `excess` units."""
+    """Small partitions to remove from a task that exceeds its room by `excess` units."""
 
     excess: int
     cover: Cover
@@ -131,7 +131,7 @@ class _Settled:
 
 
 def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
-    """Keep the heavy partitions and place the lightest small partitions of overfull tasks elsewhere."""
+    """Keep the heavy partitions, and move the lightest small partitions of overfull tasks elsewhere."""
     sizes, task_of = inputs.sizes[:, 0], placed.copy()
     above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
     evictions = {}
@@ -144,7 +144,7 @@ def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tas
 
 
 class _SmallPartitions:
-    """All partitions except the first `heavy` partitions.
+    """The small partitions: all partitions except the first `heavy` by rank.
 
     `staying`: by task, known feasible sums (first to last, units) of the small partitions that stay at home.
     """
@@ -176,7 +176,7 @@ class _SmallPartitions:
 
 
 def _sums(sizes: Ints) -> Ranges:
-    """Return ranges that contain the sums of all subsets.
+    """Return ranges of numbers that contain the sums of all subsets of the sizes.
 
     The smallest and the largest sums are exact; one range covers the sums between them.
     """
@@ -191,7 +191,7 @@ def _sums(sizes: Ints) -> Ranges:
 
 
 def _without(ranges: Ranges, below: int, above: int) -> Ranges:
-    """Return the ranges without values above `below` up to and including `above`."""
+    """Return the ranges of numbers without values above `below` up to and including `above`."""
     kept = [(first, min(last, below)) for first, last in ranges if first <= below]
     return kept + [(max(first, above + 1), last) for first, last in ranges if last > above]
 
@@ -210,7 +210,7 @@ def _better(
 def _by_all(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, concerned: Ranks
 ) -> RepairedPlacement:
-    """Let the solver place the partitions in `concerned` exactly."""
+    """Place the partitions in `concerned` exactly with the solver."""
     state = best.state
     rooms = np.broadcast_to(inputs.room, (state.tasks, inputs.dimensions))
     incumbent = state.task_of[concerned] if _is_right(inputs, state) else None
@@ -234,7 +234,7 @@ def _is_within(
 
 
 def _is_right(inputs: PackingInput, state: Arrangement) -> bool:
-    """Return whether all partitions are placed within room and limits."""
+    """Return whether all partitions of the arrangement are placed within room and limits."""
     if not bool((state.task_of >= 0).all()) or not bool((state.loads <= inputs.room).all()):
         return False
     return bool(inputs.limits.allows(state.counts).all())

@@ -61,7 +61,7 @@ class StickyPlacement:
 
 
 def keep_and_repair(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
-    """Return the placement, and the decision about its number of tasks.
+    """Return an incremental placement, and the decision about its number of tasks.
 
     Levelling with too little gain is reverted.
     """
@@ -106,7 +106,7 @@ def _repaired(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacemen
 def _best_at(
     problem: PlacementProblem, policy: Policy, careful: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement:
-    """Return the best placement found with exactly `wanted` tasks.
+    """Return the best incremental placement found with exactly `wanted` tasks.
 
     Kept sets are used if partitions are large relative to a task, and the solver if `careful` allows it. If
     kept sets were applied to more than a few cells, the solver runs only if they are far from the bound.
@@ -130,7 +130,7 @@ def _best_at(
 def _by_kept_sets(
     problem: PlacementProblem, policy: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement | None:
-    """Return the better of an attempt without the solver and the choice of kept sets.
+    """Return the better of two placements: without the solver, and by the choice of kept sets.
 
     The choice also determines which tasks are removed. None: no fitting placement was found.
     """
@@ -220,7 +220,7 @@ def _moved(problem: PlacementProblem, kept: StickyPlacement) -> int:
 def _attempt(
     problem: PlacementProblem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
 ) -> StickyPlacement:
-    """Plan with exactly `wanted` tasks. `drained`: tasks to remove, the lightest by default."""
+    """Return a placement with exactly `wanted` tasks. `drained`: tasks to remove, by default the lightest."""
     loads = carried(problem.sizes, problem.home, problem.homes)
     alive = np.zeros(problem.homes + max(0, wanted - len(present)), dtype=bool)
     alive[present] = True
@@ -238,7 +238,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class RepairScope:
-    """Tasks and partitions of one attempt. `tolerated`: overloaded tasks that are not relieved for now."""
+    """Tasks and partitions that one attempt may use. `tolerated`: overloaded tasks not relieved for now."""
 
     alive: Mask
     tolerated: Mask
@@ -347,7 +347,7 @@ def _place(
 
 
 def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
-    """Return the tasks that may receive partitions.
+    """Return the tasks that may receive partitions in this attempt.
 
     Tasks with a tolerated overload are included only if there is no room without them.
     """
@@ -361,7 +361,7 @@ def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, 
 
 
 def _place_isolated(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf) -> Mask:
-    """Give each isolated partition without a task an empty task; return the other open tasks."""
+    """Assign an empty task to each isolated partition without a task; return the other open tasks."""
     held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
     owners = task_of[scope.isolated & (task_of >= 0)]
     free = scope.alive.copy()

@@ -14,7 +14,7 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """Available tasks and their room.
+    """Tasks that the choice of kept sets may use, and their room.
 
     `places`: numbers of the available tasks, ascending; `most`: maximum number of tasks that may have
     partitions. `room`: capacity of each task, in units.
@@ -26,7 +26,7 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
-    """Return whether the search for kept sets is possible and useful.
+    """Return whether the search for kept sets (partitions that each task keeps) is possible and useful.
 
     Kept sets need one dimension, no limit on partitions per task, few partitions, and no partition larger
     than a task. If the sizes of partitions have no large common divisor, kept sets are used only for problems

@@ -24,7 +24,8 @@ _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 
 @dataclass(frozen=True, slots=True)
 class StageOutcome:
-    """Result of a stage. Current tasks keep their numbers; new tasks are numbered from `homes` upward.
+    """Placement with proven bounds. Current tasks keep their numbers; new tasks are numbered from `homes`
+    upward.
 
     `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
     regardless of limits; `task_bound`: lower bound of `required`. `moved_bound`: in units, 0 if a full plan
@@ -140,7 +141,7 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Add empty tasks up to the requested number, if the partitions with load need fewer tasks."""
+    """Add empty tasks up to the requested number of tasks, if the partitions with load need fewer."""
     missing = tasks - int(alive.sum())
     if missing > 0:
         alive[np.flatnonzero(~alive)[:missing]] = True

@@ -25,7 +25,8 @@ _WORK_TO_COME_HOME: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class RepairedPlacement:
-    """`least`: lower bound of the bytes that must move between the open tasks."""
+    """Placement of partitions on open tasks. `least`: lower bound of the bytes that must move between
+    them."""
 
     state: Arrangement
     stage: str
@@ -33,7 +34,7 @@ class RepairedPlacement:
 
 
 def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: int) -> RepairedPlacement:
-    """Place every partition without a task, moving as few bytes as possible.
+    """Place every partition without a task so that as few bytes as possible move.
 
     If a task has too little room beside a new partition, the lightest set of its partitions leaves and is
     placed elsewhere. Exchanges are tried only if that fails.
@@ -78,8 +79,8 @@ def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: 
 
 
 def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool, int, int]:
-    """Return a sort key; smaller is better. The key compares whether all partitions are placed within the
-    limits, then the load above the capacity, then the moved units."""
+    """Return a sort key for placements; smaller is better. The key compares whether all partitions are placed
+    within the limits, then the load above the capacity, then the moved units."""
     above = int(np.maximum(state.loads - inputs.room, 0).sum())
     complete = bool((state.task_of >= 0).all()) and bool(inputs.limits.allows(state.counts).all())
     return not complete, above, moved_units(inputs.sizes, homes, state.task_of)

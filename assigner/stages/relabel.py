@@ -16,7 +16,7 @@ With more tasks, pairs are chosen greedily, which is optimal for one old or one 
 
 
 def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[TaskOf, int]:
-    """Renumber tasks so that as many bytes as possible stay in their task.
+    """Renumber new tasks so that as many bytes as possible stay in their task.
 
     Returns the placement and the number of task numbers. `bytes_`: int64[n]. `home`, `task_of`: int32[n].
     `homes`: number of current tasks, which keep their numbers 0..homes-1; a task without a match gets a

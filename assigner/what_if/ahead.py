@@ -79,12 +79,12 @@ def _first_fit_count(sizes: Ints, usable: Ints, limits: Limits) -> int:
 
 
 _CELLS: Final = 50_000
-"""Maximum number of partitions times hours to pack in one pass, which limits the memory."""
+"""Maximum number of partitions times hours to pack in one pass, to limit the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComingHour:
-    """Forecast of one hour: bytes/s of all partitions together, and the required tasks.
+    """Forecast of one hour: bytes/s of all partitions together, and the tasks that it requires.
 
     `tasks`: number of tasks for the middle of the forecast. `most_tasks`: number of tasks for the upper bound
     of the forecast.
@@ -99,7 +99,7 @@ class ComingHour:
 
 
 def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Return the forecast hour by hour, each placed from scratch. `growth`: factor on every load.
+    """Return the forecast and the required tasks of each hour. `growth`: factor on every load.
 
     Raises InvalidRequest if `check_growth` rejects `growth`.
     """
@@ -115,7 +115,7 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
 
 
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Return the forecast by hour, with the task count of a simple packing, within milliseconds.
+    """Return the forecast of each hour with the task count of a simple packing, within milliseconds.
 
     Without a limit of messages, the count is never lower than the count that the search finds, and rarely
     higher. Raises InvalidRequest for an invalid capacity.
@@ -136,8 +136,8 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
 
 
 def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
-    """Return the forecast of each hour. `needed`: tasks for the middle and for the upper bound of the
-    forecast of each hour."""
+    """Return the forecast of each hour. `needed`: required tasks for the middle and the upper bound of each
+    hour."""
     rows = []
     for number, (hour_ms, (tasks, most)) in enumerate(zip(found.hours_ms, needed, strict=True)):
         low, middle, high = (float(part[number]) * growth for part in found.totals)

@@ -32,10 +32,10 @@ from mirror.model.topics import TopicPartition
 from mirror.options import read_by
 
 Label = int | str
-"""Name of a task in a document."""
+"""Name of a task in a what-if document."""
 
 _NO_TASK: Final = -1
-"""Value that marks a new partition, like null."""
+"""Value of `task` that marks a new partition, like null."""
 _LARGEST_TASK: Final = 10**18 - 1
 _TASK_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COLUMNS: Final = ("topic", "partition", "bytes_per_second", "messages_per_second", "task")
@@ -117,7 +117,7 @@ class Document(_Part):
 
 @dataclass(frozen=True)
 class Fallback:
-    """Values for missing keys of the document."""
+    """Values to use for missing keys of the document."""
 
     capacity: TaskCapacity
     default: PartitionLoad = UNKNOWN_LOAD
@@ -126,7 +126,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class PlanningQuestion:
-    """The planner's input, with the document's names of tasks."""
+    """The planner's input, with the task names of the document."""
 
     loads: PartitionLoads
     capacity: TaskCapacity
@@ -179,7 +179,7 @@ def _of_row(where: str, row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuestion:
-    """Validate the document and number its tasks. Raises InvalidRequest that names the location."""
+    """Validate the what-if document and number its tasks. Raises InvalidRequest that names the location."""
     try:
         parsed = Document.model_validate(document)
     except ValidationError as error:
@@ -209,7 +209,7 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuest
 
 
 def _known(partition: _Partition, coarser: PartitionLoad) -> PartitionLoad | None:
-    """Return the load in the document.
+    """Return the load of a partition in the document.
 
     Missing bytes come from the topic's load or the default.
     """
@@ -225,7 +225,7 @@ def _load(rate: _Rate, level: LoadLevel) -> PartitionLoad:
 
 
 def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
-    """Validate loads of topics and the default. `named`: loads by key in the document."""
+    """Validate the loads of topics and the default load. `named`: loads by key in the document."""
     for key, load in named.items():
         for value in (load.bytes_per_second, load.messages_per_second or 0.0):
             if not 0 <= value <= HIGHEST_RATE:
@@ -246,7 +246,7 @@ def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]
 
 
 def _names(labels: Sequence[Label], answer: PlacementAnswer) -> list[Label]:
-    """Return a name for every task.
+    """Return a name for every task number of a plan.
 
     Current tasks keep their names. New tasks get the lowest free numbers, in the style of the current names.
     """
@@ -282,6 +282,6 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
 
 
 def _key_text(part: object) -> str:
-    """Return a key of the document for an error; long keys are shortened."""
+    """Return the path of a document key for an error message; long keys are shortened."""
     text = str(part) if isinstance(part, str | int) and not isinstance(part, bool) else ""
     return text if 0 < len(text) <= LONGEST_NAME else shown(part)

@@ -17,7 +17,7 @@ _IMBALANCE: Final = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host. `weight`: relative capacity, above 0."""
+    """A host on which tasks are placed. `weight`: relative capacity, above 0."""
 
     name: str
     weight: float = 1.0

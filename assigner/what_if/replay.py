@@ -40,8 +40,8 @@ Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 
 @dataclass(frozen=True, slots=True)
 class ReplayHour:
-    """Required tasks of one hour, and the plan for it. `required_tasks`: number of tasks required by
-    capacity. `tasks`: number of tasks of the plan, with hysteresis."""
+    """One replayed hour: the tasks that its load requires, and its plan. `required_tasks`: number of tasks
+    required by capacity. `tasks`: number of tasks of the plan, with hysteresis."""
 
     hour_ms: int
     bytes_per_second: float
@@ -55,7 +55,8 @@ class ReplayHour:
 def replay(
     history: Hourly, growth: float, limits: TaskLimits, how: Fallback, patience: int = 24
 ) -> list[ReplayHour]:
-    """Replay hour by hour. `growth`: factor on every load. `patience`: number of earlier hours considered.
+    """Plan every recorded hour, starting from the previous placement. `growth`: factor on every load.
+    `patience`: number of earlier hours considered.
 
     Raises InvalidRequest if there is no hour, or if `check_growth` rejects `growth`.
     """
@@ -88,7 +89,7 @@ def _plan_hour(
 
 
 def _placement(answer: PlacementAnswer) -> dict[TopicPartition, int]:
-    """Return task numbers without gaps, so that numbers of removed tasks do not accumulate."""
+    """Return task numbers of a plan without gaps, so that numbers of removed tasks do not accumulate."""
     numbers = np.cumsum(answer.alive) - 1
     return {
         partition: int(numbers[task])
@@ -134,7 +135,7 @@ def hours_from_json(text: str) -> Hourly:
 
 
 def _whole(label: str, value: Any, highest: int) -> int:
-    """Parse a number, or the digits of a CSV field."""
+    """Return a field of the recorded hours as an integer: a number, or the digits of a CSV field."""
     if isinstance(value, str):
         return bounds.digits(label, value.strip(), 0, highest)
     return bounds.integer(label, value, 0, highest)

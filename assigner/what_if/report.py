@@ -14,7 +14,7 @@ from assigner.what_if.hosts import place_tasks
 
 
 def to_json(question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]) -> dict[str, Any]:
-    """Return the plan as a document; it contains `hosts` only if the input names hosts."""
+    """Return a what-if plan as a document; it contains `hosts` only if the input names hosts."""
     by_name = sorted(range(len(answer.task_of)), key=answer.demand.partitions.__getitem__)
     document: dict[str, Any] = {
         "tasks": answer.tasks,
@@ -76,7 +76,7 @@ def _named(answer: PlacementAnswer, position: int) -> dict[str, Any]:
 def task_rows(
     question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]
 ) -> list[dict[str, Any]]:
-    """Return a row for every task with its load, in numbers and in percent of usable capacity."""
+    """Return a table row for every task with its load, in numbers and in percent of usable capacity."""
     usable = question.capacity.usable_bytes_per_second
     counts = np.bincount(answer.task_of[answer.task_of >= 0], minlength=len(answer.alive))
     before = np.bincount(answer.current[answer.current >= 0], minlength=len(answer.alive))

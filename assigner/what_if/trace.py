@@ -41,7 +41,7 @@ def anonymised(hours: Hourly, random: Random) -> Hourly:
 
 
 def lines(hours: Hourly) -> Iterator[str]:
-    """Yield CSV lines, oldest hour first, starting with the column names."""
+    """Yield the recorded loads as CSV lines, oldest hour first, starting with the column names."""
     yield _line(*_HEAD)
     for hour in sorted(hours):
         for partition, load in sorted(hours[hour].items()):

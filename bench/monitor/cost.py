@@ -38,7 +38,7 @@ from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import InheritedAlerts, matters_of
+from monitor.alerts.stored_alerts import InheritedAlerts, matters_of
 from monitor.burn.rates import Budget, read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
@@ -224,7 +224,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
         clock.advance(settings.interval_seconds)
         servers.prepare()
         with spent.on("all"):
-            movements, findings = cycle.movements(), cycle.turn()
+            movements, findings = cycle.movements(), cycle.evaluate()
             with spent.on("alerts and incidents"):
                 alerts.judged(findings, movements)
                 keeper.judged(findings, movements)

@@ -13,7 +13,7 @@ from mirror.errors import TopicMissing
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
+from monitor.alerts.stored_alerts import InheritedAlerts, matters_of, read_alerts
 from monitor.cycle import MonitorCycle
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper

@@ -17,8 +17,8 @@ _COUNT: Final = "00000001"
 
 
 class DigestMd5:
-    """An authentication exchange. Call `answer` with the server's challenge, then `check` with the server's
-    proof.
+    """A DIGEST-MD5 authentication exchange. Call `answer` with the server's challenge, then `check` with the
+    server's proof.
 
     `nonce`: new random text of the client. Methods raise NotAuthorized if the server does not support
     DIGEST-MD5 or does not know the password.
@@ -32,7 +32,7 @@ class DigestMd5:
         self._expected = ""
 
     def answer(self, challenge: bytes) -> bytes:
-        """Return the client's proof. `digest-uri` is `<service>/<host>`."""
+        """Return the client's response to a challenge. `digest-uri` is `<service>/<host>`."""
         challenged = directives(challenge)
         if "nonce" not in challenged or "auth" not in challenged.get("qop", "auth").split(","):
             raise NotAuthorized("the server did not send a DIGEST-MD5 challenge")
@@ -56,7 +56,7 @@ class DigestMd5:
         return ",".join(f"{name}={value}" for name, value in fields.items()).encode()
 
     def check(self, final: bytes) -> None:
-        """Verify the server's proof, `rspauth`."""
+        """Verify the server's proof, the directive `rspauth`. Raises NotAuthorized."""
         if not self._expected or directives(final).get("rspauth") != self._expected:
             raise NotAuthorized("the server failed to prove that it knows the password")
 

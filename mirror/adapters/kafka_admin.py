@@ -34,7 +34,7 @@ from mirror.wording import counted
 
 _T = TypeVar("_T")
 _DEADLINE_SECONDS: Final = 30.0
-"""Timeout of a call in seconds. A call takes several requests at most."""
+"""Timeout of a call in seconds. A call sends several requests at most."""
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
 """Maximum seconds by which partitions without a leader delay other partitions of the same call."""
@@ -155,7 +155,7 @@ async def _identity(cluster: Cluster) -> str:
 
 
 async def _listed(cluster: Cluster) -> tuple[Mapping[str, int], int]:
-    """Return the topics, and the number of topics with illegal names."""
+    """Return the partition counts by topic, and the number of topics with illegal names."""
     found = await cluster.ask(topic_counts())
     counts = {name: found[name] for name in cluster.topic_names.legal(found)}
     return counts, len(found) - len(counts)

@@ -71,7 +71,7 @@ class RecordTopic(Generic[_Record]):
         self._episodes = RepeatedErrors[str]()
 
     def publish(self, records: Sequence[_Record]) -> None:
-        """Queue records for delivery."""
+        """Queue records for delivery to the topic."""
         try:
             writer = self._opened()
         except HeadraceError as error:

@@ -51,7 +51,7 @@ _REFUSED_TIMEOUTS: Final = 2
 A server that has lost data rejects sessions with newer changes.
 """
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
-"""Result of an operation in a transaction that failed because of another operation."""
+"""ZooKeeper's result for an operation in a transaction that failed because of another operation."""
 
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -99,7 +99,7 @@ class ZooKeeper:
         ServerWatch(self._client, self.session_timeout_seconds).install()
 
     def start(self) -> None:
-        """Connect.
+        """Connect to ZooKeeper and start the session.
 
         Raises Unreachable after `connect_timeout_seconds`, NotAuthorized for rejected credentials.
         """
@@ -189,7 +189,7 @@ class ZooKeeper:
         self._all(list(data), lambda path: self._client.create_async(self._full(path), data[path]))
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
-        """Read all nodes, with `_WINDOW` requests in flight."""
+        """Read all given nodes, with `_WINDOW` requests in flight."""
         found = self._all(paths, lambda path: self._client.get_async(self._full(path)))
         return [Node(data, stat.version) for data, stat in (found[path] for path in paths)]
 
@@ -206,14 +206,14 @@ class ZooKeeper:
         return {path: Node(data, stat.version) for path, (data, stat) in found.items()}
 
     def sync(self) -> None:
-        """Synchronise the connected server with the leader of the ensemble."""
+        """Synchronise the connected server with the ensemble's leader, so that reads are up to date."""
         with self._translated_errors("/"):
             self._answer(self._client.sync_async(self._full("")))
 
     def _all(
         self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
     ) -> dict[str, _T]:
-        """Return the results by path, in the given order. Requests that raise `left_out` are omitted."""
+        """Request each path, and return the results by path. Requests that raise `left_out` are omitted."""
         answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]
@@ -237,7 +237,7 @@ class ZooKeeper:
                 return Node(data, stat.version)
 
     def write(self, path: str, data: bytes, version: int) -> int:
-        """Write if the version matches (compare and set); return the new version."""
+        """Write a node if its version matches (compare-and-set); return the new version."""
         with self._translated_errors(path):
             stat = self._answer(self._client.set_async(self._full(path), data, version))
         return stat.version
@@ -258,7 +258,7 @@ class ZooKeeper:
         )
 
     def _commit(self, changes: Sequence[NodeChange]) -> list[object]:
-        """Return ZooKeeper's response to each change: a result, or the error to raise."""
+        """Send a transaction, and return the result of each change, or the error to raise."""
         transaction = self._client.transaction()
         for change in changes:
             match change:
@@ -305,7 +305,7 @@ class ZooKeeper:
                 return tuple(sorted(names))
 
     def _appeared(self, path: str, watch: Watch | None) -> bool:
-        """Set the watch on a missing node. Return whether the node was created in the meantime."""
+        """Set a watch on a missing node. Return whether the node was created in the meantime."""
         if watch is None:
             return False
         with self._translated_errors(path):

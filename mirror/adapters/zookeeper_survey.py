@@ -25,7 +25,7 @@ Connect = Callable[[tuple[str, int], float], socket.socket]
 
 
 class ServerFacts(NamedTuple):
-    """Facts about a server. Fields are None or empty if the server does not report them."""
+    """State of a ZooKeeper server. Fields are None or empty if the server does not report them."""
 
     address: str
     problem: str = ""
@@ -34,11 +34,11 @@ class ServerFacts(NamedTuple):
     """False if the server runs but serves no sessions, because the ensemble has no quorum."""
     release: str = ""
     mode: str = ""
-    """`leader`, `follower`, `observer` or `standalone`."""
+    """Mode of the server: `leader`, `follower`, `observer` or `standalone`."""
     nodes: int | None = None
     snapshot_bytes: int | None = None
     log_bytes: int | None = None
-    """Size of the transaction logs."""
+    """Size of the server's transaction logs in bytes."""
 
 
 def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:
@@ -83,7 +83,7 @@ def _server_facts(connect: Connect, host: str, port: int, seconds: float) -> Ser
 
 
 def _answer(connect: Connect, address: tuple[str, int], word: bytes, until: float) -> str:
-    """Send a four-letter word, and return the response. Raises OSError.
+    """Send a four-letter word to a server, and return the response. Raises OSError.
 
     The server ends the response by closing the connection.
     """

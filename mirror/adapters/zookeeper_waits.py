@@ -40,7 +40,7 @@ HostPort = tuple[str, str, int]
 
 
 class ServerWatch:
-    """Monitors the server of one client. Used only on kazoo's thread.
+    """Detects that the server of one client no longer responds. Used only on kazoo's thread.
 
     `session_timeout_seconds`: returns the timeout that the server granted.
     """
@@ -82,7 +82,7 @@ class ServerWatch:
         others: Sequence[socket],
         timeout: float | None = None,
     ) -> Ready:
-        """Wait like `ready`. Raises ConnectionDropped if a response of the server is overdue.
+        """Wait for sockets like `ready`. Raises ConnectionDropped if a response of the server is overdue.
 
         Only kazoo's main loop waits for two sockets: that of the server, and one that signals new requests.
         """

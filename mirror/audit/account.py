@@ -8,7 +8,7 @@ from mirror.lane.progress import LaneProgress
 
 
 class LedgerAccount:
-    """Implementation of `matcher.CopyAccount` for one lane."""
+    """Records that a lane should have copied, from its ledger. Implements `matcher.CopyAccount`."""
 
     def __init__(self, progress: LaneProgress) -> None:
         self._map = progress.offset_map
@@ -21,7 +21,7 @@ class LedgerAccount:
         return self._map
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record was copied. Count a record that was not copied."""
+        """Return whether the source record was copied. A record that was not copied is counted."""
         if self._left_out.is_copied(source):
             return True
         self._tally.note(source)
@@ -43,7 +43,7 @@ class LedgerAccount:
         return offset if precision is Precision.EXACT else None
 
     def is_left_out(self, start: int, end: int) -> bool:
-        """Return whether every record of [start, end) was skipped intentionally.
+        """Return whether every record of the offsets [start, end) was skipped intentionally.
 
         Omitted records may be undecodable.
         """
@@ -54,11 +54,11 @@ class LedgerAccount:
         self._tally.note(source, count)
 
     def is_missing(self, source: int) -> bool:
-        """Return whether the record should have been copied, but was not."""
+        """Return whether the source record should have been copied, but was not."""
         return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
 
     def note_arrived(self, source: int) -> None:
-        """Reclassify a record from not copied to copied.
+        """Count a record as copied that was counted as not copied before.
 
         If the destination has lost records, the gap in the ledger may be too large.
         """
@@ -70,7 +70,7 @@ class LedgerAccount:
 
 
 def settled_offset(progress: LaneProgress, target_end: int, open_to: int) -> int:
-    """Return the source offset before which consumers can read all copies.
+    """Return the source offset below which consumers at the destination can read all copies.
 
     A transaction may be complete in the progress topic before it is complete in the destination partition.
     `target_end`, `open_to`: last stable offset and high watermark of the destination.

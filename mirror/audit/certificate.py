@@ -98,7 +98,7 @@ def sign_page(page: str, key: Ed25519PrivateKey) -> bytes:
 
 
 def check_page(data: bytes, key: Ed25519PublicKey) -> None:
-    """Verify a signed HTML file. Raises CorruptData if the signature does not match."""
+    """Verify the signature of an HTML file. Raises CorruptData if it does not match."""
     from cryptography.exceptions import InvalidSignature
 
     content = data[:-_PAGE_SIGNATURE_BYTES]

@@ -22,12 +22,12 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 
 Look = Callable[[LogRange], Awaitable[int]]
-"""Callback that returns the current end offset of one of the two logs."""
+"""Callback that returns the current end offset of the source or destination log."""
 
 
 @dataclass
 class Comparison:
-    """Result for one partition.
+    """Result of comparing one partition with its copy.
 
     `source_end`, `target_end`: ends of the compared ranges. `uncopied`: number of source records that were
     not compared because the offset map lacks them. `source_sum`, `target_sum`: present if `MatchRules.sums`
@@ -97,7 +97,7 @@ async def _explain(
 
 
 class _Run:
-    """One pass over both logs."""
+    """One pass over the source and the destination log of a partition."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _Run:
         self._is_source_newer = False
 
     async def read(self) -> None:
-        """Read both logs to their ends."""
+        """Compare both logs up to their ends."""
         while True:
             has_source, has_target = await self._has_source(), await self._has_target()
             if has_source and has_target:
@@ -137,7 +137,7 @@ class _Run:
                 return
 
     async def _read_rest(self) -> None:
-        """Read the rest of one log after the end of the other log."""
+        """Compare the rest of one log after the end of the other log."""
         while await self._has_source() or await self._has_target():
             self._open()
             if self.matcher.source and self.matcher.source[0].offset >= self._source.end:
@@ -165,7 +165,7 @@ class _Run:
         return self.here.first >= self._source.end
 
     async def _has_source(self) -> bool:
-        """Return whether the source has more records. Count batches that were skipped as a whole."""
+        """Return whether the source log has more records to compare. Count batches skipped as a whole."""
         account = self._account
         while not self.matcher.source:
             batch = await self.here.peek()
@@ -186,7 +186,7 @@ class _Run:
         return bool(self.matcher.target) or await self.there.peek() is not None
 
     async def _match_whole(self) -> bool:
-        """Compare the next two batches as bytes. Return False if the records must be compared one by one."""
+        """Compare the next batch of each log as bytes. Return False if records must be compared."""
         matcher, account = self.matcher, self._account
         if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
             return False

@@ -19,7 +19,7 @@ from mirror.audit.windows import WindowTally
 
 @dataclass(frozen=True, slots=True)
 class CountRules:
-    """Rules for counting.
+    """Rules for comparing record counts.
 
     `timestamp`: timestamp of any record in the window of the offsets. `has_markers`: surplus offsets may be
     transaction markers or records of other producers. `may_repeat`: the delivery guarantee permits
@@ -71,7 +71,7 @@ def count_copies(
 
 
 def _note(found: Comparison, tally: WindowTally, finding: Finding, number: int) -> None:
-    """Record a finding that represents several records."""
+    """Record a finding that stands for several records."""
     found.found.note(finding)
     tally.note(finding)
     tally.count(finding.verdict.value, finding.timestamp, number - 1)

@@ -20,7 +20,7 @@ from mirror.audit.windows import WindowTally
 from mirror.protocol.batches.records import Record
 
 ROOM: Final = 50_000
-"""Maximum number of waiting records per log (about 20 MB)."""
+"""Maximum number of records per log that wait for their counterpart (about 20 MB)."""
 REPLACED_TIME: Final = -2
 """Placeholder timestamp of records whose timestamp the destination has replaced (LogAppendTime)."""
 _KEY_DIGEST_BYTES: Final = 12
@@ -45,7 +45,7 @@ class CopyAccount(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MatchRules:
-    """Rules of a comparison.
+    """Rules for matching the records of both logs.
 
     `compares_content`: False if transforms change records. Copies are then identified only by the offset map.
     `source_compacts`, `target_compacts`: whether the topics are compacted. `shares_target`: other producers
@@ -63,7 +63,7 @@ class MatchRules:
 
 
 class Matcher:
-    """Matches the records of one partition.
+    """Matches the records of one partition with those of its copy.
 
     Append records to `source` and `target` in offset order, and call `match`. After the last record, call
     `finish`. `account`: None without a ledger.
@@ -82,9 +82,9 @@ class Matcher:
         self._surplus = UnmatchedRecords(rules.room, "foreign", rules.windows)
         self._by_key: dict[bytes, Unmatched] = {}
         self._last = (-1, -1)
-        """Largest matched source offset and destination offset."""
+        """Largest source offset and destination offset matched so far."""
         self._last_record: Record | None = None
-        """Latest record that was found at its place."""
+        """Latest record found at its expected offset."""
         self._is_shifted = False
         """True if the offset map was found to be wrong. The counterpart is then the next record."""
 
@@ -95,7 +95,7 @@ class Matcher:
         return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
-        """Count the records of a source batch and of the equal destination batch that is its counterpart."""
+        """Count the records of a source batch whose counterpart is an equal destination batch."""
         self._last, self._last_record = (last_source, last_target), None
         self.found.counts.equal += count
         self._tally("records", timestamp, count)
@@ -105,13 +105,13 @@ class Matcher:
             self._windows.count(name, timestamp, count)
 
     def _note(self, finding: Finding) -> None:
-        """Keep the finding of a record."""
+        """Keep a record to report, with its verdict."""
         self.found.note(finding)
         if self._windows is not None:
             self._windows.note(finding)
 
     def _leave_out(self, here: Record) -> None:
-        """Skip a source record that the offset map lacks."""
+        """Skip a source record that is missing in the offset map."""
         self.source.popleft()
         if self._windows is not None:
             self._windows.leave_out(here.timestamp)
@@ -141,7 +141,7 @@ class Matcher:
         return self._account.origin(there.offset) if self._account is not None else None
 
     def _pass(self, here: Record, there: Record, origin: int | None) -> None:
-        """Add one or both of the next records to the waiting records."""
+        """Add one or both of the next records to the records that wait for their counterpart."""
         if origin is None or origin < here.offset:
             self._pop_target(there)
             self._wait_there(there, origin)
@@ -242,8 +242,8 @@ class Matcher:
         )
 
     def _wait_here(self, here: Record, *, has_place: bool = False) -> Unmatched:
-        """Add a source record to the waiting records. `has_place`: the destination has a different record at
-        the expected offset."""
+        """Add a source record to the records that wait for their counterpart. `has_place`: the destination
+        has a different record at the expected offset."""
         waiting = Unmatched(here.offset, here.timestamp, content_digest(here))
         if self._rules.target_compacts and not has_place and here.key is not None:
             if here.value is None:  # the log cleaner removes tombstones
@@ -300,7 +300,7 @@ class Matcher:
                 self._wait_there(there, self._origin(there))
 
     def finish(self) -> Surplus:
-        """Return the surplus records of the destination, after both logs have ended."""
+        """Return the destination records without a source record, after both logs have ended."""
         self.match()
         self.match_rest()
         return self._judge()
@@ -342,14 +342,14 @@ class Surplus:
         return len(self._origins) < len(self._wanted)
 
     def show(self, here: Record) -> None:
-        """Compare a source record with the surplus records."""
+        """Compare a source record with the records that exist only at the destination."""
         digest = content_digest(here)
         if digest in self._wanted:
             self._origins.setdefault(digest, here.offset)
 
     def take(self, here: Record) -> bool:
-        """Return whether the destination has a source record that the ledger lists as not copied. Match the
-        two records."""
+        """Match a source record that the ledger lists as not copied with a surplus record. Match the two
+        records."""
         digest = content_digest(here)
         if digest not in self._wanted:
             return False
@@ -365,8 +365,8 @@ class Surplus:
         return True
 
     def judge(self) -> PartitionFindings:
-        """Return the findings. A surplus record is duplicated if the source has an equal record, otherwise
-        foreign."""
+        """Return the findings about the surplus records. A surplus record is duplicated if the source has an
+        equal record, otherwise foreign."""
         for waiting in self._waiting:
             origin = self._origins.get(waiting.digest)
             verdict = Verdict.FOREIGN if origin is None else Verdict.DUPLICATED
@@ -383,7 +383,7 @@ class Surplus:
 
 
 def difference(here: Record, there: Record) -> str:
-    """Return the fields that differ, with their values."""
+    """Return the fields in which two records differ, with their values."""
     names = ["key", "value", "headers"]
     if there.timestamp != REPLACED_TIME:
         names.insert(0, "timestamp")

@@ -28,7 +28,7 @@ from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.fetch import FetchedPartition
 
 NO_END: Final = 2**62
-"""End offset of a range without an end."""
+"""End offset of an offset range without an end."""
 _STEP_BYTES: Final = 1024 * 1024
 _ABORT_KEY: Final = b"\x00\x00\x00\x00"
 """Key of an abort marker: version 0, type 0."""
@@ -36,16 +36,16 @@ _MARKER_BYTES: Final = 4096
 
 
 def _noted_nowhere(_offsets: int) -> None:
-    """Callback that ignores progress."""
+    """Ignore the progress of a read."""
 
 
 async def _unlimited(_bytes: int) -> None:
-    """Callback that does not limit the read rate."""
+    """Do not limit the read rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Offset range [start, end) of a partition.
+    """Offset range [start, end) of a partition to read.
 
     `committed`: skip aborted transactions. `on_read`: callback that receives the number of offsets read since
     the last call. `pace`: async callback after each fetch, which receives the size of the fetch in bytes.
@@ -61,7 +61,7 @@ class LogRange:
 
 
 class StoredBatch(NamedTuple):
-    """A batch with offsets [first, next).
+    """A batch of the log with the offsets [first, next).
 
     `header`: None for a message in format 0 or 1.
     """
@@ -93,7 +93,7 @@ class StoredBatch(NamedTuple):
         return self.header.base_timestamp if is_first else self.header.max_timestamp
 
     def records(self, start: int, end: int, *, keeps_append_time: bool = True) -> list[Record]:
-        """Decode the records with offsets in [start, end). Raises CorruptData, PayloadTooLarge."""
+        """Decode the batch's records in [start, end). Raises CorruptData, PayloadTooLarge."""
         if self.header is None:
             found = read_message(self.data)
         else:
@@ -117,7 +117,8 @@ def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class LogCursor:
-    """Cursor over the batches of an offset range. Skips control batches and aborted records.
+    """Cursor over batches of an offset range. Skips control batches and aborted records. Skips control
+    batches and aborted records.
 
     `step_bytes`: initial size limit of a fetch; a fetch returns at least one batch.
     """
@@ -142,7 +143,7 @@ class LogCursor:
         return self._batches[-1].first if self._batches else self.position
 
     def extend(self, end: int) -> None:
-        """Extend the range after the log has grown."""
+        """Extend the offset range after the log has grown."""
         self.end = max(self.end, end)
 
     async def peek(self) -> StoredBatch | None:
@@ -206,7 +207,7 @@ class LogCursor:
 
 
 class _AbortedProducers:
-    """Producers whose transactional batches are hidden until their abort marker.
+    """Producers whose transactional batches are skipped until their abort marker.
 
     The audit does not use the lane's own filter, so that it can detect errors of this filter.
     """
@@ -216,7 +217,7 @@ class _AbortedProducers:
         self._producers: set[int] = set()
 
     def hide(self, data: memoryview, header: BatchHeader, *, committed: bool) -> bool:
-        """Return whether consumers skip the records of the batch."""
+        """Return whether consumers skip the records of the batch, because its transaction was aborted."""
         while self._first and self._first[-1][0] <= header.last_offset:
             self._producers.add(self._first.pop()[1])
         if header.attributes & CONTROL:

@@ -51,7 +51,7 @@ class LeftOut:
         return self._map.holds(start, end)
 
     def stretch_of(self, source: int) -> int:
-        """Return the index of the range that contains the offset, or -1."""
+        """Return the index of the skipped range that contains the offset, or -1."""
         index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
         return index if index >= 0 and source < self.stretches[index].next else -1
 
@@ -62,7 +62,7 @@ class LeftOut:
 
 
 class UncopiedTally:
-    """Counts the source records that were not copied."""
+    """Counts the source records that a lane did not copy."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out

@@ -36,7 +36,7 @@ class RangeSum:
         self.records = self.payload_bytes = self.hash = 0
 
     def add(self, record: Record) -> None:
-        """Add a record."""
+        """Add a record to the sum."""
         self.records += 1
         self.payload_bytes += len(record.key or b"") + len(record.value or b"")
         content = content_digest(record) + record.timestamp.to_bytes(8, "big", signed=True)

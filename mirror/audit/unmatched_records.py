@@ -9,8 +9,9 @@ from mirror.audit.windows import WindowTally
 
 @dataclass(slots=True, eq=False)
 class Unmatched:
-    """A record without a counterpart so far. `beside`: the record of the other log at the corresponding
-    position. `key`: digest of the record's key, if compaction of the copy may explain the missing record."""
+    """A record for which no counterpart was found so far. `beside`: the record of the other log at the
+    corresponding position. `key`: digest of the record's key, if compaction of the copy may explain the
+    missing record."""
 
     offset: int
     timestamp: int
@@ -22,7 +23,7 @@ class Unmatched:
 
 
 class UnmatchedRecords:
-    """Waiting records of one log."""
+    """Records of one log that wait for their counterpart in the other log."""
 
     def __init__(self, room: int, dropped_as: str, windows: WindowTally | None) -> None:
         self._room = room
@@ -37,12 +38,12 @@ class UnmatchedRecords:
         return self.count > 0
 
     def in_order(self) -> list[Unmatched]:
-        """Return the waiting records by offset."""
+        """Return the waiting records in order of their offsets."""
         found = [waiting for same in self._by_digest.values() for waiting in same]
         return sorted(found, key=lambda waiting: waiting.offset)
 
     def add(self, waiting: Unmatched) -> None:
-        """Add a record. If the maximum is reached, only count the record."""
+        """Add a waiting record. If the maximum is reached, only count the record."""
         if self.count >= self._room:
             self.dropped += 1
             waiting.is_done = True
@@ -53,12 +54,12 @@ class UnmatchedRecords:
         self.count += 1
 
     def take(self, digest: bytes) -> Unmatched | None:
-        """Remove and return the first record with this content."""
+        """Remove and return the first waiting record with this content, or None."""
         same = self._by_digest.get(digest)
         return self.remove(same[0]) if same else None
 
     def remove(self, waiting: Unmatched) -> Unmatched:
-        """Remove a waiting record."""
+        """Remove a waiting record, and return it."""
         same = self._by_digest[waiting.digest]
         same.remove(waiting)
         if not same:

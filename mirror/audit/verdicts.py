@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """Numbers of records by result.
+    """Numbers of audited records by result.
 
     `equal`: records that arrived unchanged. `reordered`: equal records that arrived out of order.
     `misplaced`: equal records that arrived in order, but not at the offset in the offset map.
@@ -99,12 +99,12 @@ class RecordCounts:
     unrelated: int = 0
 
     def add(self, other: RecordCounts) -> None:
-        """Add the counts of another range."""
+        """Add the counts of another offset range."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
-        """Return the most severe verdict.
+        """Return the most severe verdict that the counts imply.
 
         `uncopied`: number of additional missing records, which were never copied. `unjudged`: number of
         source offsets that are not copied yet.
@@ -121,7 +121,7 @@ class RecordCounts:
 
 @dataclass(slots=True)
 class PartitionFindings:
-    """Result of one partition.
+    """Findings and counts of one partition.
 
     `at_least`: True if there were too many differences to compare all of them. The counts of missing, altered
     and surplus records are then estimates.

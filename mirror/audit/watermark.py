@@ -22,7 +22,7 @@ _MOST_ENDS: Final = 1_000
 
 
 class PartitionWatermark:
-    """Watermark of one partition.
+    """Watermark of one partition (see the module docstring).
 
     `through_ms`: time before which every written record is at the destination; None if unknown.
     """
@@ -53,7 +53,7 @@ class PartitionWatermark:
             self.through_ms = self._ends.popleft()[0]
 
     def end_at(self, at_ms: int) -> int:
-        """Return the highest end offset of the source log that was recorded before a time, or 0."""
+        """Return the highest end offset of the source log recorded before a time, or 0."""
         return max((end for seen_ms, end in self._ends if seen_ms <= at_ms), default=0)
 
     @property
@@ -62,11 +62,11 @@ class PartitionWatermark:
         return self._is_stopped
 
     def resume(self, through_ms: int | None, *, is_stopped: bool) -> None:
-        """Continue from a stored state."""
+        """Continue from a stored watermark."""
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Keep only the newest end offset. Earlier records must be compared again."""
+        """Discard all but the newest end offset. Earlier records must be compared again."""
         self.through_ms, self._is_stopped = None, False
         self._ends = deque(list(self._ends)[-1:])
 

@@ -20,7 +20,7 @@ MOST_OFFSETS: Final = 5
 
 @dataclass(slots=True)
 class WindowCounts:
-    """Records of an event-time window.
+    """Numbers of records of an event-time window by result.
 
     `records`: records that arrived unchanged. `explained`: records that are missing or surplus for an
     expected reason, such as a filter or compaction. `stored_bytes`: stored size of the source records that
@@ -54,7 +54,7 @@ class WindowCounts:
 
     @property
     def verdict(self) -> Verdict:
-        """The most severe verdict."""
+        """Return the most severe verdict of the records in the window."""
         differences = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)
         return worst(verdict for verdict in differences if getattr(self, verdict.value))
 
@@ -95,7 +95,7 @@ class WindowTally:
         return self.start_of(first) == self.start_of(last)
 
     def count(self, name: str, timestamp: int, number: int = 1) -> None:
-        """Add records to the count named `name`.
+        """Add records to one of the counts of their window.
 
         `name`: one of `COUNTED`.
         """
@@ -103,17 +103,17 @@ class WindowTally:
         setattr(found, name, getattr(found, name) + number)
 
     def note(self, finding: Finding) -> None:
-        """Count one record by its verdict, and keep the finding unless the window is full."""
+        """Count one record by its verdict, and keep the finding unless its window is full."""
         self.count(finding.verdict.value, finding.timestamp)
         self._of(self.start_of(finding.timestamp)).note(finding)
 
     def leave_out(self, timestamp: int, number: int = 1) -> None:
-        """Count source records that the offset map lacks."""
+        """Count source records that are missing in the offset map."""
         start = self.start_of(timestamp)
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Assign verdicts to the records that the offset map lacks.
+        """Assign verdicts to the source records that are missing in the offset map.
 
         `missing`: number of these records that count as missing. All others count as explained. Missing
         records cannot be identified, and are counted in the oldest windows.

@@ -39,14 +39,14 @@ Expressions that were stored before this limit existed may be longer.
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
-"""Attributes that a group member may leave unset. An omitted option has the value of the other members."""
+"""Attributes that a new member of a group may omit. An omitted option has the value of the other members."""
 _MAY_DIFFER: Final = frozenset({"limits"})
-"""Attributes in which members of a group may differ. The strictest value applies."""
+"""Attributes in which the datastreams of a group may differ. The strictest value applies."""
 _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"
 
 
 class ClusterUse(StrEnum):
-    """Kind of access to a cluster."""
+    """Kind of access of a datastream to a cluster."""
 
     READ = "read"
     WRITE = "write"
@@ -57,7 +57,7 @@ class ClusterUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """Names with access to one cluster. `*` matches any text.
+    """Names (owners, principals or `*`) with access to one cluster. `*` matches any text.
 
     `groups`: consumer groups under which datastreams may commit positions. A datastream may use only a group
     with its own name. Readers of the datastream may read the positions of these groups.
@@ -78,7 +78,7 @@ class ClusterRights:
 
     @property
     def is_restricted(self) -> bool:
-        """True if any access is restricted."""
+        """True if any kind of access to the cluster is restricted."""
         return not all("*" in names for names in (*map(self.names, ClusterUse), self.groups))
 
     def has_group(self, group: str) -> bool:
@@ -87,12 +87,12 @@ class ClusterRights:
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Callback that returns the aliases that may refer to a cluster. Includes all aliases except those of
-clusters that are known to be different."""
+"""Callback that returns the aliases that may refer to the same cluster as a reference. Includes all aliases
+except those of clusters that are known to be different."""
 
 
 class _Use(NamedTuple):
-    """A use of a cluster by a definition. `pointer`: field of the definition that names the cluster."""
+    """Use of a cluster by a definition. `pointer`: field of the definition that names the cluster."""
 
     cluster: ClusterRef
     access: ClusterUse
@@ -140,7 +140,8 @@ class Admission:
         return f"{shown(owner)} may not {use} cluster {alias}"
 
     def check(self, new: Datastream, former: Datastream | None, same_as: SameAs, principal: str = "") -> None:
-        """Check a new or changed definition. Raises InvalidRequest with every invalid field.
+        """Check a new or changed definition against the rules of admission. Raises InvalidRequest with every
+        invalid field.
 
         `former`: the definition before a change. Unchanged parts are not checked. `principal`: requester,
         empty without authentication.
@@ -184,7 +185,7 @@ class Admission:
     def check_clusters(
         self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
-        """Check the rights of a stored datastream on the given clusters. Raises InvalidRequest."""
+        """Check that a stored datastream may use the given clusters. Raises InvalidRequest."""
         found = FieldProblems()
         for use, detail, advice in self._problems(
             datastream, same_as, principal or datastream.owner, clusters
@@ -256,7 +257,7 @@ class Admission:
         return found
 
     def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
-        """Return problems with the consumer group of a datastream, each with advice.
+        """Return a problem for each cluster where the datastream uses a foreign consumer group, with advice.
 
         Datastreams commit their positions under a consumer group. A `group.id` other than the name of the
         datastream requires a separate right (`api.access.rights`).
@@ -268,7 +269,7 @@ class Admission:
             (
                 f"the consumer group {shown(datastream.consumer_group)} of its positions is not allowed"
                 f" for datastreams on cluster {alias}",
-                f"choose a name that matches {', '.join(map(shown, rights.groups)) or 'none of them can be'}"
+                f"choose a name that matches one of: {', '.join(map(shown, rights.groups)) or 'none'}"
                 f" ([clusters.{alias}] groups), or have an operator set {GROUP_ID}",
             )
             for alias in aliases
@@ -276,7 +277,7 @@ class Admission:
         ]
 
     def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
-        """Return the first cluster that does not permit a consumer group, or None."""
+        """Return the first cluster on which datastreams may not use a consumer group, or None."""
         aliases = (alias for cluster in clusters for alias in self._aliases(cluster, same_as))
         return next((alias for alias in aliases if not self._rights(alias).has_group(group)), None)
 
@@ -311,12 +312,12 @@ class Admission:
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-    """Return no aliases. Used if the cluster of an address is unknown."""
+    """Return an empty list of aliases. Used if the cluster of an address is unknown."""
     return ()
 
 
 def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
-    """Check that a new member of a group is compatible with the existing members.
+    """Check that a new datastream is compatible with the existing members of its group.
 
     Members share tasks, so they must have the same owner, policies, limits, start, placement strategy and
     load provider. Raises InvalidRequest.
@@ -324,7 +325,8 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
     for other in members:
         if differing := _differing(new, other):
             detail = (
-                f"datastreams of group {other.group} must be alike: the {differing} of {other.name} differs"
+                f"datastreams of group {other.group} must have the same {differing}, but that of {other.name}"
+                " differs"
             )
             pointer = pointer_to(["metadata", TASK_PREFIX])
             raise InvalidRequest(
@@ -337,7 +339,7 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
 def check_staying(
     before: Datastream, new: Datastream, members: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
-    """Check that a change leaves the members of a group compatible. Raises InvalidRequest.
+    """Check that a changed datastream still fits its group. Raises InvalidRequest. Raises InvalidRequest.
 
     Compares owner, policies, start, placement strategy and load provider. `members`: the other members of the
     group, each before and after the change.
@@ -353,8 +355,8 @@ def check_staying(
 
 
 def _parted(datastream: Datastream, other: Datastream) -> set[str]:
-    """Return the attributes in which two members already differ. Earlier versions permitted such
-    differences."""
+    """Return the attributes in which two members of a group already differ. Earlier versions permitted
+    this."""
     theirs = _alike(other)
     return {
         trait

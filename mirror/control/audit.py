@@ -36,7 +36,7 @@ AUDIT: Final = "audit"
 SERVICE: Final = Caller("headrace", "service")
 """Caller of changes that the leader makes on its own. Tokens and certificates cannot have this role."""
 MONITOR: Final = Caller("monitor", "service")
-"""Caller of changes that the monitor makes."""
+"""Name of the caller in audit lines for changes that the monitor makes."""
 _VALUE_SHOWN: Final = 2_000
 _FIELDS_SHOWN: Final = 10
 _DONE: Final = {
@@ -57,7 +57,7 @@ def audit(
     requested_by: str = "",
     reason: str = "",
 ) -> None:
-    """Log a change with the old and new values of changed fields.
+    """Write an audit line with the old and new values of changed fields.
 
     For a creation or a removal, logs all fields.
     """
@@ -84,7 +84,7 @@ def shown_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return the values by JSON pointer. Long values are truncated."""
+    """Return the values of fields as text, by JSON pointer. Long values are truncated."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
 
 

@@ -13,7 +13,7 @@ from mirror.model.identifiers import DatastreamName
 
 @dataclass(frozen=True, slots=True)
 class RequestedChange:
-    """A requested change.
+    """A requested change of a datastream, for the check of the caller's rights.
 
     `before`, `after`: the datastream before and after the change; None if missing or unreadable.
     `group_members`: other datastreams whose tasks or positions are affected.
@@ -26,7 +26,7 @@ class RequestedChange:
 
 
 class Rights(Protocol):
-    """Rights of a caller."""
+    """Rights of a caller to change datastreams."""
 
     def check(self, change: RequestedChange) -> None:
         """Raise Forbidden with the reason unless the change is allowed."""
@@ -38,7 +38,7 @@ class EveryRight:
     `Rights`."""
 
     def check(self, change: RequestedChange) -> None:
-        """Permit every change."""
+        """Permit every change, without a check."""
 
 
 _EVERY: Final = EveryRight()
@@ -65,7 +65,7 @@ class Caller:
         after: Datastream | None,
         others: Callable[[], Sequence[Datastream]],
     ) -> None:
-        """Raise Forbidden unless the change is allowed.
+        """Raise Forbidden unless the caller may make the change.
 
         `others`: returns all other datastreams. The caller also needs rights on datastreams whose tasks the
         change affects, and on datastreams whose consumer group a new datastream would use.

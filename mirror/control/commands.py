@@ -13,7 +13,7 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CreateDatastream:
-    """Create a datastream.
+    """Command to create a datastream.
 
     `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
     not run yet. `is_taken_over`: the datastream was imported and keeps its creation time. Other datastreams
@@ -34,7 +34,7 @@ class CreateDatastream:
 
 @dataclass(frozen=True, slots=True)
 class UpdateDatastream:
-    """Replace a definition, within the limits of `mirror.model.datastreams.change`.
+    """Command to replace a definition, within the limits of `mirror.model.datastreams.change`.
 
     `before`: version on which the change is based. `is_exact`: reject the change if the stored version
     differs. If False, a later pause, resume or stop is permitted and preserved.
@@ -49,7 +49,7 @@ class UpdateDatastream:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
-    """Pause, resume, stop or delete a datastream.
+    """Command to pause, resume, stop or delete a datastream.
 
     `action`: a key of `model.datastreams.datastream.TRANSITIONS`. `reason`, `requested_by`: stored with a
     pause or a stop, and with the event. `before`: expected version; None accepts any version. `until_ms`: end
@@ -66,7 +66,7 @@ class ChangeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Pause or resume all datastreams that share tasks, in one transaction.
+    """Command to pause or resume all datastreams that share tasks, in one transaction.
 
     `action`: pause or resume. `reason`, `requested_by`, `until_ms`: as in `ChangeStatus`. `before`: expected
     versions of all members; None accepts any.
@@ -80,13 +80,13 @@ class ChangeGroup:
     until_ms: int | None = None
 
     def of(self, name: DatastreamName) -> ChangeStatus:
-        """Return the same command for one member."""
+        """Return the same command for one datastream of the group."""
         return ChangeStatus(name, self.action, self.reason, self.requested_by, None, self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
-    """Pause or resume partitions of a datastream. Paused partitions remain assigned to their tasks.
+    """Command to pause or resume partitions. Paused partitions remain assigned to their tasks.
 
     `reason`, `requested_by`: stored with a pause, and with the event. `before`, `until_ms`: as in
     `ChangeStatus`.
@@ -103,7 +103,7 @@ class ChangePauses:
 
 @dataclass(frozen=True, slots=True)
 class MovePartitions:
-    """Move partitions of a datastream to an instance.
+    """Command to move partitions of a datastream to an instance.
 
     `host`: name or host of the instance. `before`: expected version.
     """
@@ -117,7 +117,7 @@ class MovePartitions:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRebalance:
-    """Request a new plan for the tasks of a datastream.
+    """Command to plan the tasks of a datastream again.
 
     `full`: ignore the current placement.
     """

@@ -22,7 +22,7 @@ from mirror.wording import counted
 
 
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
-    """Check the clusters and task limits of the members of a group. Raises InvalidRequest.
+    """Check that clusters and task limits of a group's members are compatible. Raises InvalidRequest.
 
     All members must have the same source, because lanes are identified by group and partition.
     """
@@ -43,7 +43,7 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
 
 
 def check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
-    """Check the consumer group of a new member. Raises InvalidRequest.
+    """Check the consumer group of a new group member. Raises InvalidRequest. Raises InvalidRequest.
 
     The consumer group cannot be changed later.
     """
@@ -67,7 +67,7 @@ _FIRST_STATUSES: Final = frozenset(
 
 
 class RouteCheck(Protocol):
-    """Compares a new datastream with existing datastreams, and identifies their clusters."""
+    """Checks a new datastream for loops and conflicts with existing ones, and identifies their clusters."""
 
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
@@ -94,7 +94,7 @@ class RouteCheck(Protocol):
 
 @dataclass(frozen=True)
 class DefinitionChecks:
-    """Validation of definitions.
+    """Validation of new and changed definitions.
 
     `admission`: rules for a single definition. `routes`: rules for the combination of datastreams.
     """

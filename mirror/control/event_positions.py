@@ -32,7 +32,7 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Remaining events of one publication.
+    """Remaining events of one publication that a reader of the event log gets next.
 
     `missed`: True if publications before this one were dropped unread. `events`: each event with the position
     after it.
@@ -44,7 +44,7 @@ class Following:
 
 
 def position_of(text: str) -> EventPosition:
-    """Parse a position such as `12-3`. Raises InvalidRequest."""
+    """Parse a position in the event log, such as `12-3`. Raises InvalidRequest."""
     if not re.fullmatch(POSITION, text):
         raise InvalidRequest(f"{shown(text)} is not an event id", advice="use 0-0 for all stored events")
     publication, _, index = text.partition("-")
@@ -52,7 +52,7 @@ def position_of(text: str) -> EventPosition:
 
 
 def end_of(kept: Publications) -> EventPosition:
-    """Return the position after all events."""
+    """Return the position after all stored events."""
     return EventPosition(max(kept) + 1, 0) if kept else EventPosition(0, 0)
 
 

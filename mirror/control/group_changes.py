@@ -22,7 +22,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class Groups:
-    """Operations on whole groups, for one caller.
+    """Operations on whole groups of datastreams, for one caller.
 
     `known`: definition cache of `Control`.
     """
@@ -72,8 +72,8 @@ class Groups:
         raise VersionConflict(f"datastreams of {command.group} were modified concurrently", advice=READ_AGAIN)
 
     def expected(self, command: ChangeGroup) -> tuple[tuple[StoredDatastream, Datastream], ...]:
-        """Return each member with its definition after the command, for a dry run. Raises the errors of
-        `change`."""
+        """Return each member of the group with its definition after the command, for a dry run. Raises the
+        errors of `change`."""
         stored = self.members(command.group)
         for stored_definition in stored:
             self.caller.check(

@@ -52,7 +52,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class ControlStores:
-    """Stores that the operations use. `publish`: callback for each event that was stored in `events`."""
+    """Stores of the operations. `publish`: callback for each event that was stored in `events`."""
 
     definitions: DefinitionStore
     requests: RequestQueue
@@ -62,7 +62,7 @@ class ControlStores:
 
 
 class Control:
-    """The use cases of one caller: they raise Forbidden without rights, and record the caller's name."""
+    """Operations on datastreams for one caller: they check rights and record the caller's name."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Control:
 
     @staticmethod
     def build(stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> Control:
-        """Return the operations for the service itself. `admission`: rules for definitions."""
+        """Return the operations with the rights of the service itself. `admission`: rules for definitions."""
         known = DefinitionCache(stores.definitions, lambda: None)
         checks = DefinitionChecks(admission, routes, clock)
         return Control(stores, checks, known, OwnerLocks(), NOBODY_IN_PARTICULAR)
@@ -141,8 +141,8 @@ class Control:
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
-        """Raise Forbidden unless the caller may make the change. `of_tasks`: the change also affects the
-        datastreams that share tasks."""
+        """Raise Forbidden unless the caller may make the change to a datastream. `of_tasks`: the change also
+        affects the datastreams that share tasks."""
         self.caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
@@ -162,17 +162,18 @@ class Control:
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
-        """Change a definition and return it as stored.
+        """Replace the definition of a datastream, and return it as stored.
 
         Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, Forbidden; StaleVersion or
-        VersionConflict after a concurrent change."""
+        VersionConflict after a concurrent change.
+        """
         guard = self._checked_guard((command,))
         return self._become(command, (command,), guard)
 
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change several definitions, and return the result of each change.
+        """Change several definitions, and return the result of each by name.
 
         All changes are checked before the first write. A failed write does not affect the other changes.
         Raises IllegalTransition, InvalidRequest, Forbidden.
@@ -187,8 +188,8 @@ class Control:
         return found
 
     def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
-        """Check changes, and return a guard against concurrent changes that affect the checks. Raises the
-        errors of the checks."""
+        """Check changes of definitions, and return a guard against concurrent changes that affect the checks.
+        Raises the errors of the checks."""
         guard = self._definitions.guard(self._checks.guarded([command.after for command in commands]))
         self.check_update(commands)
         return guard
@@ -196,8 +197,8 @@ class Control:
     def _become(
         self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
     ) -> StoredDatastream:
-        """Write a change. `together`: all changes of the call, which are checked again after a concurrent
-        change."""
+        """Write a changed definition. `together`: all changes of the call, which are checked again after a
+        concurrent change."""
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
@@ -222,15 +223,15 @@ class Control:
         raise VersionConflict(f"datastream {after.name} was modified concurrently", advice=READ_AGAIN)
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
-        """Return the definition with its version. Raises NotFound and DamagedState."""
+        """Return a definition with its version. Raises NotFound and DamagedState."""
         return self._definitions.get(name)
 
     def get(self, name: DatastreamName) -> Datastream:
-        """Return the definition. Raises NotFound and DamagedState."""
+        """Return a definition by name. Raises NotFound and DamagedState."""
         return self._definitions.get(name).datastream
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-        """Return the definition with its version, or a description of its damage. Raises NotFound."""
+        """Return a definition with its version, or a description of its damage. Raises NotFound."""
         return self._definitions.look(name)
 
     def catch_up(self) -> None:
@@ -247,7 +248,7 @@ class Control:
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
-        """Mark a definition for deletion, and return it as stored.
+        """Mark a datastream for deletion, and return its definition as stored.
 
         A damaged definition is deleted immediately.
 
@@ -266,7 +267,7 @@ class Control:
         return found
 
     def change_status(self, command: ChangeStatus) -> StoredDatastream:
-        """Change the status and return the stored definition. Raises NotFound, DamagedState,
+        """Change the status of a datastream, and return the stored definition. Raises NotFound, DamagedState,
         IllegalTransition, StaleVersion, VersionConflict, Forbidden."""
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, changed = self._change(command)
@@ -284,7 +285,7 @@ class Control:
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
-        """Queue a move for the leader, and return the request.
+        """Queue a request to move partitions for the leader, and return the request.
 
         The operation ends when the leader publishes a plan.
 
@@ -320,8 +321,8 @@ class Control:
         )
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
-        """Apply a change, and return the definition before and after it. Retries after concurrent changes,
-        unless `before` requires a version."""
+        """Apply a change to a definition, and return the definition before and after it. Retries after
+        concurrent changes, unless `before` requires a version."""
         now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):
             stored = self._definitions.get(command.name)
@@ -354,7 +355,7 @@ class Control:
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Queue a rebalance for the leader, and return the request.
+        """Queue a request to rebalance a group for the leader, and return the request.
 
         The operation ends when the leader publishes a plan.
 

@@ -30,7 +30,7 @@ Datastreams with another last status start again, and the leader changes them to
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """Operations for one caller, who needs rights on all datastreams.
+    """Operations on lost datastreams for one caller, who needs rights on all datastreams.
 
     `written`: callback that returns the topics at a destination for which a group has stored progress.
     """
@@ -49,7 +49,8 @@ class LostDatastreams:
         return tuple(stored for stored in self.store.all() if stored.datastream.name not in names)
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return a lost datastream. Raises NotFound; AlreadyExists if the name is in use again."""
+        """Return the definition of a lost datastream. Raises NotFound; AlreadyExists if the name is in
+        use."""
         with suppress(NotFound):
             self.control.look(name)
             raise AlreadyExists(
@@ -110,7 +111,7 @@ class LostDatastreams:
         return lost
 
     def to_forget(self, name: DatastreamName, before: StoredDatastream | None) -> StoredDatastream:
-        """Return the definition that `forget` would drop.
+        """Return the lost definition that `forget` would drop.
 
         Raises NotFound, AlreadyExists, StaleVersion, Forbidden.
         """

@@ -18,7 +18,8 @@ from mirror.ports import Clock
 
 @dataclass(frozen=True)
 class MonitorActions:
-    """Operations of monitors. Every change requires rights on all datastreams.
+    """Operations of monitors, such as their lease and rebalances. Every change requires rights on all
+    datastreams.
 
     `live`: callback that returns the live instances.
     """
@@ -28,7 +29,7 @@ class MonitorActions:
     clock: Clock
 
     def state(self) -> ActingState:
-        """Return the stored state. Raises Unreachable."""
+        """Return the stored state of monitors. Raises Unreachable."""
         return self.store.state()
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
@@ -57,13 +58,13 @@ class MonitorActions:
         return self.store.hold(holder, sequence, lambda: {session.sequence for session in self.live()})
 
     def release(self, control: Control, holder: str) -> None:
-        """Release the lease, so that another monitor can acquire it immediately. Raises Forbidden,
+        """Release the lease of the active monitor, so that another can acquire it at once. Raises Forbidden,
         Unreachable."""
         control.check_right_to_all()
         self.store.release(holder)
 
     def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
-        """Request a rebalance for the monitor that holds the lease.
+        """Request a rebalance for the monitor that holds the lease, and return the request.
 
         Raises NotFound, Forbidden, Unreachable; IllegalTransition if the monitor no longer holds the lease or
         is not permitted to act.

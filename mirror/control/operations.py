@@ -15,7 +15,7 @@ from mirror.ports import Clock
 
 
 class Operations:
-    """Reads operations. Thread-safe."""
+    """Reads long-running operations: running ones and results. Thread-safe."""
 
     def __init__(
         self, control: Control, requests: RequestQueue, outcomes: OutcomeStore, clock: Clock
@@ -26,7 +26,7 @@ class Operations:
         self._clock = clock
 
     def all(self) -> tuple[Operation, ...]:
-        """Return all operations, newest first."""
+        """Return all running and recently finished operations, newest first."""
         return tuple(sorted(self._known(self._control.list()).values(), key=_moment_of, reverse=True))
 
     def get(self, identity: str) -> Operation:
@@ -41,8 +41,8 @@ class Operations:
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _look(self, identity: str, definitions: Definitions) -> Operation | None:
-        """Return an operation, or None. The operation of a stop can also be derived from a stopped
-        datastream."""
+        """Return the operation with an id, or None. The operation of a stop can also be derived from a
+        stopped datastream."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
             return known
@@ -50,7 +50,7 @@ class Operations:
         return next((halt for halt in halts if halt is not None and halt.id == identity), None)
 
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
-        """Return the known operations by id.
+        """Return all running and recently finished operations by id.
 
         Running operations are read before finished ones, so an operation that ends between the two reads is
         not missed.
@@ -66,7 +66,7 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """Return a sort key: the time of the operation. Operations without a time are still in progress, and
+    """Return a sort key by the time of the operation. Operations without a time are still in progress, and
     newest."""
     moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

@@ -17,13 +17,13 @@ READ_AGAIN: Final = "read it again and retry"
 
 
 def check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:
-    """Raise StaleVersion if the stored version differs from the version that was read."""
+    """Raise StaleVersion if the stored definition is newer than the version that the caller has read."""
     if before is not None and stored != before:
         raise stale(stored.datastream.name)
 
 
 def stale(name: DatastreamName) -> StaleVersion:
-    """Return the error for a change based on an outdated version."""
+    """Return the error for a change that is based on an outdated version of a datastream."""
     return StaleVersion(f"datastream {name} was modified concurrently", advice=READ_AGAIN)
 
 
@@ -41,7 +41,7 @@ _AT_REST: Final = frozenset({DatastreamStatus.STOPPING, DatastreamStatus.STOPPED
 
 
 def outcome(datastream: Datastream, command: ChangeStatus | ChangePauses, now_ms: int) -> Datastream:
-    """Return the definition after the command. Raises IllegalTransition and InvalidRequest."""
+    """Return the definition that results from the command. Raises IllegalTransition and InvalidRequest."""
     if isinstance(command, ChangeStatus):
         return _with_status(datastream, command, now_ms)
     return _with_pauses(datastream, command, now_ms)
@@ -99,7 +99,7 @@ def _with_pauses(datastream: Datastream, command: ChangePauses, now_ms: int) -> 
 
 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
-    """Return the definition after the action.
+    """Return the datastream with the status that the action leads to.
 
     If the datastream already has the status, it keeps the first reason, unless the end of the pause changes.
     """

@@ -37,7 +37,7 @@ class OwnerQuota:
 def check_quota(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> None:
-    """Check the quotas for the number of datastreams and for bytes per second. Raises QuotaExceeded.
+    """Check the quotas of a definition's owner for datastreams and bytes per second. Raises QuotaExceeded.
 
     `former`: the definition before a change.
     """
@@ -48,14 +48,14 @@ def check_quota(
     if comes and 0 < quota.datastreams <= len(mine):
         _refuse(
             "/owner",
-            f"{shown(owner)} has {counted(len(mine), 'datastream')}, and may have {quota.datastreams}",
+            f"owner {shown(owner)} has {counted(len(mine), 'datastream')}, the limit is {quota.datastreams}",
         )
     if quota.bytes_per_second and (former is None or comes or _takes_more(former, new)):
         _check_rate(quota.bytes_per_second, new, mine, owner)
 
 
 def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
-    """Return the quota that applies to an owner."""
+    """Return the quota that applies to an owner: its own, or that for other owners."""
     return quotas.get(owner) or quotas.get(EVERY_OTHER) or OwnerQuota()
 
 
@@ -79,7 +79,7 @@ def check_partitions(
     former: tuple[Datastream, Counts] | None,
     others: Sequence[tuple[Datastream, Counts]],
 ) -> None:
-    """Check the partition quota. Raises QuotaExceeded.
+    """Check the partition quota of a definition's owner. Raises QuotaExceeded. Raises QuotaExceeded.
 
     `former`: the definition before a change, with its current partitions. `others`: datastreams of the same
     owner. The leader later checks partitions that are still unknown.
@@ -150,7 +150,7 @@ def _waiting(
 
 
 def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
-    """Return the selected partition counts, ordered by datastream and topic name."""
+    """Return the selected partition count of each topic and group, ordered by datastream and topic name."""
 
     def entries() -> Iterator[tuple[_Key, int]]:
         for datastream, counts in selected:
@@ -165,7 +165,7 @@ def _chosen(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
-    """Check the quota for bytes per second.
+    """Check that the datastreams of an owner respect the quota for bytes per second.
 
     Rejects a datastream without a rate limit, because its use would be unlimited.
     """

@@ -22,7 +22,7 @@ class AskAdmin(Protocol):
     """Runs a request with the admin client of a cluster."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T], /) -> _T:
-        """Return the result of the request. Raises Unreachable and NotAuthorized."""
+        """Send a request to a cluster, and return its result. Raises Unreachable and NotAuthorized."""
         ...
 
 
@@ -79,6 +79,6 @@ class RestartClusters:
         return identity
 
     def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Accept cluster ids. Lanes then read and write the clusters with these ids."""
+        """Accept the current ids of clusters, so that lanes read and write the clusters with these ids."""
         for cluster, identity in identities.items():
             self._bound.accept(cluster, identity)

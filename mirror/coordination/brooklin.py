@@ -39,18 +39,18 @@ class BrooklinDatastream:
 
     @property
     def status(self) -> str:
-        """Status such as READY, PAUSED or STOPPED."""
+        """Status of the Brooklin datastream, such as READY, PAUSED or STOPPED."""
         return str(self.document.get("Status", "READY"))
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Metadata. All values are strings, as in Headrace."""
+        """Metadata of the Brooklin datastream. All values are strings, as in Headrace."""
         return self.document["metadata"]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
 class BrooklinCluster:
-    """Content of a Brooklin cluster.
+    """Definitions and live instances of a Brooklin cluster.
 
     `unreadable`: reason for each definition that cannot be parsed, by name. `live`: hosts of running
     instances.
@@ -89,7 +89,7 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
 
 def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
-    """Return the consumer group of each datastream.
+    """Return the consumer group of each Brooklin datastream.
 
     Brooklin uses the first of these that exists: the group in the metadata; the group of a datastream with
     the same task prefix; the hashed task prefix; the name of the datastream.
@@ -112,7 +112,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
 
 
 def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """Return the manually paused partitions by topic; None for a whole topic. Raises InvalidRequest."""
+    """Return the manually paused partitions by topic; None means all of them. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}

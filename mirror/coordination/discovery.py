@@ -20,7 +20,7 @@ from mirror.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class TopicWork:
-    """One change at a destination: creation of a topic, or an increase of its partition count."""
+    """One change to a destination topic: its creation, or an increase of its partition count."""
 
     cluster: ClusterRef
     topic: TopicDescription
@@ -59,7 +59,7 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether the destination's broker default is unknown or differs from this value."""
+    """Return whether the destination's default of a topic setting is unknown or has another value."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value
@@ -142,13 +142,14 @@ def shortfalls(
             continue
         if partitions > most_partitions:
             reason = (
-                f"it has {counted(partitions, 'partition')}, destination topic {name} has {present}, and no"
-                f" topic grows beyond mirror.leader.max_partitions_per_topic = {most_partitions}"
+                f"the source topic has {counted(partitions, 'partition')}, destination topic {name} has"
+                f" {present}, and the limit is mirror.leader.max_partitions_per_topic = {most_partitions}"
             )
         elif present and name not in made and not datastream.grows_existing:
             reason = (
-                f"it has {counted(partitions, 'partition')}, destination topic {name} has {present} and was"
-                f" not created for this datastream: add partitions to it, or set {GROW_EXISTING} = true"
+                f"the source topic has {counted(partitions, 'partition')}, destination topic {name} has"
+                f" {present} and was not created for this datastream: add partitions to it, or set"
+                f" {GROW_EXISTING} = true"
             )
         else:
             continue

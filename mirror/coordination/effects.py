@@ -21,7 +21,7 @@ _QUOTA: Final = "bytes_per_second"
 
 @dataclass(frozen=True, slots=True)
 class LaneHome:
-    """Task and instance that run a lane."""
+    """Task and instance that run a lane (the copying of one partition)."""
 
     task: TaskName
     instance: InstanceName
@@ -42,20 +42,20 @@ class LaneEffect:
 
     @property
     def is_move(self) -> bool:
-        """Return whether another task or instance runs the lane afterwards."""
+        """Return whether the lane runs in another task or instance after the change."""
         return self.before is not None and self.after is not None and self.before != self.after
 
 
 @dataclass(frozen=True)
 class PlannedDatastreams:
-    """Datastreams, and the plan with their tasks."""
+    """Datastreams, and the plan that contains their tasks."""
 
     datastreams: Sequence[Datastream]
     plan: Plan
 
     @property
     def tasks(self) -> int:
-        """Number of tasks with partitions of these datastreams."""
+        """Number of tasks with partitions of the datastreams."""
         groups = {datastream.group for datastream in self.datastreams}
         return sum(
             bool(placement.partitions)
@@ -96,7 +96,7 @@ def _effects(
 
 
 def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
-    """Return the names of differing properties that can change only when the lane restarts."""
+    """Return the names of lane properties that differ and can change only when the lane restarts."""
     found = [
         field.name
         for field in fields(LaneSpec)
@@ -108,11 +108,11 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
         for field in fields(lane_spec.policy)
         if field.name != _QUOTA and getattr(lane_spec.policy, field.name) != getattr(other.policy, field.name)
     ]
-    return f"{', '.join(name.replace('_', ' ') for name in found)}: fixed when a lane starts"
+    return f"{', '.join(name.replace('_', ' ') for name in found)}: takes effect only when a lane starts"
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a message with the number of lanes that stop, by topic; empty if none stops."""
+    """Return a message with the number of lanes of each topic that stop; empty if none stops."""
     topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()

@@ -22,13 +22,13 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Seconds that a new leader waits if most instances are missing: probably only the store was unavailable."""
+"""Seconds that a new leader waits if most instances are missing: probably only the store failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """Store the definition with its new status. `why`: reason for the log. `is_told`: the reason is also
-    published as an event."""
+    """Action: store a definition with its new status. `why`: reason for the log. `is_told`: the reason is
+    also published as an event."""
 
     datastream: Datastream
     why: str
@@ -37,14 +37,14 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class PublishPlan:
-    """Publish the decision's plan and report it."""
+    """Action: publish and report the plan of a decision."""
 
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteRequest:
-    """Remove a request from the queue.
+    """Action: remove an answered request from the queue.
 
     `sentence`: result of the request under the current plan. `failure`: error if the request failed.
     """
@@ -56,7 +56,7 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDefinition:
-    """Remove the definition of a deleted datastream that no longer has tasks."""
+    """Action: remove the definition of a deleted datastream that no longer has tasks."""
 
     name: DatastreamName
 
@@ -86,7 +86,7 @@ def _is_expired(datastream: Datastream, now_ms: int) -> bool:
 
 
 def after(datastreams: Iterable[Datastream], changes: Iterable[StoreDefinition]) -> tuple[Datastream, ...]:
-    """Return the datastreams with the changes applied."""
+    """Return the datastreams with the status changes applied."""
     changed = {change.datastream.name: change.datastream for change in changes}
     return tuple(changed.get(datastream.name, datastream) for datastream in datastreams)
 
@@ -102,7 +102,7 @@ def is_over(datastream: Datastream, world: World, decision: Decision) -> bool:
 def leader_actions(
     world: World, changes: Sequence[StoreDefinition], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
-    """Return all actions of the leader in order.
+    """Return all actions that the leader must execute, in order.
 
     `world`, `decision`: computed with `changes` applied. `over`: datastreams for which `is_over` returns
     True.
@@ -122,7 +122,7 @@ def leader_actions(
 
 
 def _answer_to(request: Request, world: World, decision: Decision) -> str:
-    """Return the result of a request after the decision.
+    """Return the result that the decision gives to a request, in one sentence.
 
     The plan may be unchanged, because an earlier leader may have published it before it failed.
     """
@@ -135,7 +135,7 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Return whether a new plan would be too early.
+    """Return whether the leader must wait for missing instances before it publishes a new plan.
 
     Returns True if this instance has just joined and most instances with tasks are missing. The missing
     instances will probably reconnect soon, so a new plan would only move their tasks away and back.
@@ -150,7 +150,7 @@ def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Return whether the plan has topics that only this member of the group selects."""
+    """Return whether the plan has topics that only this datastream of its group selects."""
     others = [
         member
         for member in datastreams

@@ -25,14 +25,14 @@ from mirror.model.reasons import legible, reason_of
 from mirror.wording import counted
 
 OPERATION_ID: Final = re.compile(r"r-[0-9]{10}|[ds]-[0-9a-f]{32}")
-"""Format of operation ids: the id of a request, or a digest of a deleted or stopped datastream."""
+"""Format of operation ids: the request's id, or a digest of the datastream that is deleted or stopped."""
 
 _DIGITS: Final = 32
 _LARGEST_EPOCH: Final = 2**53
 
 
 class OperationKind(StrEnum):
-    """Kind of operation.
+    """Kind of long-running operation.
 
     OTHER: an unreadable request, or a kind from a newer version.
     """
@@ -50,7 +50,7 @@ class OperationKind(StrEnum):
 
 
 class OperationState(StrEnum):
-    """Progress of an operation.
+    """Progress of a long-running operation.
 
     QUEUED: the leader has not answered the request yet. RUNNING: tasks are still being released.
     """
@@ -63,7 +63,7 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation.
+    """A long-running operation, in progress or finished.
 
     `datastream`: name of the datastream, or of the group for plans. Times are in epoch ms, None if not
     finished or not recorded. `plan_epoch`: epoch of the plan that fulfils the request; None if there is none.
@@ -81,7 +81,7 @@ class Operation:
 
 
 def waiting(request: Request) -> Operation:
-    """Return the operation for a request that no leader has answered yet."""
+    """Return the pending operation of a request that no leader has answered yet."""
     if isinstance(request, DamagedRequest):
         requester, since_ms, kind = request.requested_by, None, OperationKind.OTHER
     else:
@@ -95,7 +95,7 @@ def waiting(request: Request) -> Operation:
 def answered(
     request: Request, failure: Exception | None, sentence: str, plan: Plan, now_ms: int
 ) -> Operation:
-    """Return the result of a request.
+    """Return the finished operation of an answered request.
 
     `sentence`: description of the result, if the plan fulfils the request. Partitions without a task cannot
     be moved; the request fails if no partition can be moved.
@@ -116,8 +116,8 @@ def answered(
 
 
 def halting(datastream: Datastream) -> Operation | None:
-    """Return the stop or deletion of a datastream that is in progress according to its definition, or
-    None."""
+    """Return the operation that stops or deletes the datastream, according to its definition; None if there
+    is none."""
     halt = datastream.halt
     requester, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     if datastream.status is DatastreamStatus.DELETING:
@@ -142,7 +142,7 @@ def halting(datastream: Datastream) -> Operation | None:
 
 
 def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation | None:
-    """Return the result of a stop that ends with this change of the definition, or None."""
+    """Return the finished operation if this change of the definition completes a stop, or None."""
     found = halting(before)
     if before.status is not DatastreamStatus.STOPPING or found is None or after.status is before.status:
         return None
@@ -153,7 +153,7 @@ def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation 
 
 
 def deleted(datastream: Datastream, now_ms: int) -> Operation:
-    """Return the completed deletion of a datastream whose definition is being removed."""
+    """Return the finished operation of a deletion whose definition is being removed."""
     found = halting(replace(datastream, status=DatastreamStatus.DELETING))
     assert found is not None
     sentence = "no remaining tasks; the definition was removed"
@@ -176,7 +176,7 @@ def to_stored_operation(operation: Operation) -> dict[str, Any]:
 
 
 def from_stored_operation(document: Mapping[str, Any]) -> Operation:
-    """Parse an operation. Unknown fields are ignored. Raises InvalidRequest."""
+    """Parse a stored operation. Unknown fields are ignored. Raises InvalidRequest."""
     epoch = _optional("the epoch", document.get("plan_epoch"), _LARGEST_EPOCH)
     return Operation(
         id=bounds.text("the id", bounds.field(document, "id"), bounds.LONGEST_NAME),

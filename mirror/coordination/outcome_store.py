@@ -26,14 +26,14 @@ from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Maximum number of stored results.
+"""Maximum number of stored results of operations.
 
 Equal to the maximum number of pending requests, so that all results are kept even if all requests end at the
 same time.
 """
 
 OUTCOMES_OF_GROUP: Final = 50
-"""Maximum number of stored results per group."""
+"""Maximum number of stored results of operations per group."""
 
 LASTS_MS: Final = 24 * 3_600_000
 
@@ -42,8 +42,8 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node with the result of a finished operation, for the transaction that ends the operation.
-    Nothing for an invalid id, because Headrace did not create such a queue entry."""
+    """Return the node with the result of a finished operation, for the transaction that ends it. Returns an
+    empty tuple for an invalid id, because Headrace did not create such a queue entry."""
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", node_codec.encode(to_stored_operation(operation))),)
@@ -61,7 +61,7 @@ def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode
 
 
 class OutcomeStore:
-    """Reads and trims stored results.
+    """Reads and trims the stored results of operations.
 
     `outcome_entries` stores a result in the transaction that ends the operation. Only the leader trims.
     """
@@ -71,7 +71,7 @@ class OutcomeStore:
         self._folder = ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
-        """Return stored results, newest first. Damaged results are logged and omitted."""
+        """Return the stored results of operations, newest first. Damaged results are logged and omitted."""
         known = {
             node: outcome for node, outcome in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)
         }

@@ -20,7 +20,7 @@ from mirror.wording import first_few
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
 """Partition counts by cluster and topic.
 
-The same object for the topics of a cluster means unchanged topics, and allows cached results.
+An identical object for a cluster means unchanged topics, so that cached results are reused.
 """
 
 Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
@@ -39,7 +39,7 @@ NO_LIMITS: Final = MatchLimits()
 
 
 class IncompleteTopic(NamedTuple):
-    """A topic that is not completely copied: number of copied partitions, and the reason."""
+    """Number of copied partitions of a topic that is not copied completely, and the reason."""
 
     copied: int
     reason: str
@@ -65,7 +65,7 @@ class _ClusterSelections:
 
 
 class TopicMatching:
-    """Cache of topic selections. Not thread-safe.
+    """Cache of the topics that datastreams select. Not thread-safe.
 
     `own`: names of internal topics of Headrace.
     """
@@ -95,7 +95,7 @@ class TopicMatching:
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
-        """Return the partitions that the datastreams of one group should mirror. Returns None if the source
+        """Return the source partitions that the datastreams of one group select. Returns None if the source
         cluster, which all members share, did not respond."""
         key = tuple((member.name, member.source, member.selection) for member in members)
         if not key:
@@ -114,7 +114,7 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> MatchLimits:
-        """Return the limits of a datastream.
+        """Return the topic and partition limits of a datastream.
 
         Returns the same object while the limits are unchanged.
         """
@@ -128,7 +128,7 @@ class TopicMatching:
         return self.selected(datastream, topics) - self.limits(datastream.name).left_out
 
     def selected(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream would mirror without limits.
+        """Return the source topics that a datastream selects, ignoring its limits.
 
         Raises KeyError if `topics` lacks the source cluster.
         """
@@ -222,7 +222,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names in a topic expression whose dot matches a different character of a selected topic."""
+    """Return the topic names in an expression whose dot matches another character of a selected topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 
@@ -231,7 +231,7 @@ def _stands_for(name: str, topic: str) -> bool:
 
 
 def hidden_topics(source: ClusterRef, names: Collection[str]) -> NotAuthorized:
-    """Return the error for a source cluster that hides topics named by a datastream."""
+    """Return the error for topics that a datastream names but the source cluster hides."""
     shown = ", ".join(sorted(names)[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
     return NotAuthorized(
         f"{source} hides {shown} (TOPIC_AUTHORIZATION_FAILED): if they exist, they are not copied",

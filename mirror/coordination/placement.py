@@ -26,7 +26,7 @@ class SimplePlanner:
     """
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return a plan.
+        """Return the plan of one group.
 
         Partitions keep their tasks, unless `full` is set, or a task would be empty in a `rebalance`. Among
         tasks with equal load, the task with fewer partitions is chosen.
@@ -66,7 +66,7 @@ class SimplePlanner:
         )
 
     def required_tasks(self, request: PlanningRequest) -> int:
-        """Return the number of tasks that load, partition limit and minimum require.
+        """Return the number of tasks required by the load, the partition limit and the minimum task count.
 
         Never more than the number of partitions.
         """
@@ -96,7 +96,7 @@ class SimplePlanner:
 def _move_reasons(
     request: PlanningRequest, tasks: Mapping[TaskName, list[TopicPartition]], most: int
 ) -> dict[TopicPartition, str]:
-    """Return the reason why each moved partition leaves its task."""
+    """Return the reason why each moved partition leaves its task, by partition."""
     sizes = Counter(
         request.current[partition] for partition in request.partitions if partition in request.current
     )

@@ -1,7 +1,7 @@
 """Decision of the leader: the next plan, computed from one snapshot of the cluster state. Pure.
 
-A group is planned if its wanted partitions differ from its planned partitions, if a request exists, or if it
-was never planned. Other groups keep their tasks. If limits leave partitions without a task, the group is
+A group is planned if its selected partitions differ from its planned partitions, if a request exists, or if
+it was never planned. Other groups keep their tasks. If limits leave partitions without a task, the group is
 planned again only after the inputs have changed. Finally, all tasks are distributed over the live instances.
 The decision is deterministic.
 """
@@ -75,16 +75,16 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class World:
-    """Snapshot of all inputs of a plan. `topics`: partition counts by source cluster. A cluster that did not
-    respond is missing, and its planned partitions remain. `loads`: current loads of each group to be planned.
-    `recent`: earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed.
-    `task_loads`: bytes per second of tasks that are not planned, if known. `refused`: reason for each
-    datastream that must not be mirrored; it has no tasks. `is_whole`: False if there are unreadable
-    definitions. Planned groups without a readable definition then keep their tasks. `is_recovered`: the plan
-    was rebuilt because the stored plan is unreadable. The plan is published even if unchanged. `last`:
-    incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads have been
-    requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task capacity by
-    group."""
+    """Snapshot of the cluster state: all inputs of a planning decision. `topics`: partition counts by source
+    cluster. A cluster that did not respond is missing, and its planned partitions remain. `loads`: current
+    loads of each group to be planned. `recent`: earlier loads of the groups, oldest first. `due`: groups
+    whose planning interval has passed. `task_loads`: bytes per second of tasks that are not planned, if
+    known. `refused`: reason for each datastream that must not be mirrored; it has no tasks. `is_whole`: False
+    if there are unreadable definitions. Planned groups without a readable definition then keep their tasks.
+    `is_recovered`: the plan was rebuilt because the stored plan is unreadable. The plan is published even if
+    unchanged. `last`: incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads
+    have been requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task
+    capacity by group."""
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
@@ -114,7 +114,7 @@ class World:
 
     @cached_property
     def wishes(self) -> WantedPartitions:
-        """Partitions that each group should mirror."""
+        """Partitions that each group should mirror, from the topic selections of its datastreams."""
         partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
         problems: dict[GroupName, Exception] = {}
         for group, members in self.groups.items():
@@ -155,10 +155,10 @@ class World:
 
 @dataclass(frozen=True)
 class Decision:
-    """The next plan, its moves, and the reason. The plan is None if the current plan remains. `problems`:
-    error for each group that could not be planned and keeps its tasks. `impossible`: error for each request
-    that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision. `loads`,
-    `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
+    """Decision of the leader: the next plan, its moves, and the reason. The plan is None if the current plan
+    remains. `problems`: error for each group that could not be planned and keeps its tasks. `impossible`:
+    error for each request that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision.
+    `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
     `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
 
     plan: Plan | None
@@ -192,7 +192,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """Return the groups to plan again, for which the planner needs loads."""
+    """Return the groups that the leader must plan again, and whose loads the planner needs."""
     requested = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -204,15 +204,15 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the group's plan lacks partitions and a new plan may be better."""
+    """Return whether the group's plan lacks partitions that a new plan may include."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
 
 
 def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
-    """Return whether the plan has exactly the wanted partitions of the group, within its limits. Returns
-    False if the wanted partitions are unknown."""
+    """Return whether the plan has exactly the selected partitions of the group, within its limits. Returns
+    False if the selected partitions are unknown."""
     wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
     return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
 
@@ -222,8 +222,7 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """Return the number of partitions of each task. `wanted`: count only these partitions; None counts
-    all."""
+    """Return the number of partitions of each task. `wanted`: partitions to count; None counts all."""
     return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 
@@ -232,8 +231,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the incomplete planning runs that are still valid for this plan. `answered`: groups that were
-    planned in this decision."""
+    """Return the earlier incomplete planning runs by group that are still valid for this plan. `answered`:
+    groups that were planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -246,8 +245,8 @@ def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> di
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
-    """Return the next plan. A group that cannot be planned keeps its tasks, and does not affect other
-    groups."""
+    """Return the next plan and its reasons. A group that cannot be planned keeps its tasks, and does not
+    affect other groups."""
     replanned = groups_to_plan(world)
     group_plans: dict[GroupName, GroupPlan] = {}
     problems: dict[GroupName, Exception] = dict(world.wishes.problems)
@@ -290,8 +289,8 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
 def _housed(
     world: World, group_plans: dict[GroupName, GroupPlan], problems: dict[GroupName, Exception], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """Assign tasks to instances. Return the tasks, and the failed requests. If a group cannot be placed, its
-    plan is removed from `group_plans`, and a problem is recorded for the group."""
+    """Assign tasks to instances. Return the tasks, and the error of each failed request by id. If a group
+    cannot be placed, its plan is removed from `group_plans`, and a problem is recorded for the group."""
     with Bulkhead():  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
@@ -338,14 +337,15 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether the loads for planning the group are unknown."""
+    """Return whether the group has to be planned without known loads."""
     return group in world.loads and world.loads[group].is_blind
 
 
 def _moved(
     world: World, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """Apply the requests to move partitions to an instance. Return the tasks, and the failed requests."""
+    """Apply the pending move requests to the tasks. Return the tasks, and the error of each failed request by
+    id."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):
@@ -368,8 +368,7 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Return the errors of requests that are unreadable, or whose group is not mirrored or could not be
-    planned."""
+    """Return an error for each request that is unreadable, or whose group is not mirrored or has no plan."""
     found: dict[str, Exception] = {
         request.identity: CorruptData(request.problem)
         for request in world.requests
@@ -386,8 +385,8 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """Return the input of the planner for a group. Without known loads, rebalance requests are ignored.
-    Limits that require more tasks still apply, unless the planner waits for loads."""
+    """Return the planner's input for a group. Without known loads, rebalance requests are ignored. Limits
+    that require more tasks still apply, unless the planner waits for loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
@@ -418,7 +417,7 @@ def planning_request(
 
 
 def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Return every task of the next plan. Existing tasks keep their instance."""
+    """Return every task of the next plan by name. Existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
     for group in (*world.groups, *_resting(world)):

@@ -40,14 +40,14 @@ class PlanChange:
 
 
 def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
-    """Describe an unchanged plan."""
+    """Return a sentence for a planning decision that keeps the current plan."""
     partitions = counted(sum(len(task.partitions) for task in plan.tasks), "partition")
     held = f"{partitions} of {counted(len(plan.by_group), 'datastream group')}"
     return f"no change: epoch {plan.epoch} has {held} on {counted(len(live), 'instance')}"
 
 
 def changed(change: PlanChange) -> str:
-    """Describe a plan that replaces the current plan."""
+    """Return a sentence that explains why the next plan replaces the current plan."""
     added = sum(move.from_task is None for move in change.moves)
     removed = sum(move.to_task is None for move in change.moves)
     moved = len(change.moves) - added - removed
@@ -60,7 +60,7 @@ def changed(change: PlanChange) -> str:
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
-    """Describe the instances that have left, are leaving, or have returned."""
+    """Return a phrase for each set of instances that have left, are leaving, or have returned."""
     causes = []
     owners, here = {name for name in before.by_instance if name}, {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}
@@ -99,7 +99,7 @@ def move_reasons(
     live: Sequence[LiveInstance],
     requests: Sequence[MoveRequest] = (),
 ) -> dict[Place, str]:
-    """Return a reason for every move.
+    """Return the reason of every move by group and partition.
 
     `requests`: fulfilled requests to move partitions to an instance.
     """
@@ -132,7 +132,7 @@ def _of_task(move: Move, answer: GroupPlan | None) -> str:
 
 
 def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
-    """Return why the instance of a task changes."""
+    """Return why a task moves to another instance."""
     here = {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}
     if move.to_instance is None:
@@ -195,7 +195,7 @@ class _GroupChange:
     requests: Sequence[MoveRequest]
 
     def tasks(self) -> Iterator[TaskChange]:
-        """Yield the added tasks, then the removed tasks."""
+        """Yield the added tasks of a group, then its removed tasks."""
         for task in sorted(self.after.keys() - self.before.keys()):
             yield TaskChange(self.group, task, is_added=True, reason=self._of_added(self.after[task]))
         for task in sorted(self.before.keys() - self.after.keys()):
@@ -230,13 +230,13 @@ class _GroupChange:
         return frozenset[object]().union(*(placement.partitions for placement in self.after.values()))
 
     def _requested(self, task: TaskPlacement) -> str:
-        """Return the cause of the request that moved all partitions of the task, or an empty string."""
+        """Return the reason of the request that moved all partitions of the task; empty if there is none."""
         return next(
             (cause_of(request) for request in self.requests if task.partitions <= request.partitions), ""
         )
 
     def _of_count(self) -> str:
-        """Return why the planner chose the number of tasks."""
+        """Return the reason for the number of tasks of the group."""
         if self.answer is not None and self.answer.reasons:
             return self.answer.reasons[0]
         return f"the placement strategy chose {counted(len(self.after), 'task')}"

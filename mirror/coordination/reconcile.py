@@ -2,9 +2,9 @@
 
 An instance first publishes its holding: the plan epoch that it follows, the lanes that it is still releasing,
 and the groups whose lanes it may run. Then it reads the holdings of the other instances, and starts the lanes
-that no other instance holds. A live instance holds a lane if it may run lanes of the group, and either
-follows another epoch or is still releasing the lane. No lane is started while an instance of the group
-follows a newer epoch, because that epoch may assign the lane to it.
+that no other instance may still run. A live instance may still run a lane if it may run lanes of the group,
+and either follows another epoch or is still releasing the lane. No lane is started while an instance of the
+group follows a newer epoch, because that epoch may assign the lane to it.
 
 Each instance publishes before it reads. Of two instances that want the same lane, at least one therefore sees
 the holding of the other. An instance without a session runs no lanes: it stops by its own clock before its
@@ -37,7 +37,7 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance.
+    """State of one instance, as input of the reconciliation.
 
     `desired`: lanes that the plan of `epoch` assigns to the instance. `running`: running and draining lanes,
     with the specs with which they were started. `stopping`: lanes that are being stopped.
@@ -60,7 +60,7 @@ class LaneDuties:
 
 @dataclass(frozen=True)
 class LaneStarts:
-    """Lanes that may start now, and lanes that another instance still holds."""
+    """Lanes that may start now, and lanes that another instance may still run."""
 
     start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]
@@ -78,7 +78,7 @@ class LaneSpecs:
 
 
 def duties(view: InstanceView) -> LaneDuties:
-    """Return the duties of an instance.
+    """Return the lanes that an instance must stop and start, and the holding to publish.
 
     All duties are idempotent. After an interruption, the next call returns the remaining duties.
     """
@@ -93,8 +93,8 @@ def duties(view: InstanceView) -> LaneDuties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Return whether a running lane must be restarted. A new quota, newly stored cluster ids, and the grace
-    period of a start require no restart."""
+    """Return whether a running lane must restart to apply its new spec. A new quota, newly stored cluster
+    ids, and the grace period of a start require no restart."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
@@ -112,7 +112,7 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Divide the missing lanes into lanes to start, and lanes that another instance still holds.
+    """Divide the missing lanes into lanes to start, and lanes that another instance may still run.
 
     `others`: holdings of the other instances, read after this instance has published its own. None: an
     instance has not published a holding, and therefore runs no lane.
@@ -229,7 +229,7 @@ def _holder(
 
 
 def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance, ...]:
-    """Return all other instances.
+    """Return all live instances other than this one.
 
     Includes a stale entry of an expired session with the name of this instance.
     """

@@ -19,7 +19,7 @@ _MOST_COMPARED: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to assign.
+    """A task to assign to an instance.
 
     `instance`: instance that runs the task now, or None. `is_pinned`: the task stays on its instance while
     the instance is live.
@@ -36,11 +36,11 @@ class WeightedInstance(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique name among the targets."""
+        """Name of the instance or host, unique among the candidates."""
 
     @property
     def weight(self) -> float:
-        """Relative capacity, above 0."""
+        """Relative capacity of the instance or host, above 0."""
 
 
 def balance_tasks(
@@ -86,7 +86,7 @@ def balance_tasks(
 
 
 class _Bin:
-    """An instance, and the tasks that it would run."""
+    """An instance, and the tasks assigned to it so far."""
 
     def __init__(self, name: InstanceName, weight: float) -> None:
         self.name = name
@@ -102,7 +102,7 @@ class _Bin:
         return min(movable, key=lambda task: (task.bytes_per_second, task.task), default=None)
 
     def give_lightest(self, count: int) -> list[TaskLoad]:
-        """Remove and return the lightest tasks that are not pinned, at most `count`."""
+        """Remove and return at most `count` of the lightest tasks that are not pinned."""
         movable = [task for task in self.tasks.values() if not task.is_pinned]
         given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
         for task in given:
@@ -125,7 +125,7 @@ def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[Instan
 
 
 def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Assign the unassigned tasks.
+    """Assign the tasks without an instance.
 
     The last tasks are reserved for instances below their share, so that assigned tasks need not move.
     """
@@ -140,7 +140,7 @@ def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceN
 
 
 def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Give tasks to every instance below its share, from the instance that exceeds its share the most."""
+    """Give tasks to instances below their share, from those that exceed their share the most."""
     while True:
         poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
@@ -156,8 +156,8 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Balance the loads of instances. A step relieves the fuller of two instances, so no step is undone.
-    There are at most `_MOST_STEPS` steps, and one per task."""
+    """Move tasks between instances to balance loads. A step relieves the fuller of two instances, so no step
+    is undone. There are at most `_MOST_STEPS` steps, and one per task."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
@@ -196,7 +196,7 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """Return the tasks that are not pinned, by name; if there are too many, a sample across all loads."""
+    """Return the unpinned tasks of an instance by name; if there are too many, a sample across all loads."""
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

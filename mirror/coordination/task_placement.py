@@ -47,7 +47,7 @@ class TaskContent:
 
 
 def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
-    """Return the instances that may get tasks: those that are not leaving, or all if all are leaving."""
+    """Return the live instances that may get tasks."""
     return tuple(instance for instance in live if not instance.is_leaving) or tuple(live)
 
 
@@ -58,7 +58,7 @@ def place_tasks(
     rules: TaskPlacementRules,
     now_ms: int,
 ) -> tuple[TaskPlacement, ...]:
-    """Return the tasks with their instances, sorted by group and name.
+    """Return the tasks of the next plan with their instances, sorted by group and name.
 
     The plan store uses the same order, so that equal plans compare equal.
     """

@@ -18,7 +18,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 
 
 class RetirementPhase(StrEnum):
-    """Phase of a retirement."""
+    """Phase of a topic's retirement."""
 
     SEALING = "sealing"
     SEALED = "sealed"
@@ -70,21 +70,21 @@ class Retirement:
     problem: str = ""
 
     def sealed(self, denial: WriteDenial, now_ms: int) -> Retirement:
-        """Return the retirement after the topic was sealed."""
+        """Return the retirement as it is after sealing the topic."""
         return replace(
             self, phase=RetirementPhase.SEALED, denial=denial, due_ms=now_ms + self.wait_ms, problem=""
         )
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether the waiting time is over."""
+        """Return whether the waiting time between sealing and deletion is over."""
         return self.phase is RetirementPhase.SEALED and now_ms >= self.due_ms
 
     def deleting(self) -> Retirement:
-        """Return the retirement in the phase DELETING."""
+        """Return the retirement with its phase set to DELETING."""
         return replace(self, phase=RetirementPhase.DELETING, problem="")
 
     def restoring(self) -> Retirement:
-        """Return the retirement in the phase RESTORING."""
+        """Return the retirement with its phase set to RESTORING."""
         return replace(self, phase=RetirementPhase.RESTORING, problem="")
 
 
@@ -106,7 +106,7 @@ def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepRea
 
 
 def require_unused(evidence: TopicEvidence) -> None:
-    """Raise IllegalTransition with the reasons unless the topic is unused."""
+    """Raise IllegalTransition with the reasons to keep the topic, unless it is unused."""
     if evidence.reasons:
         raise IllegalTransition(
             f"topic {evidence.topic} of {evidence.cluster} is in use: {', '.join(evidence.reasons)}",

@@ -41,7 +41,7 @@ class TopicReader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """State of a topic at one time.
+    """State of a topic when it was checked.
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if an end offset is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound.
@@ -61,7 +61,7 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """State of all topics of a cluster at one time.
+    """State of all topics of a cluster when they were checked.
 
     `unknown_groups`: consumer groups whose topics are unknown.
     """
@@ -88,7 +88,7 @@ class TopicSighting(NamedTuple):
 
 
 def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
-    """Add a check to a sighting. A topic with another id is a new topic."""
+    """Return the summary after another check of a topic. A topic with another id is a new topic."""
     if before is None or before.topic_id != look.topic_id:
         return TopicSighting(
             look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends
@@ -105,7 +105,7 @@ def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> Topic
 
 
 class KeepReason(StrEnum):
-    """Reason to keep a topic."""
+    """Reason to keep a topic instead of retiring it."""
 
     INTERNAL = "internal"
     ALLOW_LIST = "allow-list"
@@ -133,7 +133,7 @@ class TopicSelector(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnusedRules:
-    """Rules for unused topics.
+    """Rules that decide whether a topic is unused.
 
     `days`: minimum age of a topic, and minimum time without use. `keep`: names of topics to keep, where `*`
     matches any text. `own`: topics of this service.
@@ -167,7 +167,7 @@ class TopicEvidence:
 
     @property
     def is_unused(self) -> bool:
-        """Return whether no reason to keep the topic exists."""
+        """Return whether there is no reason to keep the topic."""
         return not self.reasons
 
 

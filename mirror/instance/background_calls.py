@@ -1,7 +1,7 @@
 """Runs calls to slow servers on background threads, so that they do not block the leader's tick.
 
-Calls are grouped into lines, each with its own thread. The caller waits briefly for a result, unless the line
-is already slow. Several slow lines together delay the caller no longer than one slow line.
+Calls are grouped into lines (queues), each with its own thread. The caller waits briefly for a result, unless
+the line is already slow. Several slow lines together delay the caller no longer than one slow line.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from mirror.ports import LoadProvider
 
 _T = TypeVar("_T")
 _REFILL: Final = 0.1
-"""Seconds by which the wait budget grows per elapsed second."""
+"""Seconds per elapsed second by which the time that a caller may wait grows."""
 _LEAST_SECONDS: Final = 0.05
-"""Seconds to wait for a fast line when the wait budget is empty."""
+"""Seconds to wait for a responsive server when the caller's wait budget is empty."""
 _FRESH_SECONDS: Final = 15.0
-"""Maximum age of a result in seconds. The caller of an older result has given up."""
+"""Maximum age of a call's result in seconds. The caller of an older result has given up."""
 
 
 class CallPending(TimedOut):
-    """The result is pending; a later call returns it."""
+    """Raised while the result of a call is pending; a later call returns it."""
 
 
 class BackgroundCalls(Protocol):
     """Runs jobs that may take long, such as requests to slow servers."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """Run a job, and return its result. A running job with the same key is reused.
+        """Run a job on the thread of a line, and return its result. Jobs with the same key share it.
 
         Jobs of one line run one after another. Raises the error of the job; CallPending if the result did not
         arrive in time.
@@ -85,7 +85,7 @@ class ThreadedCalls:
         self._lines: dict[str, _Line] = {}
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """Run a job, as `BackgroundCalls.ask` does. Not thread-safe."""
+        """Run a job on the thread of a line, as `BackgroundCalls.ask` does. Not thread-safe."""
         if line not in self._lines:
             self._lines = {name: line for name, line in self._lines.items() if not line.is_forgotten()}
             self._lines[line] = _Line(line, self._patience)
@@ -113,7 +113,7 @@ class _Line:
         self._is_running = False
 
     def is_forgotten(self) -> bool:
-        """Return whether the line is unused: no job is running, and all kept results are outdated."""
+        """Return whether no job of the line is running, and all results that it keeps are outdated."""
         return not self._is_running and all(answer.is_stale() for answer in self._answers.values())
 
     def ask(self, key: str, job: Callable[[], _T], wait_seconds: float, wake: Callable[[], None]) -> _T:
@@ -164,7 +164,7 @@ class _Line:
 
 
 class _CallResult(Future[_T]):
-    """A result. `requested_at`, `done_at`: start and end of the call (monotonic seconds)."""
+    """Result of a background call. `requested_at`, `done_at`: start and end (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ def _do(job: Callable[[], _T], answer: _CallResult[_T]) -> None:
 
 
 class LoadsPending(LoadUnavailable):
-    """The provider has not responded yet."""
+    """Raised while the load provider has not responded yet."""
 
 
 class PatientLoads:
@@ -203,7 +203,7 @@ class PatientLoads:
         self._name = name
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the loads of the provider. Raises LoadUnavailable and LoadsPending."""
+        """Return the loads that the provider reports. Raises LoadUnavailable and LoadsPending."""
         try:
             return self._background_calls.ask(
                 f"loads by {self._name}" if self._name else "loads",
@@ -222,5 +222,5 @@ class PatientFreshness:
         self._background_calls = background_calls
 
     def __call__(self, cluster: ClusterRef) -> Freshness:
-        """Return the latest freshness. Raises CallPending and the exceptions of the provider."""
+        """Return the latest freshness of a cluster's loads. Raises CallPending and the provider's errors."""
         return self._background_calls.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

@@ -32,7 +32,7 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events. Raises only errors of the coordination store."""
+    """Stores and sends placement events. Raises only errors of the coordination store."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
         self.log = log
@@ -40,15 +40,15 @@ class EventPublisher:
         self._unpublished: tuple[Plan, Events] | None = None
 
     def announce(self, events: Events) -> None:
-        """Store events and send them."""
+        """Store events of placement changes, and send them to their topic."""
         self._guard(events, lambda: self.log.append(events))
 
     def sent(self, events: Events) -> None:
-        """Send events that were stored together with the change."""
+        """Send events that were already stored in the transaction of their change."""
         self._guard(events, self.log.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
-        """Keep the events of a plan, because a publication that seems to fail may still succeed."""
+        """Keep the events of a plan until it is known whether its publication succeeded."""
         self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
@@ -69,7 +69,7 @@ class EventPublisher:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A change, its events, and the nodes that one transaction stores."""
+    """A change of a definition, its events, and the nodes that one transaction stores."""
 
     change: StoreDefinition
     before: StoredDatastream
@@ -101,7 +101,7 @@ class DefinitionWriter:
         stored: Mapping[DatastreamName, StoredDatastream],
         board: ProblemBoard,
     ) -> None:
-        """Store changes in a few transactions. A failure affects only its own datastream."""
+        """Store changed definitions in a few transactions. A failure affects only its own datastream."""
         writings: dict[DatastreamName, _Writing] = {}
         for change in changes:
             with board.guarding(change.datastream.name):
@@ -164,7 +164,7 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
 def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
     """Log the removal of a definition. `removed`: its last state, None if it was unreadable."""
     asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
-    audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")
+    audit("remove", name, SERVICE, removed, None, asked_by, "the datastream has no remaining tasks")
 
 
 def publish_losses(

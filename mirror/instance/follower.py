@@ -39,7 +39,7 @@ _LEAVE: Final = "leave"
 
 
 class Follower(BackgroundThread):
-    """Follows the plan on one thread, started by `start` and ended by `stop`."""
+    """The loop that makes an instance follow the plan, on one thread from `start` to `stop`."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Follower(BackgroundThread):
 
     @property
     def session(self) -> HealthCondition:
-        """Return whether the instance has joined with a coordination session. Thread-safe."""
+        """Return whether the instance is a live member with a coordination session. Thread-safe."""
         if self._is_suspended:
             return HealthCondition(False, "the coordination store does not respond")
         has_place = self.membership.me is not None
@@ -93,11 +93,11 @@ class Follower(BackgroundThread):
 
     @property
     def has_drained(self) -> bool:
-        """Return whether `drain` was called, and no task remains that another instance could run."""
+        """Return whether `drain` was called and no task remains that another instance could take over."""
         return self._drained.is_set()
 
     def wake(self) -> None:
-        """Signal a change of the shared state. Called by watches, from any thread."""
+        """Wake the loop after a change of the shared state. Called by watches, from any thread."""
         self._inbox.put("wake")
 
     def session_changed(self, state: SessionState) -> None:
@@ -117,26 +117,26 @@ class Follower(BackgroundThread):
             self._report_store()
 
     def start(self) -> None:
-        """Start following the plan."""
+        """Start the thread that follows the plan."""
         self._supervisor.start()
         self._lost_definitions.start()
         super().start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Move the tasks of this instance to other instances, if any can run them."""
+        """Hand over all tasks of this instance to other instances, if any can run them."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
 
     def stop(self, deadline_seconds: float) -> None:
-        """Drain every lane, leave, and join the thread. Safe to call twice."""
+        """Drain every lane, deregister the instance, and join the thread. Safe to call twice."""
         self._deadline = deadline_seconds
         super().stop(deadline_seconds + 5)
         if self._thread.ident is not None:
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Run one iteration of the loop.
+        """Run one iteration of the follower's loop.
 
         `wait_seconds`: maximum time to wait for an item in the inbox.
         """
@@ -243,8 +243,8 @@ class Follower(BackgroundThread):
             self._plan_executor.look_again()
 
     def _joined(self) -> LiveInstance | None:
-        """Join the live instances, and return the membership; None if the instance must wait. Waits for the
-        workers first, because a live instance gets partitions to copy."""
+        """Register as a live instance, and return the membership; None if the instance must wait. Waits for
+        the workers first, because a live instance gets partitions to copy."""
         if not self._supervisor.health.is_ready:
             self._trouble = "waiting for the workers to start"
             return None
@@ -269,7 +269,7 @@ class Follower(BackgroundThread):
         self.view.publish(lanes, self._supervisor.in_time, self._waiting_lanes())
         has_joined = self.membership.me is not None
         if self._is_suspended:
-            reason = "the coordination store does not respond; lanes end with the lease"
+            reason = "the coordination store does not respond; lanes stop when the lease ends"
             self.condition.report_problem(reason)
         elif self._trouble or not has_joined:
             self.condition.report_problem(self._trouble or "no session with the coordination store")

@@ -17,14 +17,14 @@ from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _SLOW_SECONDS: Final = 1.0
-"""Response time in seconds from which on the coordination store is reported as slow."""
+"""Response time in seconds above which the coordination store is reported as slow."""
 _PART: Final = "follower"
 _SESSION_PART: Final = "coordination session"
 """Component of the health report for a slow coordination store."""
 
 
 class FollowerHealth:
-    """Reports the follower's health on its thread."""
+    """Reports the health of an instance's workers, lanes and coordination store, on the follower's thread."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -38,7 +38,7 @@ class FollowerHealth:
         return self._drops
 
     def report_problem(self, reason: str) -> None:
-        """Report that the instance does not follow a plan now."""
+        """Report that the instance cannot follow a plan now."""
         self._health.report(_PART, False, reason)
 
     def report_workers(
@@ -83,19 +83,19 @@ class FollowerHealth:
             _log.warning(f"the coordination store is {state}", answer_seconds=round(answer_seconds, 1))
 
     def report_drops(self, drops: Mapping[str, Drops]) -> None:
-        """Report dropped measurements and events as a warning, because copying continues."""
+        """Report undelivered measurements and events as a warning, because copying continues."""
         self._drops = drops
         for kind, dropped in drops.items():
             part = f"{kind} records"
             if dropped.reason:
                 count = counted(dropped.count, f"entry of {kind} was", f"entries of {kind} were")
-                sentence = f"{count} discarded since the start, no mirrored record: {dropped.reason}"
+                sentence = f"{count} dropped since the start, but no mirrored record: {dropped.reason}"
                 self._health.report(part, True, sentence)
             else:
                 self._health.forget(part)
 
     def report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
-        """Report the groups with stalled lanes, in place of the groups reported before."""
+        """Report the groups with stalled lanes, replacing those reported before."""
         parts = {f"lanes of {group}": reason for group, reason in troubles.items()}
         for part in self._parts - parts.keys():
             self._health.forget(part)

@@ -19,7 +19,7 @@ class HealthCondition:
 
 
 class Health:
-    """Health of all components. Thread-safe."""
+    """Health of all components of this instance. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Health:
         self._died = threading.Event()
 
     def report(self, part: str, is_well: bool, sentence: str) -> None:
-        """Replace the health of a component."""
+        """Set the health of a component."""
         with self._lock:
             self._conditions[part] = HealthCondition(is_well, sentence)
 
@@ -37,7 +37,7 @@ class Health:
             self._conditions.pop(part, None)
 
     def died(self, part: str, error: BaseException) -> None:
-        """Report that a thread ended unexpectedly. The service must stop."""
+        """Report that the thread of a component ended unexpectedly. The service must stop."""
         self.report(part, False, f"died: {type(error).__name__}: {error}")
         self._died.set()
 

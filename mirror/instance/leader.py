@@ -112,12 +112,12 @@ class Leader(BackgroundThread):
 
     @property
     def is_leading(self) -> bool:
-        """Return whether the last tick ran as leader, and this instance has not left since."""
+        """Return whether this instance was leader in the last tick and has not left since."""
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
     def sentence(self) -> str:
-        """Decision of the last tick."""
+        """Decision of the last tick in one sentence."""
         return self._sentence
 
     @property
@@ -146,13 +146,13 @@ class Leader(BackgroundThread):
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set the membership of this instance, or None. Called by the follower's thread."""
+        """Set the membership of this instance, if it has joined. Called by the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
 
     def wake(self) -> None:
-        """Signal a change of the shared state. Called by watches, from any thread."""
+        """Start the next tick at once. Called by watches of the shared state, from any thread."""
         self._awake.set()
 
     def _run(self) -> None:
@@ -188,19 +188,19 @@ class Leader(BackgroundThread):
         return sentence
 
     def _forget(self) -> None:
-        """Drop cached state, which may be outdated."""
+        """Drop cached state of the coordination store, which may be outdated."""
         self._plan.forget()
         self._definitions.look_again()
 
     def tick(self) -> str:
-        """Run one tick and return its decision. Raises HeadraceError if the tick cannot be finished."""
+        """Run one tick of the leader, and return its decision. Raises HeadraceError if it fails."""
         me = self._me
         if me is None:
             self._resign()  # before the request for the leader: the store may be down
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self._awake.set)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
-            return f"{leader.name if leader else 'nobody'} leads"
+            return f"{leader.name if leader else 'no instance'} leads"
         if self._leads_as is None:
             self._world_view.keeper.take_up()
             self._assessments.take_up()
@@ -210,7 +210,7 @@ class Leader(BackgroundThread):
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """Drop the state of a leader after losing leadership."""
+        """Drop everything that only a leader may keep, after losing leadership."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()
@@ -219,7 +219,7 @@ class Leader(BackgroundThread):
         self._assessments.resign()
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
-        """Run the leader's steps for all datastreams. A failure affects only its own datastream."""
+        """Run the steps of a tick, and return its decision. A failure affects only its own datastream."""
         datastreams = definitions.datastreams
         stored = {definition.datastream.name: definition for definition in definitions.readable}
         self._board.begin()
@@ -269,7 +269,7 @@ class Leader(BackgroundThread):
                     self._stores.beginnings.record(member, topics[member.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """Apply one step of a proposed plan. The next tick follows at once."""
+        """Publish a proposed plan, and answer its request. The next tick follows at once."""
         failure = application.failure
         try:
             if application.decision is not None:

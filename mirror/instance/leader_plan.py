@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaderPlan:
-    """Reads and publishes the plan, and rebuilds an unreadable one. `is_recovered`: the plan was rebuilt."""
+    """Reads, publishes, and rebuilds the plan in effect. `is_recovered`: the plan was rebuilt."""
 
     def __init__(
         self, plans: PlanStore, membership: Membership, publisher: EventPublisher, clock: Clock
@@ -30,7 +30,7 @@ class LeaderPlan:
         self._clock = clock
         self._stored: StoredPlan = NO_PLAN
         self._newest: Plan = NO_PLAN.plan
-        """Latest plan that was readable."""
+        """Latest plan that could be read."""
         self.is_recovered = False
 
     @property
@@ -39,11 +39,11 @@ class LeaderPlan:
         return self._stored.plan
 
     def forget(self) -> None:
-        """Drop the plan, which may be outdated."""
+        """Drop the cached plan, which may be outdated."""
         self._stored = NO_PLAN
 
     def read(self, me: LiveInstance) -> None:
-        """Read the plan. Replace an unreadable plan under a new epoch. Raises HeadraceError."""
+        """Read the plan in effect. Replace an unreadable plan under a new epoch. Raises HeadraceError."""
         try:
             stored = self._plans.read(self._stored)
         except DamagedState as error:
@@ -59,7 +59,7 @@ class LeaderPlan:
     def _rebuild(self, me: LiveInstance, error: DamagedState) -> None:
         self._stored, held = self._plans.recover(self._newest, self._obeyed_epochs())
         if not self.is_recovered:
-            reason = f"{error.message}; it contains {held}"
+            reason = f"{error.message}; the node contains {held}"
             _log.error("plan rebuilt", reason=reason, epoch=self.current.epoch)
             self._publisher.announce((recovery_event(me.name, self.current, reason, self._clock.now_ms()),))
         self.is_recovered = True
@@ -70,8 +70,8 @@ class LeaderPlan:
         return [holding.epoch for holding in holdings if holding is not None]
 
     def publish(self, plan: Plan, events: Events) -> None:
-        """Replace the plan in effect, and publish its events. Raises PlanRejected after a concurrent change,
-        and the errors of the store."""
+        """Publish a new plan and its events. Raises PlanRejected after a concurrent change, and the errors of
+        the store."""
         self._publisher.prepare(plan, events)
         self._stored = self._plans.publish(plan, self._stored)
         self._newest, self.is_recovered = self._stored.plan, False

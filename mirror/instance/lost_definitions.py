@@ -31,7 +31,7 @@ from mirror.wording import counted, first_few
 Known = Mapping[DatastreamName, Datastream]
 _MOST_DEFINITIONS: Final = 1_000_000
 _REST_SECONDS: Final = 1.0
-"""Minimum seconds between writes, because definitions may change often."""
+"""Minimum seconds between two writes of the file, because definitions may change often."""
 _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueError)
 _log = structlog.get_logger(__name__)
 
@@ -51,11 +51,11 @@ class DefinitionFile(BackgroundThread):
 
     @property
     def trouble(self) -> str:
-        """Reason why the last write failed; empty after a success."""
+        """Reason why the file could not be written last time; empty after a success."""
         return self._trouble
 
     def load(self) -> Known:
-        """Read the definitions in the file. Unreadable definitions are logged and skipped."""
+        """Read the definitions stored in the file. Unreadable definitions are logged and skipped."""
         if self._path is None:
             return {}
         try:
@@ -68,13 +68,13 @@ class DefinitionFile(BackgroundThread):
         return _from_bytes(data, self._path)
 
     def keep(self, known: Known) -> None:
-        """Schedule a write of these definitions. Never blocks."""
+        """Schedule a write of the given definitions. Never blocks."""
         with self._work:
             self._waiting = known
             self._work.notify()
 
     def wake(self) -> None:
-        """Let the thread check its work again."""
+        """Make the writing thread check for new work."""
         with self._work:
             self._work.notify()
 
@@ -123,7 +123,7 @@ def _from_bytes(data: bytes, path: Path) -> Known:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file. Raises OSError."""
+    """Replace the content of a file atomically. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, data)
 
@@ -148,20 +148,21 @@ class LossWatch:
         self._lost: frozenset[DatastreamName] = frozenset()
 
     def start(self) -> None:
-        """Start storing definitions."""
+        """Start storing definitions in the file."""
         self._memory.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Finish the pending write. Idempotent."""
+        """Finish the pending write of definitions. Idempotent."""
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare the definitions in the follower's next iteration. Called in a new session."""
+        """Compare definitions again in the follower's next iteration. Called in a new session."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
-        """Find lost definitions if anything has changed. `wake`: called from any thread when another instance
-        publishes, restores or forgets a lost definition. Raises Unreachable, SessionLost."""
+        """Find definitions that the store has lost, if anything has changed. `wake`: called from any thread
+        when another instance publishes, restores or forgets a lost definition. Raises Unreachable,
+        SessionLost."""
         if definitions is self._seen and not self._has_changed.is_set():
             return
         self._has_changed.clear()

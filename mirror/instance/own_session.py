@@ -26,7 +26,7 @@ SHARE: Final = 0.7
 
 
 class Contact(Protocol):
-    """Contact of a session with its server."""
+    """Contact of a session with the coordination store."""
 
     def session_timeout_seconds(self) -> float:
         """Return the session timeout that the server granted, which may be shorter than requested."""
@@ -37,7 +37,7 @@ class Contact(Protocol):
         ...
 
     def beat(self) -> None:
-        """Send a heartbeat without waiting for the response."""
+        """Send a heartbeat to the coordination store without waiting for the response."""
         ...
 
     def answer_seconds(self) -> float:
@@ -52,20 +52,20 @@ class Lease:
         self._contact = contact
 
     def renew(self) -> None:
-        """Send a heartbeat, whose response extends the lease."""
+        """Send a heartbeat, whose response extends the lease of this instance."""
         self._contact.beat()
 
     @property
     def answer_seconds(self) -> float:
-        """Current response time of the store."""
+        """Current response time of the coordination store in seconds."""
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """Return the end of the lease without further responses of the store."""
+        """Return the time at which the lease ends if the store does not respond again (monotonic seconds)."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:
-        """Return whether the lease has ended. All lanes must stop then."""
+        """Return whether the lease of the instance has ended. All lanes must stop then."""
         return now >= self.ends_at()
 
 
@@ -97,7 +97,7 @@ class WorkerLease:
         self._losses += 1
 
     def loss_handled(self) -> None:
-        """Record that the follower has given up the lanes of an ended session."""
+        """Record that the follower has given up the lanes of the ended session."""
         self._losses_handled += 1
 
     def extend(self, *, is_member: bool) -> None:
@@ -121,7 +121,7 @@ class Identity:
 
 
 class OwnMembership:
-    """Joins and leaves. `me`: membership of this instance; None before it has joined."""
+    """Joins and leaves the live instances. `me`: own membership; None before joining."""
 
     def __init__(self, members: Membership, identity: Identity) -> None:
         self._members = members
@@ -130,7 +130,7 @@ class OwnMembership:
         self._awaited = ""
 
     def join(self, watch: Watch) -> str:
-        """Join the live instances, unless another process has the same name.
+        """Register this instance as live, unless another process has the same name.
 
         Returns the reason for waiting, if any. `watch`: called from any thread when an instance joins or
         leaves. Raises HeadraceError if the store fails.
@@ -154,22 +154,22 @@ class OwnMembership:
         return ""
 
     def give_up(self) -> None:
-        """Drop the membership, which may have ended with the session."""
+        """Drop the membership, because it may have ended with the session."""
         self.me = None
         self._members.look_again()
 
     def begin_to_leave(self, me: LiveInstance) -> bool:
-        """Publish that this instance is leaving. Return whether another instance remains."""
+        """Announce that this instance is leaving. Return whether another instance remains."""
         self._members.begin_to_leave(me)
         return any(not instance.is_leaving for instance in self._members.live())
 
     def leave(self, me: LiveInstance) -> None:
-        """Leave the live instances. Raises HeadraceError."""
+        """Deregister this instance. Raises HeadraceError."""
         self._members.leave(me)
 
 
 def _awaited(others: Sequence[LiveInstance]) -> str:
-    """Return the reason to wait for live instances with the name of this one, or an empty string."""
+    """Return why to wait for live instances with the name of this one, or an empty string."""
     if not others:
         return ""
     other = others[0]

@@ -1,8 +1,8 @@
 """Executes the plan on one instance, according to `coordination.reconcile`.
 
-Each call of `obey` is one round: it reads changes, stops surplus lanes, publishes the holding of this
-instance, reads the holdings of other instances, and starts lanes that no other instance holds. After a failed
-round, the next round continues.
+Each call of `obey` is one pass: it reads changes, stops surplus lanes, publishes the holding of this
+instance, reads the holdings of other instances, and starts lanes that no other instance may still run. After
+a failed pass, the next pass continues.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class SharedState:
 
 
 class ReadSchedule:
-    """Postpones reads while changes are frequent. A changed plan is read at once."""
+    """Postpones reads of plan and definitions while they change often. A changed plan is read at once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.reset()
 
     def reset(self) -> None:
-        """Make a read due now."""
+        """Make a read of the shared state due now."""
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
         self._began = self._rests_until = 0.0
 
@@ -103,16 +103,16 @@ class ReadSchedule:
             self._rests_until = 0.0
 
     def plan_changed(self) -> None:
-        """Note a new plan. Called by a watch, from any thread."""
+        """Make a read due because a plan was published. Called by a watch, from any thread."""
         self._is_plan_new = True
 
     @property
     def due_in(self) -> float | None:
-        """Seconds until the next postponed read; None if no read is postponed."""
+        """Seconds until the next postponed read of the shared state; None if no read is postponed."""
         return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
 
     def begin(self) -> bool:
-        """Return whether to read now. A caller that reads must call `end` afterwards."""
+        """Return whether to read the shared state now. A caller that reads must call `end` afterwards."""
         self._began = self._clock.monotonic()
         self._is_put_off = self._is_stale and not self._is_plan_new and self._began < self._rests_until
         if not self._is_stale or self._is_put_off:
@@ -121,13 +121,13 @@ class ReadSchedule:
         return True
 
     def end(self) -> None:
-        """Record a successful read, after which further reads may be postponed."""
+        """Record that the shared state was read, after which further reads may be postponed."""
         now = self._clock.monotonic()
         self._rests_until = now + min(_RESTS * (now - self._began), _LONGEST_REST_SECONDS)
 
 
 class PlanExecutor:
-    """Executes plans. Used by the follower's thread.
+    """Executes plans on this instance. Used by the follower's thread.
 
     `wake`: called from any thread when the shared state has changed.
     """
@@ -181,7 +181,7 @@ class PlanExecutor:
 
     @property
     def looks_again_in(self) -> float | None:
-        """Seconds until a round reads pending changes; None if no read is postponed."""
+        """Seconds until pending changes are read; None if no read is postponed."""
         return self._reads.due_in
 
     @property
@@ -201,7 +201,7 @@ class PlanExecutor:
 
     @property
     def troubles(self) -> Mapping[GroupName, str]:
-        """Reasons for stalled lanes of a group on this instance, as of the last round."""
+        """Reasons for stalled lanes by group, as of the last pass over this instance's lanes."""
         return self._troubles
 
     @property
@@ -220,7 +220,7 @@ class PlanExecutor:
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
-        """Run one round. Raises HeadraceError if the round fails."""
+        """Stop and start lanes as the plan requires. Raises HeadraceError on failure."""
         if self._reads.begin():
             self._look(me)
             self._reads.end()
@@ -248,7 +248,7 @@ class PlanExecutor:
         self._reports.publish(me, self._troubles, self._datastreams)
 
     def _note_plan(self) -> None:
-        """Note a new plan. Called by a watch, from any thread."""
+        """Note that a new plan was published. Called by a watch, from any thread."""
         self._reads.plan_changed()
         self._wake()
 
@@ -282,7 +282,7 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the desired lanes. A running lane without a valid spec continues unchanged."""
+        """Set the lanes to run. A running lane without a valid spec continues unchanged."""
         for key in found.problems.keys() - self._undescribed.keys():
             _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
@@ -290,8 +290,8 @@ class PlanExecutor:
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
-        """Start the missing lanes that no other instance holds. Requires that the holding of this instance
-        was published: of two instances, at least one then sees the holding of the other."""
+        """Start the missing lanes that no other instance may still run. Requires that the holding of this
+        instance was published: of two instances, at least one then sees the holding of the other."""
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
         live = others_of(members.live(), me.sequence)
@@ -331,5 +331,5 @@ class PlanExecutor:
 
 
 def _describes(plan: Plan) -> tuple[object, object]:
-    """Return the parts of a plan that determine lanes."""
+    """Return the parts of a plan that determine the lanes of this instance."""
     return plan.tasks, plan.excluded

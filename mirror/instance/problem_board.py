@@ -36,7 +36,8 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
-    """Collects problems. For the leader's thread; any thread may read `problems`.
+    """Collects the problems of datastreams during a tick. For the leader's thread; any thread may read
+    `problems`.
 
     A tick starts with `begin` and ends with `settle`. In between, the leader runs each step for a datastream
     within `guarding`, or reports its failure with `note`. After a failed tick, the result of the previous
@@ -72,8 +73,8 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for datastreams. An exception excludes them from planning. `through`: exceptions that
-        are raised instead."""
+        """Run a step of the tick for datastreams. An exception excludes them from planning. `through`:
+        exceptions that are raised instead."""
         try:
             yield
         except through:
@@ -84,7 +85,8 @@ class ProblemBoard:
             self.note(error, *names)
 
     def note(self, error: Exception, *names: DatastreamName) -> None:
-        """Exclude datastreams from planning. Only the first reason of a tick is kept for each datastream.
+        """Exclude datastreams from planning because of an error. Only the first reason of a tick is kept for
+        each datastream.
 
         An unexpected exception is logged once with its traceback. A reason is not logged again if only its
         numbers have changed, or if it alternates with a few others.
@@ -107,8 +109,8 @@ class ProblemBoard:
         groups: Mapping[GroupName, Sequence[Datastream]],
         is_preparing: Callable[[Datastream], bool],
     ) -> None:
-        """Record the troubles of lanes of all instances. Lanes without a topic are not stalled while the
-        destination topics of their group are being created."""
+        """Record the stalled lanes that instances report, by group. Lanes without a topic are not stalled
+        while the destination topics of their group are being created."""
         late = {
             group: reason
             for group, reason in troubles.of(znodes.NO_TOPICS).items()
@@ -191,7 +193,7 @@ class ProblemBoard:
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
-        """Return whether to publish the reason as an event.
+        """Return whether to publish the reason of a problem as an event.
 
         The first reason of a problem is published, and a few later reasons that differ in more than numbers,
         each once, so that alternating reasons do not cause many events.

@@ -18,11 +18,11 @@ class CoordinationSession(Protocol):
     """Coordination session of the instance."""
 
     def start(self) -> None:
-        """Connect. Raises Unreachable."""
+        """Connect to the coordination store. Raises Unreachable."""
         ...
 
     def stop(self) -> None:
-        """End the session at once. Idempotent."""
+        """End the session with the coordination store at once. Idempotent."""
         ...
 
 

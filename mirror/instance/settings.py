@@ -164,7 +164,7 @@ class LeaderSettings(Settings):
 
 
 class AuditSettings(Settings):
-    """Continuous audits of datastreams with the option `audit`. Each instance audits its own lanes."""
+    """Audits of datastreams with the option `audit`. Each instance continuously audits its own lanes."""
 
     topic: str = "headrace-audit-windows"
     """Topic for the results of audits by window of event time, on the cluster of the metrics topic; empty:

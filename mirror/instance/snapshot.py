@@ -32,7 +32,7 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Loads of partitions that this instance knows."""
+    """Known loads of partitions, as this instance last used them."""
 
     states: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
     """State of the loads of each source; empty unless this instance leads."""
@@ -75,7 +75,7 @@ class InstanceSnapshot:
     ready."""
     workers: WorkerCount = _NO_WORKERS
     conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
-    """Health of its components."""
+    """Health of each component of the instance."""
     readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
     """Conditions for serving requests. Independent of datastreams and of local files."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class RunningInstance:
     memory: LoadMemory
 
     def snapshot(self) -> InstanceSnapshot:
-        """Return the current state. Thread-safe, and without I/O."""
+        """Return the current state of the instance. Thread-safe, and without I/O."""
         follower, supervisor, leader = self.follower, self.supervisor, self.leader
         is_leading = leader.is_leading
         return InstanceSnapshot(

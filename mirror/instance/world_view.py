@@ -1,4 +1,4 @@
-"""Reads the state of the service and plans, for the leader's ticks and for previews."""
+"""Reads the cluster state and plans, for the leader's ticks and for previews."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _TRIES: Final = 30
 
 @dataclass(frozen=True)
 class LeaderStores:
-    """Stores that a leader reads."""
+    """Stores that the leader reads to plan."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -73,7 +73,7 @@ class LeaderStores:
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], RouteVerdict]
-"""Function that returns which datastreams must not be mirrored, with reasons."""
+"""Function that returns the datastreams that must not be mirrored, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ class UpdatePreview:
 
     @cached_property
     def starting(self) -> Mapping[LaneKey, LaneSpec]:
-        """Lanes that would start."""
+        """Lanes that would start after the change."""
         will = self.after.lanes()
         return {effect.key: will[effect.key][1] for effect in self.effects if effect.before is None}
 
 
 class WorldView:
-    """Reads the state of the service and plans. Used by one thread. Any thread may call `preview`."""
+    """Reads the cluster state and computes plans. Used by one thread. Any thread may call `preview`."""
 
     def __init__(
         self,
@@ -154,15 +154,15 @@ class WorldView:
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
     def with_stored_loads(self) -> WorldView:
-        """Return a view for previews with the stored loads, as a new leader has. Writes nothing. Raises
-        Unreachable, SessionLost."""
+        """Return a second view for previews that starts with the stored loads, as a new leader would. Writes
+        nothing. Raises Unreachable, SessionLost."""
         planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
         found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found.keeper.restore()
         return found
 
     def load_watch(self, health: Health) -> LoadWatch:
-        """Return a watch over the load providers in use."""
+        """Return an object that watches the load providers in use."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, world: World) -> None:
@@ -181,8 +181,8 @@ class WorldView:
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
     ) -> World:
-        """Return all inputs of a plan except loads, with the topics that were checked last. `watch`: fires
-        when requests or instances change."""
+        """Return the cluster state that a plan depends on, without loads, with the topics that were checked
+        last. `watch`: fires when requests or instances change."""
         sources = sorted({datastream.source for datastream in datastreams})
         return World(
             datastreams=datastreams,
@@ -251,8 +251,8 @@ class WorldView:
         return {group: f"the quiet hours are {window.text}" for group, window in waiting.items()}, world.rules
 
     def lead(self, world: World) -> Decision:
-        """Return the leader's decision. Also plans the groups whose interval has passed, unless the result
-        would be the same as before."""
+        """Return the leader's decision for this tick. Also plans the groups whose interval has passed, unless
+        the result would be the same as before."""
         decision = self.decide(self.in_turn(replace(world, last=self._last)))
         self._last = decision.last
         return decision
@@ -267,8 +267,8 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """Add the groups that are due for planning. Only for the leader. The loads of every source are
-        observed once per interval. With enough observations, all groups are planned, a few per tick."""
+        """Return the state with all groups due for planning. Only for the leader. The loads of every source
+        are observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
         self._memory.sources = sources.of
@@ -301,19 +301,19 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """Schedule another attempt to observe loads, or give up with a warning."""
+        """Schedule another attempt to observe the loads of a source, or give up with a warning."""
         if left > 0:
             self._tries[source] = left
         else:
             _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
 
     def preview(self, request: RebalanceRequest) -> Decision:
-        """Return the changes that the request would make to its group now. Reads only the group's clusters.
-        Raises Unreachable, also while a source cluster has not responded."""
+        """Return the decision that a request would lead to now, for its group only. Reads only the group's
+        clusters. Raises Unreachable, also while a source cluster has not responded."""
         return self.preview_world(request)[1]
 
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
-        """Return the result of `preview`, and the snapshot that it is based on."""
+        """Return the result of `preview`, and the cluster state that it is based on."""
         with self._previewing:
             return self._previewed(request)
 
@@ -390,7 +390,7 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Read the source clusters for a preview. Raises Unreachable without a response."""
+        """Request topics of the source clusters for a preview. Raises Unreachable without a response."""
         sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)

@@ -22,14 +22,14 @@ _SIDES: Final = ("source", "destination")
 
 
 class Period(NamedTuple):
-    """Time range [from_ms, to_ms) of record timestamps, in epoch ms."""
+    """Time range [from_ms, to_ms) of record timestamps that a certificate covers, in epoch ms."""
 
     from_ms: int
     to_ms: int
 
 
 async def certify(bench: EngineContext, job: VerifyJob, datastream: str, period: Period) -> dict[str, Any]:
-    """Compare the records of a period, and return the unsigned certificate.
+    """Compare the records of a period with their copies, and return the unsigned certificate.
 
     The comparison starts at the first source record with a timestamp at or after the start of the period. The
     range ends before the first record with a timestamp at or after the end of the period. Raises

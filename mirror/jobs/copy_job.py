@@ -26,7 +26,7 @@ from mirror.replication.progress_log import ProgressLog
 
 @dataclass(frozen=True)
 class CopyJob:
-    """Scope and options of a copy.
+    """Scope and options of a copy without a service.
 
     `state`: name under which the progress is stored, so that a later run can resume.
 
@@ -79,7 +79,7 @@ class CopyPlan:
     unknown_ends: Mapping[TopicPartition, HeadraceError] = field(default_factory=dict)
 
     def followed_by(self, later: CopyPlan) -> CopyPlan:
-        """Merge this plan with a later plan for the missing partitions."""
+        """Return this plan merged with a later plan for partitions that this plan lacks."""
         before, after = self.changes, later.changes
         changes = replace(
             after,
@@ -166,7 +166,7 @@ def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[La
 
 
 async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
-    """Plan the partitions that a plan lacks. Raises the errors of `plan_copy`."""
+    """Plan the copy of partitions that a plan lacks. Raises the errors of `plan_copy`."""
     topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
     selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))
     found = await plan_copy(bench, replace(job, selection=selection))
@@ -275,7 +275,7 @@ async def forget_progress(bench: EngineContext, job: CopyJob, specs: Sequence[La
 
 
 def shares(specs: Sequence[LaneSpec], workers: int) -> list[list[LaneSpec]]:
-    """Distribute lanes to workers round-robin, and divide the quota.
+    """Distribute lanes over workers round-robin, and divide the quota among them.
 
     The partitions of each topic are spread over the workers.
     """

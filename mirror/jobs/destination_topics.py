@@ -20,8 +20,8 @@ from mirror.model.topics import TopicDescription, TopicNaming
 _IGNORE: Final = "pass --ignore-settings to create the topic without the settings of the source"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
-"""Additional seconds to wait for each new partition. A busy controller needs several milliseconds for each
-partition."""
+"""Additional seconds to wait for the leader of each new partition. A busy controller needs several
+milliseconds for each partition."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TopicChanges:
 
 
 async def _described(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
-    """Return the existing topics with their settings. Raises Unreachable."""
+    """Return the descriptions of existing topics with their settings. Raises Unreachable."""
     wanted = sorted(names)
     await cluster.patiently(lambda: cluster.refresh(wanted))
     found = {name: cluster.topics[name] for name in wanted}
@@ -71,7 +71,8 @@ async def _described(cluster: Cluster, names: Iterable[str]) -> Mapping[str, Top
 async def prepare_destination(
     source: Cluster, target: Cluster, topics: Sequence[str], naming: TopicNaming, rules: CreationRules
 ) -> TopicChanges:
-    """Create missing topics and partitions. Topics that the destination rejects are added to the failures.
+    """Create missing destination topics and partitions. Topics that the destination rejects are added to the
+    failures.
 
     Raises Unreachable, and Refused if a cluster rejects the request to describe its topics.
     """
@@ -120,8 +121,7 @@ def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> No
 
 
 def _note_new(source: TopicDescription, wanted: TopicDescription, changes: TopicChanges) -> None:
-    """Record the settings of a new topic that are broker defaults of the source, and the settings that it
-    lacks."""
+    """Record which settings of a new topic come from broker defaults of the source, and which it lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}
@@ -142,8 +142,8 @@ async def _carry_out(
     done: list[str],
     changes: TopicChanges,
 ) -> None:
-    """Create or extend topics. `wanted`: by source topic. `done`: destination topics without an error. Raises
-    Unreachable."""
+    """Create or extend destination topics. `wanted`: by source topic. `done`: destination topics without an
+    error. Raises Unreachable."""
     if not wanted:
         return
     seconds = _settle_seconds(sum(topic.partitions for topic in wanted.values()))

@@ -28,8 +28,8 @@ class CopyHistory(NamedTuple):
     target_epoch: int = -1
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether all records copied at an earlier state may still exist. After a change of the leader
-        epoch, `truncated_logs` gives the answer."""
+        """Return whether all records copied up to an earlier state may still exist. After a change of the
+        leader epoch, `truncated_logs` gives the answer."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
@@ -47,7 +47,7 @@ class StoredCopy(NamedTuple):
 
     @classmethod
     def of(cls, progress: LaneProgress | None, end: OffsetAnswer | None) -> StoredCopy:
-        """Return the stored copy of this progress. Without an end, the destination log counts as empty."""
+        """Return the stored copy with this progress. Without an end, the destination log counts as empty."""
         return cls(progress, 0) if end is None else cls(progress, end.offset, end.leader_epoch)
 
     @property
@@ -95,7 +95,7 @@ class PartitionVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """The most severe verdict."""
+        """Return the most severe verdict on the partition."""
         if self.problem:
             return Verdict.UNKNOWN
         found = self.comparison

@@ -73,7 +73,7 @@ class StoredLanes:
     source_error: Unreachable | None = None
 
     def is_current(self, progress: LaneProgress) -> bool | None:
-        """Return whether the progress belongs to the current destination topic; None if unknown."""
+        """Return whether the progress of a lane belongs to the current destination topic; None if unknown."""
         if progress.target_topic not in self.topic_ids:
             return None
         now = self.topic_ids[progress.target_topic]
@@ -91,7 +91,7 @@ async def stored_and_current(bench: EngineContext, destination: ClusterRef, stat
 
 
 async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes | None]:
-    """Return the current topic ids.
+    """Return the current topic ids by topic name.
 
     The id of a missing topic is None. A topic with an unknown id has no entry.
     """
@@ -147,6 +147,6 @@ async def stored_to_translate(
 
 
 async def _ends(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the end offsets of partitions. Omit unavailable partitions. Raises Unreachable."""
+    """Return the end offsets of partitions by partition. Omit unavailable partitions. Raises Unreachable."""
     answers = await cluster.offsets(dict.fromkeys(places, LATEST))
     return {place: answer.offset for place, answer in answers.items() if not answer.error}

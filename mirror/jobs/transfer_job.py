@@ -56,7 +56,7 @@ _Step = Callable[["TransferLane", _AllBounds], Awaitable[None]]
 
 @dataclass(frozen=True)
 class TransferJob:
-    """Scope and options of a transfer.
+    """Scope and options of a copy to or from a connector.
 
     `until_end`: stop each partition at the end offset that it had at the start of the job. `needs_position`:
     reject partitions without a committed position. `rules`: the transforms. `own`: internal topics of
@@ -86,7 +86,7 @@ _NOTHING: Final = Counts()
 
 @dataclass
 class TransferLane:
-    """State of one partition.
+    """State of one partition of a copy to or from a connector.
 
     `read_to`: next offset to read. `committed`: position that the sink has committed. `end`: offset at which
     to stop. `seen_end`: last known end offset of the source. `counts`: totals of written records. `settled`:
@@ -120,7 +120,7 @@ class TransferLane:
 
 
 class Transfer:
-    """A running transfer. Call `prepare`, then `run`. `stop` may be called from a signal handler."""
+    """A running copy with a connector. Call `prepare`, then `run`. Signal handlers may call `stop`."""
 
     def __init__(self, loop: Loop, source: RecordSource, sink: RecordSink, job: TransferJob) -> None:
         self._loop = loop
@@ -166,7 +166,7 @@ class Transfer:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
 
     def select(self, places: Collection[TopicPartition]) -> None:
-        """Restrict the transfer to the given partitions."""
+        """Restrict the copy to the given partitions."""
         self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
@@ -195,11 +195,11 @@ class Transfer:
             raise refusals[0]
 
     def stop(self) -> None:
-        """Commit all written records, and end the run. Idempotent."""
+        """Commit all written records, and end the copy. Idempotent."""
         self._is_stopping = True
 
     async def run(self) -> None:
-        """Copy until every partition is finished or `stop` is called."""
+        """Copy until every partition has reached its end or `stop` is called."""
         while not self._is_stopping and not all(lane.is_over for lane in self.lanes):
             await self._round()
             await self._loop.sleep(_ROUND_SECONDS)
@@ -234,7 +234,7 @@ class Transfer:
             lane.is_busy = False
 
     async def _set_aside(self, lane: TransferLane, error: HeadraceError) -> None:
-        """Release the partition and schedule a retry; uncommitted records are read again."""
+        """Release a partition after an error, and schedule a retry."""
         if lane.reason != str(error):
             _log.warning("partition pauses", partition=str(lane.place), reason=str(error))
         lane.reason = str(error)
@@ -297,11 +297,11 @@ class Transfer:
         known_end = max(lane.read_to, lane.end or 0)
         if known_end > bounds.end:
             raise DataLossDetected(
-                f"{lane.place} ends at {bounds.end} but ended at {known_end} before: the source lost records",
+                f"the end of {lane.place} fell from {known_end} to {bounds.end}: the source lost records",
                 advice=elsewhere,
             )
         if lane.read_to < bounds.first:
-            missing = f"offsets {lane.read_to} to {bounds.first - 1} of {lane.place} are gone from the source"
+            missing = f"source offsets {lane.read_to} to {bounds.first - 1} of {lane.place} were deleted"
             if self._job.on_loss is OnLoss.HALT:
                 raise SourceTruncated(missing, advice="--on-loss continue skips them")
             _log.warning("continuing after a gap", partition=str(lane.place), reason=missing)
@@ -334,7 +334,7 @@ class Transfer:
             self._keeper.pass_over(lane.target, skipped)
 
     def _kept(self, lane: TransferLane, portion: RecordPortion, end: int) -> list[Record]:
-        """Transform the records. Count the offsets that are not written."""
+        """Transform the records of a portion, and count the offsets that are not written."""
         kept: list[Record] = []
         position, span = lane.read_to, portion.span
         for record in portion.records:

@@ -41,7 +41,7 @@ UNCHANGED: Final = "unchanged"
 
 @dataclass(frozen=True)
 class TranslateJob:
-    """Parameters of a translation.
+    """Parameters of a translation of consumer group offsets.
 
     `state`: name of the copy, or group of the datastream. `back`: translate from the destination to the
     source. `as_group`: name of the group on the other cluster; empty for the same name. `rewinds`: also move
@@ -71,7 +71,7 @@ class TranslateJob:
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """Translation of one committed offset.
+    """Translation of one committed offset to the other cluster.
 
     `here`, `offset`: partition and offset on one cluster. `there`, `becomes`: partition and offset on the
     other cluster.
@@ -92,7 +92,7 @@ class PositionMove:
 
     @property
     def is_translated(self) -> bool:
-        """Return whether `becomes` is an offset."""
+        """Return whether the committed offset could be translated."""
         return self.becomes >= 0
 
     @property
@@ -116,7 +116,7 @@ class PositionMove:
 
 
 class Translator:
-    """Translates offsets between the clusters of a copy, using the stored progress.
+    """Translates committed offsets between the clusters of a copy, using the stored progress.
 
     `back`: translate from the destination to the source.
     """
@@ -150,8 +150,8 @@ class Translator:
         )
 
     def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
-        """Translate an offset with the offset map or the first copied record of a lane. Return None if
-        unknown."""
+        """Return the translation of an offset by the lane's offset map or its first copied record. Return
+        None if unknown."""
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
             return look_up(offset)
@@ -160,12 +160,12 @@ class Translator:
 
     @cached_property
     def _topics(self) -> Set[str]:
-        """Names of the mirrored topics on the cluster to translate from."""
+        """Names of the mirrored topics on the cluster whose offsets are translated."""
         return {place.topic for place in self._keys}
 
     @cached_property
     def _keys(self) -> Mapping[TopicPartition, LaneKey]:
-        """Lanes by partition on the cluster to translate from."""
+        """Lanes by partition on the cluster whose offsets are translated."""
         lanes = self.stored.lanes
         if not self._back:
             return {key.partition: key for key in lanes}
@@ -185,7 +185,7 @@ class GroupPositions(NamedTuple):
 
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
-    """Read the group's offsets from both clusters. Raises the errors of `committed_at`."""
+    """Read the committed offsets of a group from both clusters. Raises the errors of `committed_at`."""
     here, there = (bench.cluster(side) for side in job.sides)
     found = await bench.loop.together(
         [committed_at(here, job.group, job.kind), committed_at(there, job.target_group, job.kind)]
@@ -194,13 +194,13 @@ async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPosit
 
 
 async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[PositionMove]:
-    """Return the offsets to commit. Raises InvalidRequest, NotAuthorized, Unreachable."""
+    """Return the translated offsets to commit. Raises InvalidRequest, NotAuthorized, Unreachable."""
     stored = await stored_to_translate(bench, job.source, job.destination, job.state)
     return moves_of(job, stored, await group_positions(bench, job))
 
 
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
-    """Return the offsets to commit, sorted by partition.
+    """Return the translated offsets of a group to commit, sorted by partition.
 
     Raises NotFound for a group without committed offsets.
 
@@ -233,7 +233,7 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 
 
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
-    """Commit the translations that are not skipped; return their number.
+    """Commit the translated offsets of a group that are not skipped; return their number.
 
     Raises the errors of `commit_positions`.
     """

@@ -83,7 +83,7 @@ class VerifyJob:
 
 
 Tell = Callable[[int, int, int], None]
-"""Callback that receives the numbers of compared partitions, of all partitions, and of offsets read."""
+"""Callback that receives the numbers of compared partitions, all partitions, and read offsets."""
 
 
 class _ComparisonProgress:
@@ -110,7 +110,7 @@ class _ComparisonProgress:
 async def verify_copy(
     bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare every partition of the selected topics.
+    """Compare every partition of the selected topics with its copy.
 
     `on_progress` is called on the loop's thread with the progress. Raises Unreachable; TopicMissing if no
     topic is selected.
@@ -131,7 +131,7 @@ async def verify_copy(
 
 
 async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
-    """Return the partitions of the selected topics. Raises Unreachable; TopicMissing if there are none."""
+    """Return the source partitions to verify. Raises Unreachable; TopicMissing if there are none."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
     chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
@@ -259,8 +259,8 @@ async def _end_now(side: LogRange) -> int:
 
 
 class _Sides(NamedTuple):
-    """Offset ranges to compare on both clusters. `expired`: number of copied offsets that the destination has
-    deleted and the source still has. `origins_end`: see `comparison.compare`."""
+    """Offset ranges of a partition to compare on both clusters. `expired`: number of copied offsets that the
+    destination has deleted and the source still has. `origins_end`: see `comparison.compare`."""
 
     source: LogRange
     target: LogRange
@@ -291,8 +291,8 @@ def _sides_within(
     stored: StoredCopy,
     logs: tuple[tuple[int, int], tuple[int, int]],
 ) -> _Sides:
-    """Return the offset ranges to compare. `logs`: start and end offset of the source and the destination
-    log."""
+    """Return the offset ranges of a partition to compare on both clusters. `logs`: start and end offset of
+    the source and the destination log."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     (start, end), (target_start, target_end) = logs
     account, expired, unjudged, origins_end = None, 0, 0, 0
@@ -346,7 +346,7 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 async def audit_copy(
     bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare the records that a running datastream has copied, according to its checkpoints.
+    """Compare the records that a running datastream has copied up to its checkpoints with their sources.
 
     A partition without a checkpoint is not compared. A missing destination topic counts as empty. A permanent
     error, such as a batch that cannot be decoded, is reported for its partition. Raises Unreachable;
@@ -408,7 +408,7 @@ async def ranges_between(
 
 
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
-    """Return whether any record was copied, or none is to be copied. Raises as `places_of`."""
+    """Return whether any record was copied, or no record has to be copied. Raises as `places_of`."""
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):

@@ -16,7 +16,7 @@ from mirror.replication.context import EngineContext
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit, whose size depends on the number of partitions."""
+    """State of a continuous audit without a service."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)

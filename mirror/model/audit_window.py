@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AuditWindow:
-    """Counts of one event-time window in one partition, as of `time_ms` (epoch ms).
+    """Counts of one event-time window in one partition, as known at `time_ms` (epoch ms).
 
     Of several rows with the same `id`, only the row with the largest `time_ms` is valid, because it includes
     the others. The counts of a window are the sums of its valid rows. `bucket_start_ms`, `bucket_end_ms`:

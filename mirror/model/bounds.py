@@ -40,7 +40,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def shown(value: object) -> str:
-    """Format a value for a message: quoted, escaped, and truncated if long."""
+    """Return a value as text for a message: quoted, escaped, and truncated if long."""
     if isinstance(value, str):
         return (
             repr(value)
@@ -55,7 +55,7 @@ def shown(value: object) -> str:
 
 
 def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
-    """Return text with a permitted length that UTF-8 can encode.
+    """Return text of a permitted length that can be encoded as UTF-8.
 
     Control characters other than tabs and line ends are rejected.
     """
@@ -76,7 +76,7 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
 
 
 def line(label: str, value: object, longest: int = LONGEST_NAME, *, shortest: int = 1) -> str:
-    """Return printable, single-line text without surrounding blanks."""
+    """Return the value if it is printable, single-line text without surrounding blanks."""
     found = text(label, value, longest, shortest=shortest)
     if not found.isprintable() or found != found.strip():
         raise InvalidRequest(
@@ -111,7 +111,7 @@ def decimal(label: str, value: object, lowest: float, highest: float) -> float:
 
 
 def number(label: str, value: object, lowest: float, highest: float) -> float:
-    """Return a finite number within bounds."""
+    """Return the value if it is a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRequest(f"{label} must be a number, not {shown(value)}")
     if not (math.isfinite(value) if isinstance(value, float) else True) or not lowest <= value <= highest:
@@ -120,14 +120,14 @@ def number(label: str, value: object, lowest: float, highest: float) -> float:
 
 
 def flag(label: str, value: object) -> bool:
-    """Return a boolean."""
+    """Return the value if it is a boolean."""
     if not isinstance(value, bool):
         raise InvalidRequest(f"{label} must be true or false, not {shown(value)}")
     return value
 
 
 def choice(label: str, kind: type[_Choice], value: object) -> _Choice:
-    """Return the enum member with this value."""
+    """Return the member of an enumeration with this value."""
     if isinstance(value, str):
         for member in kind:
             if member.value == value:
@@ -144,7 +144,7 @@ def mapping(label: str, value: object) -> Mapping[str, Any]:
 
 
 def sequence(label: str, value: object, longest: int) -> list[Any]:
-    """Return a JSON list of bounded length."""
+    """Return the value if it is a JSON list of bounded length."""
     if not isinstance(value, list):
         raise InvalidRequest(f"{label} must be a list, not {shown(value)}")
     if len(value) > longest:
@@ -153,7 +153,7 @@ def sequence(label: str, value: object, longest: int) -> list[Any]:
 
 
 def field(document: Mapping[str, Any], name: str) -> Any:
-    """Return a required field."""
+    """Return the value of a required field of a document."""
     if name not in document:
         raise InvalidRequest(f"missing field {name}")
     return document[name]

@@ -63,7 +63,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Return the lists and objects that the given values contain directly."""
+    """Return the lists and objects directly contained in the given values."""
     return [
         below
         for inner in level
@@ -114,7 +114,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
-    """Remove a nested field if it exists."""
+    """Remove a nested field from a document if it exists."""
     *parents, field = place
     level: Any = document
     for parent in parents:

@@ -120,7 +120,7 @@ class Expression:
         return self._pattern.fullmatch(name.encode(errors="surrogatepass")) is not None
 
     def choose(self, names: Iterable[str]) -> set[str]:
-        """Return the names that match."""
+        """Return the names that the expression matches as a whole."""
         candidates = [name for name in names if name.startswith(self._prefixes)]
         lines_of = self._of_lines() if len(candidates) >= _NAMES_AT_ONCE else None
         if lines_of is None:
@@ -179,7 +179,7 @@ def joined_look_ahead(include: str, exclude: str) -> str:
 
 
 def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
-    """Yield position, character and group depth of each syntax character.
+    """Yield position, character and group depth of each syntax character of an expression.
 
     Escaped characters, and characters within a class, are skipped. A closing parenthesis has the depth of the
     enclosing group.
@@ -220,7 +220,7 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield the start and end of each group with alternatives, and the positions of their `|`."""
+    """Yield start and end of each group with alternatives, and the positions of its `|`."""
     open_groups: list[tuple[int, list[int]]] = [(0, [])]
     closed: list[tuple[int, int, list[int]]] = []
     for at, char, _ in _structure(expression):
@@ -265,14 +265,14 @@ class _Atom(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """True if the atom matches a character that a topic name can contain."""
+        """True if the part matches a character that a topic name can contain."""
         if self.is_literal:
             return self.text in _TOPIC_CHARACTERS
         return self.text in _WITHOUT_A_CHARACTER or _matches_one_of(self.text, _TOPIC_CHARACTERS)
 
     @property
     def is_separator(self) -> bool:
-        """True if the atom matches a separator of topic lists."""
+        """True if the part matches a separator of topic lists."""
         return self.text in _SEPARATORS if self.is_literal else _matches_one_of(self.text, _SEPARATORS)
 
 
@@ -321,7 +321,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
-    """Return the syntax element at a position if it contains no literal, else None."""
+    """Return the syntax element at a position if it contains no literal character, else None."""
     return next((found for pattern in _NOT_LITERAL if (found := pattern.match(expression, at))), None)
 
 
@@ -338,8 +338,8 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes such that every match starts with one of them. A comparison with the prefixes excludes
-    most names without RE2. Contains the empty string if no prefix is easy to find."""
+    """Return prefixes, one of which starts each name that matches the expression. A comparison with the
+    prefixes excludes most names without RE2. Contains the empty string if no prefix is easy to find."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

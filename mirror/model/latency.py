@@ -27,14 +27,14 @@ def latency_bucket(milliseconds: float) -> int:
 
 
 def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the bucket-wise sum of histograms."""
+    """Return the sum of several latency histograms, bucket by bucket."""
     return tuple(map(sum, zip_longest(_NO_COUNTS, *rows, fillvalue=0)))
 
 
 def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
-    """Return a percentile of the latency in ms, or None without records. Interpolates geometrically within a
-    bucket, so the error is at most a factor of 2. Latencies above the last bound are returned as the last
-    bound."""
+    """Return a latency percentile in ms from bucket counts, or None without records. Interpolates
+    geometrically within a bucket, so the error is at most a factor of 2. Latencies above the last bound are
+    returned as the last bound."""
     total = sum(counts)
     if total == 0:
         return None

@@ -37,7 +37,7 @@ class LoadSource(NamedTuple):
 
 
 class LoadLevel(StrEnum):
-    """Granularity of a load."""
+    """Granularity of a load: measured for the partition, the mean of its topic, or a default."""
 
     PARTITION = "partition"
     TOPIC = "topic"
@@ -55,15 +55,15 @@ class RateSource(StrEnum):
     For the mean of a topic, possibly over a part of its partitions.
     """
     HELD = "held"
-    """Last measured rate before the measurements stopped."""
+    """Last measured rate, from before the measurements stopped."""
     SEASONAL = "seasonal"
     """Rate at the same hour of earlier weeks or days."""
     MEAN = "mean"
     """Mean rate of the partitions of the topic."""
     MIRROR = "mirror"
-    """Records and bytes counted by Headrace."""
+    """Rate of the records and bytes that Headrace has counted."""
     CONFIGURED = "configured"
-    """Configured rate, without measurements."""
+    """Rate from the settings, without measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class PartitionLoad:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Response of a load provider for one source cluster.
+    """Loads that a provider reports for one source cluster.
 
     `measured_at_ms`: time of the last measurement (epoch ms), None without measurements. `notes`: messages
     for operators, for example about stale data. `at_least`: partitions with a backlog, whose loads are lower
@@ -113,7 +113,7 @@ class LoadReport:
 
     @property
     def is_blind(self) -> bool:
-        """True if all loads are defaults."""
+        """True if the report contains only default loads."""
         return all(load.level is LoadLevel.DEFAULT for load in self.loads.values())
 
 
@@ -133,7 +133,7 @@ class Freshness:
 
 
 def age_text(milliseconds: int) -> str:
-    """Format an age for display. Negative ages, caused by clock skew, count as zero."""
+    """Return an age in ms as text. Negative ages, caused by clock skew, count as zero."""
     seconds = max(milliseconds, 0) // 1000
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
@@ -195,20 +195,20 @@ class TaskLimits:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
 
     def hold(self, sizes: Sequence[int]) -> bool:
-        """Return whether tasks with these numbers of partitions are within the limits."""
+        """Return whether tasks with these partition counts respect the limits."""
         if self.max_tasks is not None and len(sizes) > self.max_tasks:
             return False
         widest = self.max_partitions_per_task
         return (widest is None or max(sizes, default=0) <= widest) and not self.ask_for_more(sizes)
 
     def ask_for_more(self, sizes: Sequence[int]) -> bool:
-        """Return whether fewer than `min_tasks` tasks have partitions, although there are enough
+        """Return whether fewer tasks than `min_tasks` have partitions, although there are enough
         partitions."""
         return len([size for size in sizes if size]) < min(self.min_tasks, sum(sizes))
 
 
 def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
-    """Return the minimum and maximum number of tasks if the minimum exceeds the maximum, else None.
+    """Return the minimum and maximum number of shared tasks if the minimum exceeds the maximum, else None.
 
     `several`: limits of datastreams that share tasks.
     """

@@ -16,7 +16,7 @@ from mirror.model.bounds import shown
 _EAST_ASIAN: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
 """Scripts that names commonly mix."""
 _MARKS: Final = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
-"""Combining marks that belong to no script."""
+"""Unicode script names of combining marks, which belong to no script."""
 _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
 _FORMULA: Final = ("=", "+", "@")
 _ADVICE: Final = "use letters of one script, digits, dots, underscores and dashes"

@@ -51,7 +51,7 @@ def _stage(name: str) -> Mapping[str, Series]:
 
 @dataclass(frozen=True, slots=True)
 class LaneInterval:
-    """Identity of a lane, and the measured interval: `interval_ms` up to `time_ms` (epoch ms)."""
+    """Lane and interval of a measurement: `interval_ms` up to `time_ms` (epoch ms)."""
 
     time_ms: int
     interval_ms: int
@@ -136,7 +136,7 @@ LATENCY_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.
 """Fields whose sum is the total latency of all batches."""
 
 SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
-"""Fields whose rates /v1/lanes shows."""
+"""Fields of `MirrorMetric` whose rates /v1/lanes shows."""
 
 
 class ChangeKind(StrEnum):
@@ -158,7 +158,7 @@ class ChangeKind(StrEnum):
     INSTANCE = "instance"
     WORKER = "worker"
     OTHER = "other"
-    """Kind that a newer version has written."""
+    """Kind that a newer version has written and this version does not know."""
 
     @classmethod
     def _missing_(cls, _value: object) -> ChangeKind:
@@ -199,14 +199,14 @@ class WorkerLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """Metric records that were dropped before delivery. `count`: number of drops since the start. `reason`:
-    reason of the first drop while records are being dropped, otherwise empty."""
+    """Records of metrics or events that were dropped before delivery. `count`: number of drops since the
+    start. `reason`: reason of the first drop while records are being dropped, otherwise empty."""
 
     count: int = 0
     reason: str = ""
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """Add several `Drops`, with the first reason that is not empty."""
+    """Return the sum of several `Drops`, with the first reason that is not empty."""
     every = tuple(drops)
     return Drops(sum(one.count for one in every), next((one.reason for one in every if one.reason), ""))

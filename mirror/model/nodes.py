@@ -8,7 +8,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Content of a node. 0 is a valid version."""
+    """Data and version of a node."""
 
     data: bytes
     version: int

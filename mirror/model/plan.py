@@ -41,8 +41,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left, and gets back if it returns in time. `is_lost`: the instance
-    lost its session."""
+    """Tasks that an instance ran when it left. `is_lost`: the instance lost its session."""
 
     left_ms: int
     tasks: frozenset[TaskName]
@@ -51,7 +50,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class Plan:
-    """All tasks of all datastreams in one epoch.
+    """Assignment of all tasks of all datastreams in one epoch.
 
     `reason`: sentence about the change and its reason. `departed`: instances that have left or are leaving,
     and their tasks. `excluded`: topics that a datastream must not copy, because another datastream with the
@@ -70,14 +69,14 @@ class Plan:
     def __post_init__(self) -> None:
         names = [placement.task for placement in self.tasks]
         if len(set(names)) != len(names):
-            raise PlanRejected(f"plan {self.epoch} names a task twice")
+            raise PlanRejected(f"plan {self.epoch} contains a task twice")
         count = sum(len(placement.partitions) for placement in self.tasks)
         if len(self.owners) != count:
             raise PlanRejected(f"plan {self.epoch} assigns a partition to two tasks")
 
     @cached_property
     def by_task(self) -> Mapping[TaskName, TaskPlacement]:
-        """Placements by task name."""
+        """Placement of each task by task name."""
         return {placement.task: placement for placement in self.tasks}
 
     @cached_property
@@ -197,7 +196,7 @@ class PlanningRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlanFigures:
-    """Statistics of a plan. Rates are in bytes per second.
+    """Statistics of a plan and of its computation. Rates are in bytes per second.
 
     `required_tasks`: number of tasks that the loads require, regardless of limits. Lower bounds apply to
     every feasible plan: to its number of tasks, the load of its fullest task, and its moved bytes.
@@ -218,7 +217,7 @@ class PlanFigures:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """Response of a planner: partitions by task, and reasons.
+    """Plan of one group, as a planner returns it: partitions by task, and reasons.
 
     `required_tasks`: number of tasks that the loads require, even if `max_tasks` is lower. `move_reasons`:
     reason for every partition that changes its task. `offending`: partitions whose load alone exceeds the
@@ -249,8 +248,8 @@ class GroupPlan:
     cut_short: int = 0
 
     def check(self, request: PlanningRequest) -> None:
-        """Raise PlanRejected for a partition with two tasks, an unknown partition, or a foreign task name.
-        The name of a task starts with the name of its group."""
+        """Raise PlanRejected if the plan of the group does not match the request. The name of a task starts
+        with the name of its group."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

@@ -27,7 +27,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a row."""
+    """One column of a row, with its type."""
 
     name: str
     type: ColumnType
@@ -64,7 +64,7 @@ def _type_of(hint: Any) -> ColumnType:
 
 
 def row_of(record: Any) -> dict[str, int | float | str]:
-    """Return a record as column values."""
+    """Return a record as the values of its columns, by name."""
     row: dict[str, int | float | str] = {}
     for field in fields(record):
         value = getattr(record, field.name)
@@ -78,8 +78,8 @@ def row_of(record: Any) -> dict[str, int | float | str]:
 
 
 def avro_schema(record: type[Any]) -> dict[str, Any]:
-    """Return the Avro schema of a record's row. New columns must be appended, because Pinot knows only one
-    schema."""
+    """Return the Avro schema for the rows of a record class. New columns must be appended, because Pinot
+    knows only one schema."""
     return {
         "type": "record",
         "name": record.__name__,

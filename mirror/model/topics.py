@@ -80,7 +80,7 @@ class TopicPartition(NamedTuple):
 
 
 class SourcePosition(NamedTuple):
-    """Committed offset of a consumer group (None if unknown), start offset and end offset of a source
+    """Committed offset of a consumer group (None if unknown), log start offset and end offset of a source
     partition."""
 
     committed: int | None
@@ -177,13 +177,13 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Possible prefixes of mirrored topics. `beginnings` contains the empty string if unknown."""
+        """Possible prefixes of the selected topics. `beginnings` contains the empty string if unknown."""
         beginnings = self._included.beginnings
         return beginnings | {self.canary} if self.canary else beginnings
 
     @cached_property
     def takes_all(self) -> bool:
-        """True if every topic except internal topics is mirrored. `exclude` is empty, and `include` matches
+        """True if every topic except internal topics is selected. `exclude` is empty, and `include` matches
         very different sample names, because such an expression can be written in many ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
@@ -214,7 +214,7 @@ class TopicSelection:
         return (self._included.matches(topic) and self._keeps(topic)) or topic == self.canary != ""
 
     def choose(self, topics: Iterable[str], own: Collection[str] = ()) -> tuple[str, ...]:
-        """Return the topics that are mirrored, sorted.
+        """Return the selected topics, sorted.
 
         `own`: internal topics of Headrace with configured names, which are mirrored only if they are selected
         explicitly.
@@ -226,7 +226,7 @@ class TopicSelection:
 
     @property
     def document(self) -> dict[str, Any]:
-        """JSON-ready form, without an empty `canary`, which older versions do not know."""
+        """Topic selection as a JSON object, without an empty `canary`, which older versions do not know."""
         return {key: value for key, value in asdict(self).items() if key != "canary" or value}
 
     def _keeps(self, topic: str) -> bool:
@@ -238,7 +238,8 @@ class TopicSelection:
 
 
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
-    """Create a selection. Negative look-aheads at the start of `include` are moved to `exclude`.
+    """Return a topic selection without look-aheads: those at the start of `include` go to `exclude`. Negative
+    look-aheads at the start of `include` are moved to `exclude`.
 
     Raises the errors of TopicSelection, and InvalidRequest for any other look-around.
     """
@@ -279,19 +280,19 @@ class TopicNaming:
 
     @property
     def is_identity(self) -> bool:
-        """True if topics keep their names."""
+        """True if the template keeps the topic names."""
         return self.template == PLACEHOLDER
 
     def destination(self, topic: str) -> str:
-        """Return the destination topic's name."""
+        """Return the name of the destination topic for a source topic."""
         return self.template.replace(PLACEHOLDER, topic)
 
     def copy_of(self, place: TopicPartition) -> TopicPartition:
-        """Return the partition at the destination to which a source partition is copied."""
+        """Return the destination partition of a source partition."""
         return TopicPartition(self.destination(place.topic), place.partition)
 
     def source(self, name: str) -> str | None:
-        """Return the source topic of a destination topic, or None if the template cannot produce its name."""
+        """Return the source topic whose copy has this name, or None if no topic can have it."""
         before, after = self.template.split(PLACEHOLDER)
         is_made = name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
         return name[len(before) : len(name) - len(after)] if is_made else None
@@ -334,7 +335,7 @@ A controller rejects requests with more than 10,000 changes; each partition and 
 
 
 def first_request(partitions: Iterable[int], most: int = TOPICS_AT_ONCE) -> int:
-    """Return how many of the first topics one request creates; at least one. `partitions`: partition counts
-    of the topics. `most`: maximum number of topics."""
+    """Return the number of topics, from the first, that one creation request contains; at least one.
+    `partitions`: partition counts of the topics. `most`: maximum number of topics."""
     totals = zip(range(most), accumulate(partitions), strict=False)
     return max(1, sum(total <= PARTITIONS_AT_ONCE for _, total in totals))

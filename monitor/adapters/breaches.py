@@ -46,8 +46,7 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches, or nothing if the incidents cannot be read, which must not delay a
-    rebalance."""
+    """Return the past breaches; empty if the incidents cannot be read, which must not delay a rebalance."""
     try:
         return read()
     except HeadraceError as error:
@@ -56,7 +55,7 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return a past breach.
+    """Return the past breach that an incident describes.
 
     `gain`: None if no rebalance was requested. Older records have no gain; there, an entry of the timeline
     shows that a rebalance was requested. A shortened timeline may have lost this entry.

@@ -63,12 +63,12 @@ class CanaryEnd:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition of the canary."""
+        """Partition of the canary topic."""
         return TopicPartition(self.topic, 0)
 
 
 class CanaryProbe:
-    """One canary. Used on the event loop. `figures` and `problem` may be read from any thread."""
+    """Writes and reads canary records on the event loop. Any thread may read `figures` and `problem`."""
 
     def __init__(self, source: CanaryEnd, destination: CanaryEnd, loop: LoopThread) -> None:
         self._source = source
@@ -90,21 +90,21 @@ class CanaryProbe:
         return "; ".join(self._problems.values())
 
     def start(self) -> None:
-        """Start writing and reading records."""
+        """Start writing and reading canary records."""
         self._loop.post(self._begin)
 
     def end_writing(self) -> None:
-        """Stop writing. Reading continues."""
+        """Stop writing canary records. Reading continues."""
         self._is_writing = False
 
     def stop(self) -> None:
-        """Stop, and close the connections in the background. Idempotent."""
+        """Stop the canary, and close its connections in the background. Idempotent."""
         self._is_writing = self._is_reading = False
         self._loop.post(lambda _: self._writing.close())
         self._loop.post(lambda _: self._reading.close())
 
     def figures(self) -> CanaryFigures:
-        """Return the current results."""
+        """Return the current results of the canary."""
         with self._lock:
             return self._ledger.figures(self._now())
 
@@ -113,7 +113,7 @@ class CanaryProbe:
         loop.spawn(self._run(loop))
 
     async def _run(self, loop: Loop) -> None:
-        """Run the canary.
+        """Write and read canary records until the canary is stopped.
 
         The end of the destination topic is read before the first write, so that no record is missed.
         """
@@ -149,8 +149,8 @@ class CanaryProbe:
         *,
         repeats: bool = False,
     ) -> bool:
-        """Run a step and return whether it succeeded. `repeats`: whether to retry transient errors for some
-        seconds."""
+        """Run a step of the canary, and return whether it succeeded. `repeats`: retry transient errors for
+        some seconds."""
         side = "source" if session is self._writing else "destination"
 
         async def once(cluster: Cluster) -> HeadraceError | None:

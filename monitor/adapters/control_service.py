@@ -78,30 +78,30 @@ class ControlService:
         return False
 
     def hold(self) -> LeaseHold:
-        """Renew or acquire the lease. Raises Unreachable.
+        """Renew or acquire the monitor lease for this monitor. Raises Unreachable.
 
         The lease is acquired only if no other monitor holds it.
         """
         return self._lease.hold()
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take over at once. Raises Unreachable."""
+        """Release the monitor lease, so that another monitor can take over at once. Raises Unreachable."""
         self._lease.release()
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
-        """Return the evidence from the lanes of all instances."""
+        """Return the evidence about a datastream from the lanes of all instances."""
         answer = self._instances.lanes(GroupName(subject.source.group))
         return evidence_of(answer, subject.source, subject.selection)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """Perform a dry run of an incremental rebalance."""
+        """Return the predicted result of an incremental rebalance (dry run)."""
         decision = self._preview(self._control.request_of(_command(name, "")))
         past = known_past(lambda: from_records(self._incidents(), name)) if decision.moves else ()
         known = decision.are_loads_known
         return Preview(decision.sentence, len(decision.moves), known, effect_of(decision), past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """Request an incremental rebalance, which relieves overloaded tasks with few moves."""
+        """Request an incremental rebalance, which moves few partitions. Return the request id."""
         return self._lease.rebalance(_command(name, reason))
 
 

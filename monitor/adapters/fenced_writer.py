@@ -24,7 +24,7 @@ _TRANSACTION_SECONDS: Final = 30.0
 
 
 class FencedWriter:
-    """Writer of one partition. Used on the thread of the event loop.
+    """Writer of one partition that fences former writers. Used on the thread of the event loop.
 
     `identity`: transactional id of the writer.
     """
@@ -39,8 +39,8 @@ class FencedWriter:
         self._is_busy = False
 
     async def take(self, cluster: Cluster) -> None:
-        """Fence the current writer. Raises Unreachable, NotAuthorized, Refused. Further calls do nothing,
-        because they could fence a successor."""
+        """Fence the topic's current writer, so that only this writer can write. Raises Unreachable,
+        NotAuthorized, Refused. Further calls do nothing, because they could fence a successor."""
         if self._former is not None:
             return
         try:
@@ -55,7 +55,7 @@ class FencedWriter:
         self._former = self._producer = None
 
     async def write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:
-        """Write the values by key, and wait until all replicas have them.
+        """Write records with the given values by key, and wait until all replicas have them.
 
         Raises Fenced if another writer has taken over, Unreachable, NotAuthorized, Refused. After an error,
         some of the values may have been written.

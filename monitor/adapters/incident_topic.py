@@ -99,8 +99,8 @@ class IncidentTopic:
         self._writer.reclaim()
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes, and wait until they are stored. Raises Fenced if another monitor has taken
-        over, Unreachable, Refused."""
+        """Write incident records and notes, and wait until they are stored. Raises Fenced if another monitor
+        has taken over, Unreachable, Refused."""
         values = dict(notes) | {record.id: record_to_json(record) for record in records}
 
         async def write(cluster: Cluster) -> None:
@@ -139,7 +139,7 @@ class IncidentTopic:
         return refused
 
     def _log_skipped_rows(self, reason: str) -> None:
-        """Log the start and end of a failure and changes of its reason."""
+        """Log when rows begin to be skipped, when writes succeed again, and changes of the reason."""
         if reason and reason != self._row_trouble:
             _log.warning("cannot write incident rows for Pinot", topic=self._rows.name, reason=reason)
         elif self._row_trouble and not reason:

@@ -77,7 +77,7 @@ def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
 
 
 def _state(name: str | None) -> MovementState | None:
-    """Parse a movement state. Return None for a missing value, or one unknown to this version."""
+    """Parse the movement state of a lane. Return None for a missing value, or one unknown to this version."""
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
 
 

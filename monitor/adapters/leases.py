@@ -16,11 +16,11 @@ from monitor.actions import ActionRecord, RebalanceAction
 from monitor.ports import LeaseHold
 
 _TOKEN_BYTES: Final = 4
-_BETWEEN: Final = "another monitor, between two turns of this one"
+_BETWEEN: Final = "another monitor, between two evaluations by this one"
 
 
 class HeldLease:
-    """Lease of one monitor. `instance`: instance that runs the monitor."""
+    """Lease of one monitor within the service. `instance`: instance that runs the monitor."""
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting
@@ -30,7 +30,7 @@ class HeldLease:
         self._lease = ""
 
     def hold(self) -> LeaseHold:
-        """Renew or acquire the lease. Raises Unreachable.
+        """Renew or acquire the monitor lease. Raises Unreachable.
 
         The lease is acquired only if no other monitor holds it.
         """
@@ -40,7 +40,7 @@ class HeldLease:
         return LeaseHold(other, record_of(state, self._acting.waiting(state)))
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take over at once. Raises Unreachable."""
+        """Release the monitor lease, so that another monitor can take over at once. Raises Unreachable."""
         self._lease = ""
         self._acting.release(self._control, self._holder)
 

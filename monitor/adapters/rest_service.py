@@ -64,7 +64,7 @@ class RestService:
                 "status"
             ] == DatastreamStatus.READY:
                 known, is_alone = self._read.get(datastream["name"]), _group(datastream) in alone
-                # Nearly all are unchanged since the last turn.
+                # Nearly all are unchanged since the last evaluation.
                 if known is None or known[1].is_alone != is_alone or known[0] != datastream:
                     known = datastream, replace(_subject(datastream), is_alone=is_alone)
                 found[datastream["name"]] = known
@@ -98,7 +98,7 @@ class RestService:
         )
 
     def hold(self) -> LeaseHold:
-        """Renew or acquire the lease. Instances of older versions have no leases.
+        """Renew or acquire the monitor lease. Instances of older versions have no leases.
 
         The lease is acquired only if no other monitor holds it.
         """
@@ -116,19 +116,19 @@ class RestService:
         return LeaseHold(other, ActionRecord(off, acts, found["waiting"] or ""))
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take over at once."""
+        """Release the monitor lease, so that another monitor can take over at once."""
         if self._lease:
             self._lease = ""
             self._rest.delete("/v1/monitor/lease", holder=self._holder)
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
-        """Return the evidence from the lanes of all instances. An instance of an older version ignores the
-        filter and returns all lanes."""
+        """Return the evidence about a datastream from the lanes of all instances. An instance of an older
+        version ignores the filter and returns all lanes."""
         answer = self._rest.get("/v1/lanes", datastream=subject.source.group)
         return evidence_of(answer, subject.source, subject.selection)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """Perform a dry run of an incremental rebalance."""
+        """Return the predicted result of an incremental rebalance (dry run)."""
         answer = self._rest.post("/v1/rebalance", {"datastream": name, "dry_run": True})
         # Instances of older versions do not report whether loads are known.
         known, effect = answer.get("loads_known") is not False, answer.get("effect")
@@ -141,7 +141,7 @@ class RestService:
         return replace(found, effect=PlacementEffect(**effect) if effect else None, past=past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """Request an incremental rebalance, which relieves overloaded tasks with few moves."""
+        """Request an incremental rebalance, which moves few partitions. Return the request id."""
         body = {"datastream": name, "requested_by": "monitor", "reason": reason}
         if self._lease:
             body["lease"] = self._lease
@@ -207,7 +207,7 @@ class RestAdvice:
         self._rest = rest
 
     def __call__(self) -> Advice | None:
-        """Return the latest advice, or None. Raises Unreachable, DamagedState."""
+        """Return the latest sizing advice, or None. Raises Unreachable, DamagedState."""
         try:
             answer = self._rest.get("/v1/advice")
         except NotFound:

@@ -24,7 +24,7 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> ObjectiveSubject:
-    """Return the input of an evaluation.
+    """Return a datastream as the input of an evaluation.
 
     `paused`: topics with paused partitions, if known. `reason`: problem of the datastream, or an empty
     string. `sets_aside`: the problem prevents the copying of a part of the datastream.
@@ -41,6 +41,6 @@ def subject_of(
 
 
 def groups_of_one(groups: Iterable[str], *, is_whole: bool) -> frozenset[str]:
-    """Return the groups with a single datastream. `groups`: group of every datastream. The result is empty
-    unless all datastreams are known (`is_whole`)."""
+    """Return the names of groups that consist of one datastream. `groups`: group of every datastream. The
+    result is empty unless `is_whole`: all datastreams are known."""
     return frozenset(group for group, count in Counter(groups).items() if count == 1 and is_whole)

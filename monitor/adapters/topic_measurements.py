@@ -36,7 +36,7 @@ read."""
 
 
 _ONE_LOOK_MS: Final = 1_000
-"""Maximum age of the last read for which another window can reuse it."""
+"""Maximum age in ms of the last read of the metrics topic for which another window can reuse it."""
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
 """Lengths of the time range that is read for past periods, in ms. The shortest sufficient length is used.
 
@@ -44,9 +44,9 @@ A longer range must be read again from its start, so there are few lengths. The 
 minutes after its end.
 """
 _LONGEST_PAUSE_MS: Final = 600_000
-"""Pause in ms after which reading starts at the requested window instead of the last position."""
+"""Pause in ms after which a read starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
-"""Maximum number of rows that are read again for a past period.
+"""Maximum number of rows that are read again to measure a past period.
 
 Decoding these rows takes one core about 10 s, in which no objective is evaluated.
 """
@@ -54,7 +54,7 @@ Decoding these rows takes one core about 10 s, in which no objective is evaluate
 
 @dataclass
 class _ReadState:
-    """Rows that were read from a topic, and the next offset of each partition."""
+    """Rows read from the metrics topic, and the next offset of each partition."""
 
     rows: RecentRows
     next: dict[int, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _ReadState:
 
 
 class TopicMeasurements:
-    """Reads the topic from the start of the window at the first call, and only new rows at later calls.
+    """Reads the metrics topic: the window at the first call, and only new rows at later calls.
 
     Windows that are requested within a second share one read. After a failure, or after a pause longer than
     the longest window, reading restarts at the start of this window. A window is at most one hour long.
@@ -141,8 +141,8 @@ class TopicMeasurements:
         return self._state.rows.late(sources, since_ms)
 
     def _require_times(self, least_ms: float) -> None:
-        """Keep latencies above `least_ms` from now on. Drop all rows if latencies above `least_ms` were not
-        kept so far."""
+        """Keep the times of latencies above `least_ms` from now on. Drop all rows if latencies above
+        `least_ms` were not kept so far."""
         if least_ms < self._least_ms:
             self._least_ms = least_ms
             self._drop()
@@ -164,7 +164,7 @@ class TopicMeasurements:
         self._drop()
 
     def _drop(self) -> None:
-        """Drop all rows. A read in progress adds to the dropped rows."""
+        """Drop all rows that were read. A read in progress adds to the dropped rows."""
         self._state, self._looked_ms = _ReadState(RecentRows(self._least_ms)), 0
 
     def _refuse_too_many(self, since_ms: int) -> None:
@@ -193,7 +193,7 @@ class TopicMeasurements:
             raise
 
     async def _read_on(self, state: _ReadState, since_ms: int, cluster: Cluster) -> None:
-        """Add the rows after the position of each partition. Raises TopicRecreated if the topic was created
+        """Read the rows after the position of each partition. Raises TopicRecreated if the topic was created
         again since the last read."""
         places, position = await self._client.partitions(cluster), state.next
         ends = await partition_offsets(cluster, places, LATEST)
@@ -216,7 +216,7 @@ class TopicMeasurements:
             position[place.partition] = max(end, position[place.partition])
 
     async def _count_rows(self, since_ms: int, cluster: Cluster) -> int:
-        """Return the number of rows since `since_ms`."""
+        """Return the number of rows in the metrics topic since `since_ms`."""
         places = [TopicPartition(self._topic, number) for number in self._state.next]
         ends = await partition_offsets(cluster, places, LATEST)
         starts = await partition_offsets(cluster, places, since_ms)
@@ -229,7 +229,7 @@ class TopicMeasurements:
 
 
 def _first_row(start: int, end: int) -> int:
-    """Return the offset of the first row.
+    """Return the offset of the first row of a partition to read.
 
     If the broker found none (`start` is negative), returns the end offset.
     """

@@ -35,14 +35,14 @@ _COUNTS: Final = ("records_copied", "bytes_copied", "batches", "cpu_ms")
 
 @dataclass
 class _DailySums:
-    """Sums since the day that starts at `since_ms`. `next`: offset to read next, by partition."""
+    """Sums of rows since the day that starts at `since_ms`. `next`: offset to read next, by partition."""
 
     since_ms: int
     next: dict[int, int] = field(default_factory=dict)
     sums: dict[_Key, list[float]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row. Raises CorruptData if a count is negative."""
+        """Add a row to the daily sums. Raises CorruptData if a count is negative."""
         day_ms = row["time_ms"] // DAY_MS * DAY_MS
         counts = [row[name] for name in _COUNTS]
         if min(counts) < 0:
@@ -54,13 +54,13 @@ class _DailySums:
                 sums[number] += count
 
     def forget(self, before_ms: int) -> None:
-        """Drop earlier days."""
+        """Drop the sums of earlier days."""
         self.since_ms = before_ms
         self.sums = {key: one for key, one in self.sums.items() if key[0] >= before_ms}
 
 
 class TopicUsage:
-    """Sums of the rows of a topic. Thread-safe.
+    """Daily sums of the rows of the metrics topic. Thread-safe.
 
     The sums are kept between calls, so that each call reads only new rows.
 
@@ -79,7 +79,7 @@ class TopicUsage:
         self._known: _DailySums | None = None
 
     def sums(self, when: TimeRange) -> list[UsageSum]:
-        """Return the sums of each group, topic and day in the range, which starts at midnight (UTC).
+        """Return the sums of each group, topic and day in the time range, which starts at midnight (UTC).
 
         Raises TopicMissing, Unreachable, NotAuthorized, and AnswerTooLarge for too many rows or sums.
         """

@@ -29,9 +29,9 @@ class Severity(StrEnum):
     """Urgency of an alert."""
 
     CRITICAL = "critical"
-    """Requires action now."""
+    """The alert requires action now."""
     WARNING = "warning"
-    """Requires action on the next working day."""
+    """The alert requires action on the next working day."""
     NONE = "none"
     """Severity of the watchdog: only its absence requires an action."""
 
@@ -46,8 +46,8 @@ class AlertKind:
 
 
 class AlertKey(NamedTuple):
-    """Identity of an alert. `datastream` is empty if the alert is about the whole service, a receiver or a
-    cluster."""
+    """Identity of an alert: two alerts with this key are the same alert. `datastream` is empty if the alert
+    is about the whole service, a receiver or a cluster."""
 
     name: str
     datastream: str
@@ -58,7 +58,7 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem that has existed since `since_ms` (epoch ms).
+    """A problem to report to receivers, which has existed since `since_ms` (epoch ms).
 
     `cluster`: alias of the source cluster, or of the cluster of `topic`. `done`: action that Headrace has
     taken. `partitions`: number of affected partitions, 0 if the alert is not about partitions. `worst`: most
@@ -108,13 +108,13 @@ class AlertNotice:
 
     @property
     def is_firing(self) -> bool:
-        """True until the alert is resolved."""
+        """True until the alert of the notice is resolved."""
         return self.ended_ms is None
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Settings that apply to every notice.
+    """Settings that affect the content of every notice.
 
     `labels`: additional labels. `runbook`: URL of the runbook with the placeholder `{alertname}`; if empty,
     notices contain the path `docs/runbooks/{alertname}.md`. `service`: base URL of the REST interface.

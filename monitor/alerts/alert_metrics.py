@@ -17,7 +17,7 @@ _BY_RECEIVER: Final = ("receiver",)
 
 
 class AlertMetrics:
-    """Metrics of the monitor, in one registry."""
+    """Prometheus metrics of alerts and receivers, in one registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -61,12 +61,12 @@ class AlertMetrics:
         self.objectives.show({})
 
     def count_sent(self, receiver: str, firing: int, resolved: int) -> None:
-        """Count the alerts of an accepted message."""
+        """Count the alerts of a message that a receiver has accepted."""
         self._sent.labels(receiver, "firing").inc(firing)
         self._sent.labels(receiver, "resolved").inc(resolved)
 
     def count_failed(self, receiver: str, alerts: int) -> None:
-        """Count the alerts of a failed attempt."""
+        """Count the alerts of a message that could not be sent."""
         self._failed.labels(receiver).inc(alerts)
 
     def count_dropped(self, receiver: str, alerts: int) -> None:

@@ -19,7 +19,7 @@ HALTED: Final = AlertKind("HeadraceDatastreamHalted", Severity.CRITICAL)
 UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
 """The monitor cannot determine whether a datastream meets its objective."""
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
-"""The monitor cannot reach the service or its measurements, so no datastream can be evaluated."""
+"""The service or its measurements are unavailable to the monitor, so no datastream can be evaluated."""
 
 BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
 """An error budget burns faster than allowed, both over a long and over a short window."""
@@ -33,7 +33,7 @@ STALLED: Final = AlertKind("HeadracePartitionsStalled", Severity.CRITICAL)
 STOPPED: Final = AlertKind("HeadracePartitionsStopped", Severity.CRITICAL)
 """Partitions have no task, or their task does not report."""
 REWOUND: Final = AlertKind("HeadracePartitionsRewound", Severity.WARNING)
-"""Records are copied a second time."""
+"""Records are copied to the destination a second time."""
 PAUSED: Final = AlertKind("HeadracePartitionsPausedThemselves", Severity.CRITICAL)
 """Lanes have paused because of an error and need an operator."""
 SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
@@ -41,7 +41,7 @@ SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
 DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
 """A destination cluster does not respond: one alert for all of its datastreams."""
 PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
-"""Records are late since an instance or a worker process was lost: one alert for all datastreams."""
+"""Records have been late since an instance or a worker process was lost: one alert for all datastreams."""
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
 """Brokers of a cluster throttle, so records are late: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
@@ -59,7 +59,7 @@ TIMESTAMPS: Final = AlertKind("HeadraceWrongTimestamps", Severity.WARNING)
 """A datastream appears to miss its objective only because its producers write wrong timestamps."""
 
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
-"""A receiver does not accept alerts. The alert is sent to the other receivers."""
+"""A receiver does not accept messages with alerts. The alert is sent to the other receivers."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
 """The load or its forecast requires more instances than the service has."""
 CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
@@ -75,7 +75,7 @@ WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
 OF_ITSELF: Final = frozenset(
     {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE, TOPIC_RETIREMENT}
 )
-"""Alerts that do not depend on the evaluation of objectives."""
+"""Alerts about the monitor itself and the service, independent of objectives."""
 
 CATALOGUE: Final = tuple(kind for kind in tuple(globals().values()) if isinstance(kind, AlertKind))
 """All alerts, in the order of this module."""
@@ -106,8 +106,8 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True)
 class AlertTimes:
-    """Times that operators set. The metadata of a field contains the bounds of its value, with the names that
-    pydantic uses."""
+    """Times after which alerts fire or resolve, set by operators. The metadata of a field contains the bounds
+    of its value, with the names that pydantic uses."""
 
     halted_after_seconds: float = field(default=30.0, metadata=_TIME)
     """Time for which a part of a datastream must not have been copied before HeadraceDatastreamHalted fires,
@@ -151,7 +151,7 @@ class AlertTimes:
 
 @dataclass(frozen=True)
 class AlertPatience(AlertTimes):
-    """Times that determine when alerts fire and resolve.
+    """Times for which conditions must last, by kind of alert.
 
     `burnt_seconds`: time after the alert of an incident for which short windows of error budgets still
     contain the incident. `late_seconds`: time for which records must be late without interruption.

@@ -18,10 +18,10 @@ from mirror.wording import counted, first_few
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
 from monitor.alerts.catalogue import BROKERS_THROTTLE, DESTINATION_AWAY, PROCESS_LOST, SOURCE_AWAY
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
+from monitor.evaluation import Evaluation
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, StateCount
-from monitor.turn_result import TurnResult
 
 AWAY: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.SOURCE_AWAY: SOURCE_AWAY,
@@ -67,8 +67,8 @@ class Fault(NamedTuple):
         return AlertKey(self.kind.name, "", cluster=self.cluster)
 
 
-def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the shared faults of each datastream.
+def faults_of(findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> list[Fault]:
+    """Return the faults that several datastreams share, by datastream.
 
     A fault is a partition that waits for a cluster or has lost its process, or late records caused by a
     cluster or a lost process. If records arrive in time again, earlier late records are ignored, although the
@@ -158,7 +158,7 @@ def _summary(fault: Fault, datastreams: str) -> str:
 
 @dataclass(slots=True)
 class _Outage:
-    """Outage of one datastream.
+    """Outage of one datastream because of a shared fault.
 
     `kind`: alert of the fault. `seen`: last time at which the fault affected the datastream. `was_sent`: the
     alert of the fault, or that of the datastream, has fired. `is_over`: the datastream has caught up.
@@ -171,7 +171,8 @@ class _Outage:
 
 
 class Outages:
-    """Datastreams whose own alerts are suppressed (see the module docstring). Times are monotonic seconds.
+    """Faults, and datastreams whose alerts they suppress (see the module docstring). Times: monotonic
+    seconds. Times are monotonic seconds.
 
     `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
     `unsent_seconds`: the same time if the fault ended before its alert fired.
@@ -185,11 +186,11 @@ class Outages:
         self,
         faults: Collection[Fault],
         fired: Collection[AlertKey],
-        findings: Mapping[DatastreamName, TurnResult],
+        findings: Mapping[DatastreamName, Evaluation],
         movements: FleetMovement,
         now: float,
     ) -> None:
-        """Update the outages after an evaluation. `fired`: keys of the firing alerts."""
+        """Update the outages of datastreams after an evaluation. `fired`: keys of the firing alerts."""
         affected = {fault.name for fault in faults}
         for fault in faults:
             outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))
@@ -220,13 +221,13 @@ class Outages:
         return frozenset(map(str, self._outages))
 
 
-def _catches_up(finding: TurnResult | None) -> bool:
+def _catches_up(finding: Evaluation | None) -> bool:
     cause = finding.diagnosis if finding is not None else None
     return cause is not None and cause.cause in CATCH_UPS
 
 
 def _is_behind(
-    name: DatastreamName, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement
+    name: DatastreamName, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement
 ) -> bool:
     finding, moving = findings.get(name), movements.datastreams.get(name)
     if finding is not None and finding.verdict.standing is not ObjectiveStatus.WITHIN:

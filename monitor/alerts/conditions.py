@@ -46,16 +46,16 @@ from monitor.alerts.catalogue import (
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
 from monitor.alerts.partitions import loss_alert, partitions_text, pause_alert, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
+from monitor.evaluation import Evaluation
 from monitor.latency import ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement
 from monitor.records.record import IncidentRecord
-from monitor.turn_result import TurnResult
 
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest alert. `is_inherited`: only a previous monitor has observed
-    the condition. `is_inhibited`: another alert has already paged for the fault."""
+    """A condition that an evaluation has observed. `alert`: its latest alert. `is_inherited`: only a previous
+    monitor has observed the condition. `is_inhibited`: another alert has already paged for the fault."""
 
     alert: Alert
     since: ClockReading
@@ -66,15 +66,15 @@ class _SeenCondition:
 
 
 class Conditions:
-    """Observed conditions and the alerts that fire."""
+    """Conditions that were observed, and the alerts that fire because of them."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _SeenCondition] = {}
         self._outages = Outages(patience.catching_up_after_seconds, patience.partitions_after_seconds)
         self._halts = Outages(patience.catching_up_after_seconds)
-        """Datastreams with an alert about partitions. Records that are late as a consequence do not cause a
-        second alert."""
+        """Datastreams with an alert about partitions that are not copied. Records that are late as a
+        consequence do not cause a second alert."""
         self._following: frozenset[str] = frozenset()
         """Datastreams whose records are late because some partitions were not copied for a while."""
         self._paged: dict[str, float] = {}
@@ -103,8 +103,8 @@ class Conditions:
             self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts that fired for a previous monitor. Restored alerts keep their start time, and
-        resolve if this monitor does not observe their condition."""
+        """Restore alerts that fired for a previous monitor, and return them. Restored alerts keep their start
+        time, and resolve if this monitor does not observe their condition."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
@@ -132,7 +132,7 @@ class Conditions:
 
     def judged(
         self,
-        findings: Mapping[DatastreamName, TurnResult],
+        findings: Mapping[DatastreamName, Evaluation],
         now: ClockReading,
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
@@ -194,9 +194,9 @@ class Conditions:
         return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
-        self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
+        self, name: DatastreamName, finding: Evaluation, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
-        """Yield one alert per problem of a datastream. `_see` sets the start of each alert."""
+        """Yield a candidate alert for each problem of a datastream. `_see` sets the start of each alert."""
         verdict, cluster = finding.verdict, finding.cluster
         seen = self._held.get(AlertKey(LATE.name, name))
         late = seen if seen is not None and seen.fires else None
@@ -222,7 +222,7 @@ class Conditions:
         yield from self._burning(name, finding)
 
     def _faults(
-        self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, now: ClockReading
+        self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
         """Return the faults of clusters, with a mark if the datastream's own alert reports them."""
         fired = self._fired
@@ -249,7 +249,7 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether an alert about the same fault suppresses this draft, which is not firing yet."""
+        """Return whether an alert about the same fault suppresses this candidate, which is not firing yet."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -294,7 +294,7 @@ class Conditions:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
-    def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
+    def _burning(self, name: DatastreamName, finding: Evaluation) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast. At most one alert starts per evaluation. Firing
         alerts continue while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
@@ -322,8 +322,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of one evaluation. A draft that is the stored alert itself does not confirm
-        an inherited condition: it only means that the end of the condition is unknown."""
+        """Record the conditions that one evaluation has observed. A candidate that is the stored alert itself
+        does not confirm an inherited condition: it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -351,8 +351,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether alerts need not wait for the incidents of a previous monitor. Returns True if the
-        incidents are known, or a minute has passed since the first call."""
+        """Return whether alerts about error budgets need no longer wait for incidents of a previous monitor.
+        Returns True if the incidents are known, or a minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -374,8 +374,8 @@ class Conditions:
         return [held.alert for held in self._held.values() if held.fires]
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
-        """Return whether the condition has lasted long enough to fire. Records that are late intermittently
-        fire after `recovered_after_seconds` without a good verdict."""
+        """Return whether a condition has lasted long enough for its alert to fire. Records that are late
+        intermittently fire after `recovered_after_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
@@ -400,7 +400,7 @@ _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
-def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
+def _is_late(finding: Evaluation, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
     A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
@@ -418,8 +418,8 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     return finding.verdict.standing is not ObjectiveStatus.WITHIN
 
 
-def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _SeenCondition | None) -> Alert:
-    """Return the alert of an incident. Omit actions taken against earlier causes of the incident."""
+def _late_alert(name: DatastreamName, finding: Evaluation, text: str, late: _SeenCondition | None) -> Alert:
+    """Return the alert of an incident, without actions taken against its earlier causes."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)
@@ -434,7 +434,7 @@ def _is_idle(moving: DatastreamStates | None) -> bool:
     return bool(states) and all(state.is_idle for state in states)
 
 
-def _applies(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
+def _applies(alert: Alert, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> bool:
     """Return whether the monitor still evaluates the subject of an alert. If no instance has responded, it
     keeps all alerts about partitions."""
     if alert.kind in OF_ITSELF:

@@ -1,5 +1,5 @@
-"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.turn_result.TurnListener`; never
-blocks."""
+"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.evaluation.EvaluationListener`;
+never blocks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.silence import Silence, silence_of
-from monitor.alerts.told import InheritedAlert
+from monitor.alerts.stored_alerts import InheritedAlert
+from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
 from monitor.records.record import IncidentRecord
-from monitor.turn_result import TurnResult
 
 _log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ class AlertDispatch:
         self._recommend = recommend
 
     def start(self) -> None:
-        """Start delivering to all receivers."""
+        """Start delivering alerts to all receivers."""
         for delivery in self._deliveries:
             delivery.start()
 
@@ -71,7 +71,7 @@ class AlertDispatch:
         self._conditions.expect_past()
 
     def remember(self, records: Iterable[IncidentRecord]) -> None:
-        """Pass on the recent incidents of a previous monitor, including closed incidents."""
+        """Pass on the incidents that a previous monitor has stored recently, including closed incidents."""
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
@@ -105,7 +105,7 @@ class AlertDispatch:
             for key, notice in keys.items()
         }
 
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         """Process the findings of an evaluation, one per evaluated datastream, and the states of
         partitions."""
         now = self._now()
@@ -113,7 +113,7 @@ class AlertDispatch:
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Process an evaluation in which no datastream could be evaluated."""
+        """Process an evaluation that could not evaluate any datastream."""
         now = self._now()
         self._metrics.objectives.show({})
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)

@@ -57,7 +57,7 @@ _OF_TRAFFIC: Final = frozenset({MovementState.STALL, MovementState.STOP, Movemen
 
 
 def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> Iterator[Alert]:
-    """Yield one alert per state. `Conditions` sets the start of each alert."""
+    """Yield one alert per state of a datastream's partitions. `Conditions` sets the start of each."""
     for count in datastream_states.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):

@@ -26,7 +26,7 @@ _READ_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Required number of instances and tasks from `since_ms` (None: now) to `until_ms` (None: unknown).
+    """Instances and tasks that the load requires from `since_ms` (None: now) to `until_ms` (None: unknown).
 
     `staying`: instances that are not leaving. `driver`: group of datastreams whose number of tasks increases
     most. `driver_tasks`, `driver_has`: required and current number of tasks of this group.
@@ -43,7 +43,7 @@ class Resize:
 
     @property
     def summary(self) -> str:
-        """Summary of the alert."""
+        """Summary of the alert that recommends more instances."""
         since = "now" if self.since_ms is None else f"from {_moment(self.since_ms)}"
         until = "" if self.until_ms is None else f" until {_moment(self.until_ms)}"
         there = f"there {'is' if self.staying == 1 else 'are'} {self.staying}"
@@ -51,13 +51,13 @@ class Resize:
 
     @property
     def reason(self) -> str:
-        """Cause of the need."""
+        """Reason why more instances are required."""
         then, all_tasks = counted(self.driver_tasks, "task"), counted(self.tasks, "task")
         return f"needs {all_tasks}, mainly for group {self.driver}: {then} then, {self.driver_has} now"
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return the required number of instances now or within the lead time, or None.
+    """Return the number of instances required now or within the lead time, or None.
 
     Returns None if enough instances are live, or if the required number is unknown.
     """
@@ -112,7 +112,7 @@ def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, 
 
 
 class ResizeWatch:
-    """Derives the alert from the latest sizing advice. Not thread-safe.
+    """Derives the alert about missing instances from the latest sizing advice. Not thread-safe.
 
     `read`: returns the latest advice; called at most once a minute. After a failure, the previous advice is
     used.
@@ -126,7 +126,7 @@ class ResizeWatch:
         self._held: Resize | None = None
 
     def alerts(self, now_ms: int) -> list[Alert]:
-        """Return a list with the alert if it fires, otherwise an empty list."""
+        """Return the alert about missing instances in a list if it fires, otherwise an empty list."""
         if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
             self._read_ms = now_ms
             self._look()
@@ -149,7 +149,7 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the recommendation still applies.
+    """Return whether the recommendation of more instances still applies.
 
     The recommendation applies while the service has fewer instances and the hours have not passed.
     """

@@ -15,7 +15,7 @@ _Fact = TypeVar("_Fact")
 
 
 class ServiceWatch(Generic[_Fact]):
-    """Reads facts in every evaluation. After a failed read, the previous alerts continue."""
+    """Reads facts for alerts in every evaluation. After a failed read, the previous alerts continue."""
 
     def __init__(
         self, read: Callable[[], Sequence[_Fact]], alerts_of: Callable[[Sequence[_Fact]], Iterable[Alert]]
@@ -25,9 +25,9 @@ class ServiceWatch(Generic[_Fact]):
         self._known: Sequence[_Fact] = ()
 
     def alerts(self) -> list[Alert]:
-        """Return the alerts that fire now."""
+        """Return the alerts about the service that fire now."""
         try:
             self._known = self._read()
         except HeadraceError as error:
-            _log.warning("the service is not readable; its last alerts continue", reason=str(error))
+            _log.warning("cannot read the service; alerts about it continue", reason=str(error))
         return [*self._alerts_of(self._known)]

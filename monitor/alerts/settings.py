@@ -37,7 +37,7 @@ SecretUrl = Annotated[SecretStr, PlainSerializer(without_secrets, when_used="jso
 
 
 class ReceiverSettings(Settings):
-    """Settings of every receiver."""
+    """Settings common to all receivers."""
 
     timeout_seconds: Seconds = 10.0
     """Maximum time to send one message."""
@@ -47,7 +47,7 @@ class ReceiverSettings(Settings):
 
 
 class HttpReceiverSettings(ReceiverSettings):
-    """Settings of every receiver called over HTTP."""
+    """Settings common to all receivers called over HTTP."""
 
     ca_file: str = ""
     """PEM file of trusted certificate authorities (default: the system's)."""

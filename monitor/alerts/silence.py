@@ -23,8 +23,8 @@ class Silence:
     reason: str = ""
 
     def covers(self, alert: Alert, now_ms: int) -> bool:
-        """Return whether the alert is suppressed now. The watchdog alert is never suppressed, because its
-        absence would cause a page."""
+        """Return whether the silence suppresses the alert now. The watchdog alert is never suppressed,
+        because its absence would cause a page."""
         if now_ms >= self.until_ms or alert.kind is WATCHDOG:
             return False
         names = (alert.datastream,) if alert.datastream else alert.datastreams

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
-"""Number of steps in a window.
+"""Number of steps into which a window is divided.
 
 A window starts on a multiple of its step, up to 1/24 of its length early.
 """
@@ -24,11 +24,11 @@ An alert then resolves within the length of its window after the end of the caus
 up to 5 s after this end, and queries are up to 15 s apart.
 """
 _MOST_OF_IT: Final = 4
-"""Divisor of the length of a window: a short window starts at most 1/4 of its length late."""
+"""Divisor of a window's length: a short window starts at most 1/4 of its length late."""
 
 
 class TimeRangePiece(NamedTuple):
-    """A time range in epoch ms.
+    """A piece of a time window, in epoch ms.
 
     The piece includes measurements at `until_ms`, but not those at `since_ms`, which cover the time before.
     """

@@ -48,13 +48,13 @@ class BurnRule:
 
     @property
     def text(self) -> str:
-        """The rule in the form used in settings."""
+        """The burn rule in the form used in settings."""
         short = f" and {length_text(self.short_seconds)}" if self.has_two_windows else ""
         return f"{self.rate:g} over {length_text(self.long_seconds)}{short}"
 
 
 def read_rule(text: str) -> BurnRule:
-    """Parse a rule from settings: `14.4 over 1 h and 5 m`. Raises InvalidRequest."""
+    """Parse a burn rule from settings: `14.4 over 1 h and 5 m`. Raises InvalidRequest."""
     found = _RULE.fullmatch(" ".join(text.split()))
     if found is None:
         raise InvalidRequest(f"invalid burn rate {shown(text)}", advice="example: 14.4 over 1 h and 5 m")
@@ -79,7 +79,7 @@ def length_text(seconds: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BurnResult:
-    """Result of a rule. A rate is None if its window could not be read completely."""
+    """Burn rates over a rule's windows. A rate is None if its window could not be read completely."""
 
     rule: BurnRule
     long_rate: float | None
@@ -169,7 +169,7 @@ def judge_budget(
     minimum_records: int,
     most_days: int,
 ) -> Budget:
-    """Compute the remaining budget and the burn rates.
+    """Return the remaining budget of an objective, and its burn rates.
 
     `tallies`: tally of every window of the rules and of the period, by length in seconds; None or missing if
     it could not be read completely. `most_days`: retention of measurements in days, 0 if the period cannot be

@@ -17,8 +17,8 @@ from mirror.model.latency import LATENCY_BOUNDS_MS, latency_bucket
 
 
 class LatencyTally(NamedTuple):
-    """Additive measurements of a time range. `late`: number of late records, interpolated from a histogram
-    and therefore not an integer."""
+    """Additive measurements of one objective over a time range. `late`: number of late records, interpolated
+    from a histogram and therefore not an integer."""
 
     records: int = 0
     late: float = 0.0
@@ -39,7 +39,7 @@ def late_records(counts: Sequence[int], milliseconds: int) -> float:
 
 @lru_cache(maxsize=10_000)
 def late_share(milliseconds: int) -> float:
-    """Return the share of records above `milliseconds` within the histogram bucket of this latency."""
+    """Return the share of records above `milliseconds` within this latency's histogram bucket."""
     index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
         return 1.0
@@ -48,6 +48,6 @@ def late_share(milliseconds: int) -> float:
 
 
 def bad_share(tally: LatencyTally, seconds: float, minimum_records: int) -> float:
-    """Return the bad share of a window, 0 to 1, as defined in the module docstring."""
+    """Return the bad share of a time range, 0 to 1, as defined in the module docstring."""
     of_records = tally.late / tally.records if tally.records >= max(minimum_records, 1) else 0.0
     return max(of_records, min(tally.stale_seconds / seconds, 1.0))

@@ -47,7 +47,7 @@ _GAUGES: Final = (
         "highest delay in the last minute, waiting records included",
     ),
 )
-"""Name, field of `CanaryFigures`, factor, and description."""
+"""Name, field of `CanaryFigures`, factor, and description of each metric."""
 
 
 class CanaryMetrics(Collector):
@@ -60,11 +60,11 @@ class CanaryMetrics(Collector):
         self._figures: Mapping[DatastreamName, CanaryFigures] = {}
 
     def show(self, figures: Mapping[DatastreamName, CanaryFigures]) -> None:
-        """Replace all values. Pass an empty mapping if this monitor is not active."""
+        """Replace the values of all canaries. Pass an empty mapping if this monitor is not active."""
         self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of a scrape."""
+        """Yield the metrics of all canaries for a scrape."""
         shown = self._figures
         for name, field, text in _COUNTERS:
             counter = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=("datastream",))

@@ -29,7 +29,7 @@ class CanaryPath(NamedTuple):
     def of(
         cls, datastream: str, source: ClusterRef, destination: ClusterRef, naming: TopicNaming
     ) -> CanaryPath:
-        """Return the path of a datastream."""
+        """Return the path of a datastream's canary records."""
         topic = canary_topic(datastream)
         return cls(source, topic, destination, naming.destination(topic))
 
@@ -43,21 +43,21 @@ class Probe(Protocol):
         ...
 
     def start(self) -> None:
-        """Start writing and reading records. Must not block."""
+        """Start writing and reading canary records. Must not block."""
         ...
 
     def stop(self) -> None:
-        """Stop. Must not block."""
+        """Stop the canary. Must not block."""
         ...
 
     def figures(self) -> CanaryFigures:
-        """Return the current results."""
+        """Return the current results of the canary."""
         ...
 
 
 class CanaryState(NamedTuple):
-    """State of a canary after the last evaluation. `problem`: as in `Probe`, or the reason why the probe
-    could not be started."""
+    """State of a datastream's canary after the last evaluation. `problem`: as in `Probe`, or the reason why
+    the probe could not be started."""
 
     path: CanaryPath
     figures: CanaryFigures
@@ -69,7 +69,7 @@ Paths = Callable[[], Mapping[DatastreamName, CanaryPath]]
 
 
 class CanaryWatch:
-    """Runs one probe for each path. Implements `monitor.turn_result.TurnListener`; not thread-safe.
+    """Runs one canary probe for each path. Implements `EvaluationListener`; not thread-safe.
 
     `open_probe`: builds a probe; raises HeadraceError if a cluster cannot be used. `show`: receives the
     results of each evaluation. Running probes continue while the definitions cannot be read.
@@ -91,24 +91,24 @@ class CanaryWatch:
         """Do nothing: probes start in the first evaluation."""
 
     def stop(self, _deadline_seconds: float) -> None:
-        """Stop all probes. Idempotent."""
+        """Stop all canary probes. Idempotent."""
         for name in list(self._probes):
             self._end(name)
         self.states = {}
 
     def judged(self, _findings: object, _movements: object) -> None:
-        """Start and stop probes, and collect their results."""
+        """Start and stop canary probes, and collect their results."""
         self.look()
 
     def judging_failed(self, _reason: str, _movements: object) -> None:
-        """Start and stop probes, and collect their results, even if no objective was evaluated.
+        """Start and stop canary probes, and collect their results, even if no objective was evaluated.
 
         Canaries do not depend on measurements.
         """
         self.look()
 
     def look(self) -> None:
-        """Start and stop probes according to the definitions, and collect their results."""
+        """Start and stop canary probes according to the definitions, and collect their results."""
         try:
             wanted = self._paths()
         except HeadraceError as error:

@@ -10,7 +10,7 @@ from monitor.canary.ledger import CanaryFigures
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
-    """Limits of a gate. `min_availability`: minimum share of writes that the source must acknowledge."""
+    """Limits of a canary's release gate. `min_availability`: minimum share of acknowledged writes."""
 
     max_delay_ms: int
     max_lost: int
@@ -19,7 +19,7 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class GateFailure:
-    """A limit that the run did not meet. `value`: None if nothing was measured."""
+    """A limit that the canary's run exceeded. `value`: None if nothing was measured."""
 
     limit: str
     value: float | None
@@ -29,7 +29,7 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Results of a finished run, and the limits that were not met.
+    """Results of a canary's run, and the limits of the release gate that it did not meet.
 
     `lost`: includes records that had not arrived at the end of the run. `availability`: share of acknowledged
     writes, None without writes.
@@ -42,12 +42,12 @@ class GateResult:
 
     @property
     def is_passed(self) -> bool:
-        """True if the run met all limits."""
+        """True if the canary's run met all limits."""
         return not self.failures
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Judge a finished run. Waiting records have had at least `max_delay_ms` to arrive."""
+    """Judge the finished run of a canary. Waiting records have had at least `max_delay_ms` to arrive."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

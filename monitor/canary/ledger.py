@@ -19,20 +19,20 @@ from dataclasses import dataclass
 from typing import Final
 
 WINDOW_SECONDS: Final = 60.0
-"""Length of the window for availability and delays."""
+"""Length of the window for availability and delays, in seconds."""
 DUE_SECONDS: Final = 10.0
-"""Age by which a record must have arrived to count as available."""
+"""Age in seconds by which a canary record must have arrived to count as available."""
 OVERTAKEN_SECONDS: Final = 60.0
-"""Seconds for which a record may be missing after a later record has arrived."""
+"""Seconds for which a canary record may be missing after a later record has arrived."""
 EXPIRY_SECONDS: Final = 86_400.0
-"""Retention of the canary topic, after which a missing record can no longer arrive."""
+"""Retention of the canary topic in seconds, after which a missing record can no longer arrive."""
 _MOST_REMEMBERED: Final = 100_000
 """Maximum number of indices kept to distinguish late records from duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryFigures:
-    """Results of a canary since its start. Unknown values are None.
+    """Results of a canary since it was started. Unknown values are None.
 
     `produced`: acknowledged writes. `failed`: writes without acknowledgement. `waiting`: expected records
     that have not arrived. `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share
@@ -62,7 +62,7 @@ class CanaryFigures:
 
 @dataclass(slots=True)
 class _Waiting:
-    """An acknowledged record that has not arrived."""
+    """A canary record that the source has acknowledged, but that has not arrived."""
 
     sent_at: float
     is_judged: bool
@@ -83,7 +83,7 @@ class CanaryLedger:
         """Write times of records that may arrive, but are not lost if they never arrive; by index."""
         self._lost: dict[int, None] = {}
         self._floor = 0
-        """Lowest index that is still tracked."""
+        """Lowest index of a canary record that is still tracked."""
         self._highest = -1
         self._opened_at: float | None = None
         self._acknowledged_at: float | None = None
@@ -96,13 +96,13 @@ class CanaryLedger:
         self._losses = self._duplicated = self._out_of_order = 0
 
     def attempt(self, now: float) -> int:
-        """Start a write and return the index of its record."""
+        """Record that a canary record is being written, and return its index."""
         index, self._next = self._next, self._next + 1
         self._writing[index] = now
         return index
 
     def acknowledged(self, index: int, now: float) -> None:
-        """Record that the source has acknowledged the write."""
+        """Record that the source has acknowledged a canary record."""
         self._produced += 1
         self._attempts.add(now, 1.0)
         self._acknowledged_at = now if self._acknowledged_at is None else self._acknowledged_at
@@ -111,7 +111,7 @@ class CanaryLedger:
             self._waiting[index] = _Waiting(sent_at, self._is_judged(sent_at))
 
     def failed(self, index: int, now: float) -> None:
-        """Record that a write failed, or that its result is unknown."""
+        """Record that the write of a canary record failed, or that its result is unknown."""
         self._failed += 1
         self._attempts.add(now, 0.0)
         sent_at = self._writing.pop(index, None)
@@ -201,7 +201,7 @@ class CanaryLedger:
                 del indices[index]
 
     def figures(self, now: float) -> CanaryFigures:
-        """Return the results at `now`."""
+        """Return the results of the canary at `now` (monotonic seconds)."""
         self.advance(now)
         judged = [record for record in self._waiting.values() if record.is_judged]
         oldest = now - judged[0].sent_at if judged else None
@@ -228,7 +228,7 @@ class CanaryLedger:
 
 
 class _RecentValues:
-    """Values of the last minute."""
+    """Values of the last minute with their times."""
 
     def __init__(self) -> None:
         self._values: deque[tuple[float, float]] = deque()

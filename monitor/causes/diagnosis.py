@@ -9,8 +9,8 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Cause of late records. If two causes explain the same number of partitions, the cause that this class
-    defines first is reported."""
+    """Cause of a datastream's late records. If two causes explain the same number of partitions, the cause
+    that this class defines first is reported."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
@@ -19,7 +19,7 @@ class Cause(StrEnum):
     WORKER_LOST = "worker process lost"
     SOURCE_AWAY = "source unavailable"
     DESTINATION_AWAY = "destination unavailable"
-    """The cluster does not respond, or its partitions have no leader."""
+    """The destination cluster does not respond, or its partitions have no leader."""
     HOT_PARTITION = "hot partition"
     OVERLOADED_TASK = "overloaded task"
     OVERLOADED_INSTANCE = "overloaded instance"
@@ -33,17 +33,17 @@ class Cause(StrEnum):
     BACKLOG = "catching up after an outage"
     START_UP = "start-up"
     WRONG_TIMESTAMPS = "wrong timestamps"
-    """Records arrive in time but look late, because the clocks of their producers are behind or the
-    timestamps are event times."""
+    """Records arrive in time but look late: clocks of producers are behind, or the timestamps are event
+    times."""
     UNKNOWN = "unknown"
-    """The evidence is insufficient."""
+    """The evidence is insufficient to determine a cause."""
 
 
 OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
 """Causes that a different placement may remove."""
 _MAY_HELP: Final = OF_PLACEMENT | {Cause.OUR_QUOTA}
 UNAVAILABLE: Final = {Cause.SOURCE_BOUND: Cause.SOURCE_AWAY, Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY}
-"""Cause to report instead if the cluster still does not respond."""
+"""Cause that applies instead of another if the cluster still does not respond."""
 CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
 """Causes in which a past event has left a backlog."""
 

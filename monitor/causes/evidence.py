@@ -24,7 +24,7 @@ class Phases(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Total latency in ms."""
+        """Total of the mean latencies of all phases in ms."""
         return self.wait + self.fetch + self.queue + self.produce
 
 
@@ -37,7 +37,7 @@ class BacklogOrigin(StrEnum):
     OUTAGE = "outage"
     """The lane had paused because a cluster or its worker process did not respond."""
     RESTART = "restart"
-    """Another instance has taken over the lane."""
+    """Another instance has taken over the lane, for example after a restart."""
     WORKER = "worker"
     """The worker process was lost, and another process of the same instance has taken over the lane."""
     INSTANCE = "instance"
@@ -50,7 +50,7 @@ LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
 
 @dataclass(frozen=True, slots=True)
 class LaneEvidence:
-    """Recent activity of one lane. Rates are per second.
+    """Recent activity of one lane (the copying of one partition). Rates are per second.
 
     `task`: None if the partition has no task. `worker`: number of the worker process. `is_starting`: the lane
     is determining its start position. `state`, `reason`, `eta_seconds`: movement state of the lane. `phases`:
@@ -104,7 +104,7 @@ class LaneEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence about one datastream.
+    """Evidence about the lanes of one datastream.
 
     `silent`: instances that did not respond. `others`: lanes of datastreams that share tasks with the late
     datastream (`system.taskPrefix`). `late`: times at which records were late, empty if unknown.

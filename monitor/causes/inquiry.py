@@ -32,7 +32,7 @@ Each check queries the lanes of one group from every instance, and waits for a t
 respond.
 """
 _TOO_EARLY: Final = (
-    f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
+    f"{Cause.UNKNOWN}: records have waited at the source; the next check shows whether the backlog shrinks"
 )
 _COPYING: Final = frozenset(
     {None, MovementState.OK, MovementState.WARN, MovementState.THROTTLED, MovementState.CATCHING_UP}
@@ -41,7 +41,7 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
-    """Result of a check.
+    """Result of a check for the cause of a datastream's late records.
 
     `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence could not be read, or an
     empty string. `is_news`: the cause differs from the previous one.
@@ -64,7 +64,7 @@ NO_ANSWER: Final = InquiryResult()
 
 @dataclass(frozen=True, slots=True)
 class _PreviousLook:
-    """Result of the previous check. `waiting`: backlog of each partition in records."""
+    """Result of the previous check of a datastream. `waiting`: backlog of each partition in records."""
 
     requested_at: float
     answer: InquiryResult
@@ -80,7 +80,7 @@ class Inquiry:
         self._left = MOST_QUESTIONS
 
     def begin(self, late: Collection[DatastreamName]) -> None:
-        """Begin an evaluation. Drop the diagnoses of datastreams that are no longer late."""
+        """Begin an evaluation of causes. Drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
@@ -94,7 +94,7 @@ class Inquiry:
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
-            return InquiryResult(failure="not examined yet, other datastreams come first")
+            return InquiryResult(failure="not checked yet: other datastreams come first")
         self._left -= 1
         try:
             evidence = ask()

@@ -96,7 +96,7 @@ _MOST: Final = 0.5
 _LEAST_OF_BOTH: Final = 0.2
 _LEAST_LATE: Final = 0.5
 _LEAST_TELLING: Final = 0.1
-"""Mean latency, as a share of the objective, above which its phases can explain late records."""
+"""Minimum mean latency, as a share of the objective, at which phases can explain late records."""
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
 """States in which a lane without a current backlog is not late. A state describes the last few minutes."""
@@ -122,7 +122,7 @@ _NOT_COPIED: Final = frozenset(
 
 
 def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
-    """Return the cause of latencies above `limit_ms`."""
+    """Return the cause of a datastream's latencies above `limit_ms`."""
     evidence = with_explaining_losses(evidence, limit_ms)
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
@@ -159,7 +159,7 @@ _OF_WAITING: Final = (Cause.SOURCE_BOUND, Cause.NETWORK)
 
 
 def _waited(lane: LaneEvidence) -> bool:
-    """Return whether the only evidence for source-bound is the time spent waiting at the source."""
+    """Return whether the only evidence against the source of a lane is the time spent waiting there."""
     is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
     phases = lane.phases
     return not is_asked and phases is not None and phases.wait > _MOST * phases.total
@@ -216,7 +216,8 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
 
 
 def _stalled(lane: LaneEvidence) -> Cause | None:
-    """Apply rules 1 to 3. If a partition in the state STOP has an owner, its worker process was lost."""
+    """Return the cause by rules 1 to 3. If a partition in the state STOP has an owner, its worker was
+    lost."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
     if lane.state in _NOT_COPIED:
@@ -225,7 +226,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond, because the phases describe earlier batches."""
+    """Return the cause for a cluster that does not respond, by rule 9."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -341,7 +342,7 @@ def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause for the phase with most of the latency, or None if no phase dominates.
+    """Return the cause for the phase with most of a lane's latency, or None if no phase dominates.
 
     Callers have excluded quotas and the worker process as the bottleneck.
     """
@@ -372,7 +373,7 @@ def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause for requests without a response. Waiting batches have no latency yet."""
+    """Return the cause for requests of a lane without a response. Waiting batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (

@@ -22,7 +22,7 @@ _MOST_TOPICS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
-    """Measured values of a cause.
+    """Measured values that describe the cause of late records.
 
     `lanes`: lanes with this cause. `late`: number of late lanes. `task_lanes`: all lanes of the affected
     task. `hot`: the lane with most of the task's load. `silent`: instances that did not respond. `can_move`:
@@ -39,7 +39,7 @@ class CauseFigures:
 
     @property
     def phases(self) -> Phases | None:
-        """Mean phases of all batches of the lanes."""
+        """Mean latency phases over all batches of the lanes."""
         known = [(lane.phases, lane.batches_per_second) for lane in self.lanes if lane.phases is not None]
         weight = sum(count for _, count in known)
         if not weight:
@@ -97,7 +97,7 @@ class CauseFigures:
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """Return the known values by name."""
+        """Return the known values of the cause by name."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),
@@ -141,7 +141,7 @@ class CauseFigures:
 
 
 def sentence_of(cause: Cause, found: CauseFigures) -> str:
-    """Describe a cause: `destination-bound: produce takes 900 ms of 950 ms on average (3 of 4 late
+    """Return a sentence such as `destination-bound: produce takes 900 ms of 950 ms on average (3 of 4 late
     partitions)`."""
     detail = "; ".join(filter(None, _details(cause, found)))
     explained = len(found.lanes)
@@ -182,7 +182,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
 
 
 def _unlike(cause: Cause, lanes: Sequence[LaneEvidence]) -> Sequence[str]:
-    """Return the details of wrong timestamps or of a start-up."""
+    """Return details for the sentence: wrong timestamps, or a start-up."""
     if cause is Cause.WRONG_TIMESTAMPS:
         return (_stamped(lanes), "check the clocks of the producers")
     return (f"{counted(len(lanes), 'partition does', 'partitions do')} not copy yet",)
@@ -230,7 +230,7 @@ def _busy(found: CauseFigures) -> str:
 
 
 def _has_time(found: CauseFigures) -> str:
-    """Describe the load of the worker process, as evidence that Headrace is not the bottleneck."""
+    """Return a text about the load of the worker process, as evidence that Headrace is not the bottleneck."""
     cores = found.worker_cpu
     return f"the worker process is {min(cores, 1.0):.0%} busy" if cores is not None else ""
 
@@ -257,7 +257,7 @@ _CURES: Final = {
 
 
 def _filled(limit: tuple[str, WindowLimit] | None) -> str:
-    """Describe a distant broker whose TCP window limits the rate, and the remedies."""
+    """Return a text about a distant broker whose TCP window limits the rate, with the remedies."""
     if limit is None:
         return ""
     side, window = limit
@@ -310,7 +310,7 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
 
 
 def _stamped(lanes: Sequence[LaneEvidence]) -> str:
-    """Name the topics with wrong timestamps, in descending order of the error."""
+    """Return the topics with wrong timestamps as text, in descending order of the error."""
     offsets: dict[str, float] = {}
     for lane in lanes:
         if abs(lane.timestamp_offset or 0.0) > abs(offsets.get(lane.topic, 0.0)):

@@ -25,7 +25,7 @@ class CatchUpRate(NamedTuple):
 
 
 def approach(history: LaneHistory) -> CatchUpRate | None:
-    """Return the decrease since the largest backlog in the window, or None if the latest backlog is the
+    """Return the decrease of a lane's backlog since its largest value, or None if the latest value is the
     largest.
 
     Earlier reports, for example from an outage, are ignored.

@@ -41,7 +41,7 @@ class MovementState(StrEnum):
 
 
 class LaneActivity(StrEnum):
-    """Activity of a lane as known to its instance or the leader."""
+    """What a lane does, as its instance or the leader knows."""
 
     COPYING = "copying"
     BEGINNING = "beginning"
@@ -52,7 +52,7 @@ class LaneActivity(StrEnum):
 
 
 class LaneFacts(NamedTuple):
-    """Facts about a lane other than its movement.
+    """Facts about a lane other than its position's movement.
 
     `cause`: cause of a pause. `reason`: description of the cause. `throttled`: quota that throttles the lane,
     or an empty string. `since`: start of the activity in monotonic seconds, None if unknown. `by_user`: an
@@ -68,7 +68,7 @@ class LaneFacts(NamedTuple):
 
 
 class LaneJudgement(NamedTuple):
-    """State of a lane. None means unknown.
+    """State of a lane's copying, and predictions. None means unknown. None means unknown.
 
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.

@@ -17,7 +17,7 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state.
+    """Partitions of a datastream in one state.
 
     `worst`: partition that has been in this state longest. `reason`, `since_ms`: reason and start (epoch ms)
     of the worst partition; `since_ms` is None if unknown for all. `idle`: number of partitions without
@@ -69,7 +69,7 @@ class LossAhead:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Partitions that are not OK, by state. Empty if all are OK or unknown."""
+    """Partitions of a datastream that are not OK, by state. Empty if all are OK or unknown."""
 
     states: tuple[StateCount, ...] = ()
     loss: LossAhead | None = None
@@ -101,7 +101,7 @@ class DatastreamStates:
 
 @dataclass(frozen=True)
 class FleetMovement:
-    """Partition states of every defined datastream.
+    """Partition states of every datastream of the service.
 
     `is_complete`: all instances responded, including a leader. If False, the worst states may be missing.
     """
@@ -114,7 +114,7 @@ NOTHING_KNOWN = FleetMovement()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
-    """Summarise individual partitions. Partitions with the state None or OK are ignored."""
+    """Summarise the states of individual partitions. Those with the state None or OK are ignored."""
     states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
     for partition in found:
@@ -141,7 +141,7 @@ class _StateCounter:
         self._without_process = int(first.judgement.lacks_process)
 
     def note(self, partition_movement: PartitionMovement) -> None:
-        """Add a partition."""
+        """Add a partition to the count of its state."""
         self._number += 1
         self._idle += partition_movement.is_idle
         self._without_process += partition_movement.judgement.lacks_process
@@ -172,7 +172,7 @@ def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
 
 
 def added(parts: Iterable[Movement]) -> Movement:
-    """Add up several summaries."""
+    """Return the sum of several summaries of partition states."""
     states: dict[MovementState, StateCount] = {}
     loss: LossAhead | None = None
     for part in parts:

@@ -30,7 +30,7 @@ class SourcesAlone:
         self._looked_ms = 0
 
     def look(self, subjects: Iterable[ObjectiveSubject], now_ms: int) -> None:
-        """Update the state from all evaluated datastreams. `now_ms`: current time (epoch ms)."""
+        """Update the tracked selections from all evaluated datastreams. `now_ms`: current time (epoch ms)."""
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms
         self._since = {}
@@ -42,5 +42,5 @@ class SourcesAlone:
                 self._since[subject.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
-        """Return the sources whose measurements have belonged to one datastream since a time."""
+        """Return sources whose measurements have belonged to one datastream since `moment_ms` (epoch ms)."""
         return frozenset(source for source, (_, begin_ms) in self._since.items() if begin_ms <= moment_ms)

@@ -1,4 +1,4 @@
-"""Present error budgets of all datastreams."""
+"""Current error budgets of all datastreams."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from monitor.objectives.past import PastMeasurements
 
 _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
-"""Value for an unlimited number of queries."""
-QUESTIONS_OF_A_TURN: Final = 20
+"""Value of `most_questions` for an unlimited number of queries."""
+QUERIES_PER_EVALUATION: Final = 20
 """Maximum number of queries for past measurements per evaluation.
 
 A new monitor needs several evaluations to read all measurements.
@@ -26,15 +26,15 @@ A new monitor needs several evaluations to read all measurements.
 
 
 _EVERY_SECONDS: Final = 30.0
-"""Interval between two refreshes when all past measurements are known. The shortest windows are several
-minutes long."""
+"""Interval in seconds between two refreshes of the budgets when all past measurements are known. The shortest
+windows are several minutes long."""
 
 _BURNING_SECONDS: Final = 10.0
 """Seconds between refreshes while a budget burns fast enough to keep an alert firing, to detect the end
 soon."""
 
 _AWAY_SECONDS: Final = 60.0
-"""Seconds until the next refresh after a failed refresh, which may have waited long for a response."""
+"""Seconds until the next refresh after a failed one, which may have waited long for a response."""
 
 
 class Budgets:
@@ -72,7 +72,8 @@ class Budgets:
         """Return the budgets of each datastream, in the order of its objectives. `most_questions`, `alone`:
         see `History.refresh`.
 
-        Raises no error: if measurements cannot be read, the budgets are unknown."""
+        Raises no error: if measurements cannot be read, the budgets are unknown.
+        """
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
         usual = _BURNING_SECONDS if self._is_burning else _EVERY_SECONDS
@@ -91,7 +92,7 @@ class Budgets:
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Compute the budgets.
+        """Return the error budgets of each datastream.
 
         `most_questions`: maximum number of queries; None to use the results of the last refresh.
         """

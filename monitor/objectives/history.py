@@ -15,13 +15,13 @@ from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.past import CountPlan, PastMeasurements, RequiredCount, TallyColumns, added
 
 _SETTLED_MS: Final = 30_000
-"""Delay after which all measurements of a time range are certainly in Pinot."""
+"""Delay in ms after which all measurements of a time range are certainly in Pinot."""
 _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Known sums of a piece. `unknown`: numbers of the objectives that the query did not count. `is_final`:
-    Pinot had all measurements of the piece."""
+    """Known sums of a piece of a time window. `unknown`: numbers of the objectives that the query did not
+    count. `is_final`: Pinot had all measurements of the piece."""
 
     counting: CountPlan
     sums: TallyColumns
@@ -29,7 +29,7 @@ class _Known(NamedTuple):
     is_final: bool
 
     def counted_by(self, counting: CountPlan) -> _Known:
-        """Convert the sums to another set of counted objectives. Objectives that were not counted before
+        """Return the sums for another set of counted objectives. Objectives that were not counted before
         become unknown."""
         if self.counting is counting:
             return self
@@ -45,7 +45,7 @@ class _Known(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Sums over the final pieces of a window."""
+    """Sums over the complete (final) pieces of a window."""
 
     pieces: tuple[TimeRangePiece, ...]
     counting: CountPlan
@@ -61,8 +61,8 @@ class _Window(NamedTuple):
 
 
 class History:
-    """Cache of past measurements. Not thread-safe. A refresh is cheap, because sums of older pieces are kept,
-    also those that a longer window will need."""
+    """Cache of past measurements of all objectives. Not thread-safe. A refresh is cheap, because sums of
+    older pieces are kept, also those that a longer window will need."""
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past
@@ -111,7 +111,7 @@ class History:
 
     @property
     def is_whole(self) -> bool:
-        """True if no piece is missing."""
+        """True if no piece of any window is missing."""
         return not self.problem and all(
             window.sums is not None and not window.unknown for window in self._windows.values()
         )

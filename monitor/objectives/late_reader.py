@@ -29,8 +29,8 @@ class LateReports(Protocol):
 
 
 class LateTimes:
-    """Reads the lateness of the datastreams that miss their objective, once per evaluation. `window_seconds`:
-    the monitor's own window. A newly started monitor reads a longer range."""
+    """Reads when records were late, for datastreams that miss their objective, once per evaluation.
+    `window_seconds`: the monitor's own window. A newly started monitor reads a longer range."""
 
     def __init__(self, reports: LateReports, window_seconds: float) -> None:
         self._reports = reports
@@ -43,8 +43,8 @@ class LateTimes:
         verdicts: Mapping[DatastreamName, LatencyVerdict],
         now_ms: int,
     ) -> Mapping[DatastreamName, Lateness]:
-        """Return the lateness of each datastream that misses its objective. The result is empty if the
-        history cannot be read."""
+        """Return the times at which records were late, for each datastream that misses its objective. The
+        result is empty if the history cannot be read."""
         self._began_ms = now_ms if self._began_ms is None else self._began_ms
         late = {
             name: verdict

@@ -18,7 +18,7 @@ _NEWER_REPORTS: Final = 3, 2
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]
-"""Start and end in epoch milliseconds."""
+"""Time interval: start and end in epoch milliseconds."""
 
 
 class LateSpan(NamedTuple):
@@ -75,7 +75,7 @@ UNMEASURED: Final = Lateness()
 
 
 def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) -> Lateness:
-    """Return the times at which records of the datastream were later than `limit_ms`."""
+    """Return the times at which records of the datastream were later than `limit_ms` milliseconds."""
     found: list[TimeInterval] = []
     is_over = True
     for topic, late in topics.get(subject.source, {}).items():
@@ -87,7 +87,7 @@ def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) ->
 
 
 def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
-    """Return the union as disjoint intervals in order."""
+    """Return the union of time intervals as disjoint intervals in order."""
     found: list[TimeInterval] = []
     for first, last in sorted(intervals):
         if last <= first:
@@ -101,7 +101,7 @@ def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BadTime:
-    """Bad time of an incident. Overlapping intervals count once.
+    """Times during an incident at which records were late. Overlapping intervals count once.
 
     `since_ms`: start of the time that `intervals` can cover. Earlier bad time is in `counted_seconds`, or
     belongs to an earlier incident.
@@ -117,8 +117,8 @@ class BadTime:
         return self.counted_seconds + _length(self.intervals)
 
     def adding(self, intervals: Iterable[TimeInterval]) -> BadTime:
-        """Return the bad time with further intervals. The part of an interval before `since_ms` is
-        ignored."""
+        """Return the bad time with further intervals in which records were late. The part of an interval
+        before `since_ms` is ignored."""
         clipped = [(max(first, self.since_ms), last) for first, last in intervals]
         found = union((*self.intervals, *clipped))
         since_ms, counted = self.since_ms, self.counted_seconds

@@ -28,7 +28,7 @@ class ObjectiveMetrics(Collector):
         self._verdicts = verdicts
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of a scrape."""
+        """Yield the metrics of objectives for a scrape."""
         verdicts = self._verdicts
         yield _standings(verdicts)
         left = GaugeMetricFamily(
@@ -63,7 +63,7 @@ class ObjectiveMetrics(Collector):
 def _standings(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_objective_standing",
-        "1 for the current standing of a datastream, 0 for the other standings",
+        "1 for the current status of a datastream's objective, 0 for every other status",
         labels=("datastream", "standing"),
     )
     for name, verdict in verdicts.items():

@@ -94,7 +94,7 @@ def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, A
 
 
 def _name(datastream: str, rest: str) -> str:
-    """Return a DNS label, as OpenSLO requires for names.
+    """Return the name of an OpenSLO document, which must be a DNS label.
 
     If the name of the datastream is invalid or too long, the label ends with a part of a hash, which makes it
     unique.
@@ -108,7 +108,7 @@ def _name(datastream: str, rest: str) -> str:
 
 
 class _DocumentReader:
-    """Reads one document and collects the problems of its fields."""
+    """Reads one OpenSLO document, and collects the problems of its fields."""
 
     def __init__(self, document: object) -> None:
         self._document = document
@@ -118,7 +118,7 @@ class _DocumentReader:
         self.problems.refuse(pointer_to(path), detail, advice)
 
     def part(self, *path: str | int) -> Any:
-        """Return the value at a path, or None."""
+        """Return the value at a path of the document, or None."""
         found: Any = self._document
         for name in path:
             if isinstance(name, int) and isinstance(found, list) and name < len(found):
@@ -130,13 +130,13 @@ class _DocumentReader:
         return found
 
     def expect(self, wanted: object, *path: str | int) -> None:
-        """Require a field to have the value `wanted`."""
+        """Record a problem unless a field has the value `wanted`."""
         found = self.part(*path)
         if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
             self.refuse(path, f"is {bounds.shown(found)}, must be {bounds.shown(wanted)}", _ADVICE)
 
     def only(self, names: Iterable[str], *path: str | int) -> None:
-        """Require an object at a path with no other fields than `names`."""
+        """Record a problem unless the object at a path has no other fields than `names`."""
         found = self.part(*path)
         if not isinstance(found, Mapping):
             self.refuse(path, f"must be an object, not {bounds.shown(found)}", _ADVICE)
@@ -146,7 +146,7 @@ class _DocumentReader:
                 self.refuse([*path, str(name)], "unsupported field", "remove it")
 
     def entries(self, *path: str | int) -> int:
-        """Require a non-empty list at a path, and return its length."""
+        """Return the length of the list at a path; record a problem unless it is a non-empty list."""
         found = self.part(*path)
         if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ENTRIES:
             self.refuse(path, f"must be a list of 1 to {_MOST_ENTRIES} entries", _ADVICE)
@@ -201,7 +201,7 @@ def _with_indicator(document: object, indicators: Mapping[str, object]) -> objec
 
 
 def _name_of(document: object, kind: str) -> str:
-    """Return the name of a document, to which other documents may refer. Raises RefusedFields."""
+    """Return the name of an OpenSLO document, to which others may refer. Raises RefusedFields."""
     reader = _DocumentReader(document)
     _read_head(reader, kind)
     name = reader.part("metadata", "name")
@@ -212,7 +212,7 @@ def _name_of(document: object, kind: str) -> str:
 
 
 def _source(reader: _DocumentReader) -> tuple[str, dict[str, Any]]:
-    """Return the datastream, percentile and window of the metric source."""
+    """Return the datastream, percentile and window in a document's metric source."""
     reader.only(("metadata", "spec"), "spec", "indicator")
     reader.only(("thresholdMetric", "description"), "spec", "indicator", "spec")
     place = "spec", "indicator", "spec", "thresholdMetric", "metricSource"
@@ -235,7 +235,7 @@ def _source(reader: _DocumentReader) -> tuple[str, dict[str, Any]]:
 
 
 def _days(reader: _DocumentReader) -> int:
-    """Return the period in days. Only rolling periods are supported."""
+    """Return the period of the objective in days. Only rolling periods are supported."""
     place = "spec", "timeWindow"
     if reader.entries(*place) != 1:
         reader.refuse(place, "must have exactly one window")

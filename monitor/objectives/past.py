@@ -24,7 +24,7 @@ _MOST_PLACES: Final = 200_000
 
 
 class RequiredCount(NamedTuple):
-    """A count for an objective: the records of the selected topics whose latency exceeds the limit."""
+    """Number of late records that an objective requires: those of the selected topics above the limit."""
 
     source: Source
     selection: TopicSelection
@@ -33,7 +33,7 @@ class RequiredCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLatencySums:
-    """Sums of topics as columns of equal length.
+    """Sums of the measurements of topics, as columns of equal length.
 
     `records`: number of records. `late`: number of records above the limit, by limit in ms. `stale_seconds`:
     time for which the oldest waiting record was older than the limit, by limit and topic; topics without such
@@ -69,7 +69,7 @@ class TallyColumns(NamedTuple):
 
 
 def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
-    """Return the sum of the columns of all parts."""
+    """Return the element-wise sum of the columns of several parts."""
     records, late, stale = onto
     for part in parts:
         records = list(map(add, records, part.records))
@@ -79,7 +79,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class CountPlan:
-    """Required counts with their numbers, and a cache of the counts that include each topic."""
+    """Numbers of the required counts, and a cache of the counts that include each topic."""
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
@@ -99,7 +99,7 @@ class CountPlan:
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
-        """Return the sums of a time range by count.
+        """Return the sums of a time range for each required count.
 
         The stale time of a count is the longest stale time of one topic, so it is a lower bound.
         """

@@ -30,7 +30,7 @@ _WORST_FIRST: Final = (
 
 
 def windows_of(subjects: Iterable[ObjectiveSubject], own_seconds: float) -> frozenset[float]:
-    """Return the windows to read, in seconds: that of the monitor, and those of the objectives."""
+    """Return the lengths of the windows to read, in seconds: the monitor's, and those of the objectives."""
     return frozenset({own_seconds}) | {
         float(objective.window_seconds) for subject in subjects for objective in subject.objectives
     }
@@ -52,7 +52,7 @@ def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
 def judge_all(
     subject: ObjectiveSubject, seen: Mapping[float, Observations], own_seconds: float
 ) -> LatencyVerdict:
-    """Evaluate all objectives, and return the worst verdict.
+    """Evaluate all objectives of a datastream, and return the worst verdict.
 
     `seen`: measurements by window. If several verdicts are equally bad, the result contains all their
     sentences.

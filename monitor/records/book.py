@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import Cause
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -22,7 +23,6 @@ from monitor.records.costs import is_news, observed_interval, opened_costs, seco
 from monitor.records.headline import with_cause, with_implied_cause, with_known_cause
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
-from monitor.turn_result import TurnResult
 
 
 class DatastreamProblem(NamedTuple):
@@ -51,14 +51,14 @@ _OVER: Final = "no problem remains"
 
 
 class RestoredIncidents(NamedTuple):
-    """Continued incidents, and the ids of the records that they replace."""
+    """Incidents continued from a previous monitor, and the ids of the records that they replace."""
 
     records: list[IncidentRecord]
     replaced: frozenset[str]
 
 
 class IncidentBook:
-    """Open incidents, at most one per datastream."""
+    """Open incidents of this monitor, at most one per datastream."""
 
     def __init__(self) -> None:
         self._open: dict[DatastreamName, IncidentRecord] = {}
@@ -86,8 +86,8 @@ class IncidentBook:
         return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
-        """Continue the bad time that a previous monitor recorded. Only time after the previous evaluation is
-        added."""
+        """Continue the bad time of an incident that a previous monitor recorded. Only time after the previous
+        evaluation is added."""
         known = self._bad.get(name, BadTime())
         if record.judged_ms >= known.since_ms:
             counted = record.bad_seconds if record.is_open else 0.0
@@ -98,7 +98,7 @@ class IncidentBook:
 
     def judged(
         self,
-        findings: Mapping[DatastreamName, TurnResult],
+        findings: Mapping[DatastreamName, Evaluation],
         now_ms: int,
         matters: Matters = NO_MATTERS,
         movements: FleetMovement = NOTHING_KNOWN,
@@ -132,11 +132,11 @@ class IncidentBook:
         self,
         former: IncidentRecord | None,
         record: IncidentRecord | None,
-        finding: TurnResult | None,
+        finding: Evaluation | None,
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Add the time of an evaluation in which records were late.
+        """Return the record with the time of an evaluation in which records were late.
 
         A new incident also gets the late time before its detection, unless the previous incident has counted
         it.
@@ -170,7 +170,7 @@ class IncidentBook:
 
 
 class _DatastreamProblems(NamedTuple):
-    """Problems of one datastream.
+    """Current problems of one datastream.
 
     `waits`: records wait in partitions that are not OK; None if all partitions are OK. `stands_still`:
     records wait in partitions that are not copied at all. `outage`: recent outage of a cluster, or None.
@@ -192,7 +192,7 @@ class _DatastreamProblems(NamedTuple):
     def of(
         cls, name: DatastreamName, matters: Matters, movements: FleetMovement, outage: Outage | None = None
     ) -> _DatastreamProblems:
-        """Look up the problems of a datastream.
+        """Return the current problems of a datastream.
 
         Unless all instances have responded, records are assumed to wait.
         """
@@ -231,11 +231,11 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
 def _after(
     record: IncidentRecord | None,
     name: DatastreamName,
-    finding: TurnResult | None,
+    finding: Evaluation | None,
     found: _DatastreamProblems,
     now_ms: int,
 ) -> IncidentRecord | None:
-    """Return the record after an evaluation, or None without an incident."""
+    """Return the record of an incident after an evaluation, or None without an incident."""
     matters = found.matters
     is_late = finding is not None and finding.incident.is_open
     seconds = 0.0 if record is None else seconds_since(record, now_ms)
@@ -278,8 +278,8 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
-    """Return the record after an evaluation that could not evaluate any datastream. An objective that was
-    missed before still counts as missed."""
+    """Return the record of an incident after an evaluation that could not evaluate any datastream. An
+    objective that was missed before still counts as missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
@@ -288,7 +288,7 @@ def _unseen(
 
 
 def _begun(
-    name: DatastreamName, late: TurnResult | None, matters: Sequence[DatastreamProblem], now_ms: int
+    name: DatastreamName, late: Evaluation | None, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
     new = IncidentRecord(f"{name}-{now_ms}", name, "", now_ms, is_late=late is not None, judged_ms=now_ms)
     if late is not None:
@@ -299,9 +299,9 @@ def _begun(
 
 
 def _continued(
-    record: IncidentRecord, finding: TurnResult | None, now_ms: int, *, is_late: bool
+    record: IncidentRecord, finding: Evaluation | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
-    """Add timeline entries for changes of the objectives during an open incident."""
+    """Return the record with timeline entries for changes of the objectives during an open incident."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
     if finding is None or not (is_late or was_late):
         return record
@@ -319,7 +319,7 @@ def _continued(
 def _with_matters(
     record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
-    """Add timeline entries for new problems. Each name is added once, which limits the number of entries."""
+    """Return the record with entries for new problems. Each name is added once, to limit the entries."""
     for matter in matters:
         if matter.name not in record.matters:
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")
@@ -327,8 +327,8 @@ def _with_matters(
     return record
 
 
-def _with_closing(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
-    """Set the time at which the incident closes if it stays recovered, rounded to a second."""
+def _with_closing(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
+    """Return the record with the time at which it closes if it stays recovered, rounded to a second."""
     left = finding.closes_in
     if left is None:
         return record if record.closing_ms is None else replace(record, closing_ms=None)
@@ -341,8 +341,8 @@ def _with_closing(record: IncidentRecord, finding: TurnResult, now_ms: int) -> I
 _SAME_MOMENT_MS: Final = 15_000
 
 
-def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
-    """Add a timeline entry for a decision about a rebalance if it differs from the previous decision."""
+def _with_decision(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
+    """Return the record with an entry for a decision, if it differs from the previous decision."""
     text = finding.decision
     if not text:
         return record
@@ -352,9 +352,9 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
     return record if is_known else record.noted(now_ms, phase, text)
 
 
-def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
-    """Return whether the time of an evaluation counts as bad, None if unknown. Bad if an objective was missed
-    or records waited. An unresolved alert, or a problem without traffic, is not enough."""
+def _is_bad(finding: Evaluation | None, found: _DatastreamProblems) -> bool | None:
+    """Return whether the time of an evaluation counts as bad (objective missed, or records waited); None if
+    unknown. An unresolved alert, or a problem without traffic, is not enough."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -366,7 +366,7 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 
 
 def _bad_intervals(
-    former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
+    former: IncidentRecord | None, finding: Evaluation | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
     """Return the times within an evaluation at which records were late.
 
@@ -384,8 +384,8 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return the time from which an incident without late records may close. Records that the problem delayed
-    may arrive late until then, and belong to the incident."""
+    """Return the earliest time at which an incident without late records may close. Records that the problem
+    delayed may arrive late until then, and belong to the incident."""
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 
@@ -399,7 +399,7 @@ def _is_recovered(record: IncidentRecord) -> bool:
 
 
 def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord:
-    """Add a timeline entry for the recovery, and store the duration of the breach after the rebalance.
+    """Return the record with an entry for the recovery, and how long the breach lasted after the rebalance.
 
     A recovery after a relapse replaces this duration.
     """
@@ -415,8 +415,8 @@ def _worse(first: float | None, second: float | None) -> float | None:
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:
-    """Return the state with which a monitor continues a stored incident. The cool-down starts at the last
-    requested rebalance."""
+    """Return the incident state with which a monitor continues a stored incident. The cool-down starts at the
+    last requested rebalance."""
 
     def ago(moment_ms: int) -> float:
         return monotonic - max(0, now_ms - moment_ms) / 1000

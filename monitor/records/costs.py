@@ -1,4 +1,4 @@
-"""Cost of an incident in time and error budget. Pure."""
+"""Cost of an incident: bad time, and spent error budget. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from monitor.objectives.late_times import TimeInterval
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
-"""Maximum time between two evaluations. A longer time between evaluations counts as unobserved."""
+"""Maximum ms between two evaluations. A longer time between evaluations counts as unobserved."""
 _FLUSH_MS: Final = 60_000
 
 
 def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
-    """Return the costs at the detection of an incident."""
+    """Return the error budgets at the detection of an incident."""
     return tuple(BudgetCost(objective_name(budget.objective), budget.left, budget.left) for budget in budgets)
 
 
 def with_costs(
     record: IncidentRecord, budgets: Iterable[Budget], now_ms: int, is_bad: bool | None
 ) -> IncidentRecord:
-    """Return the record with its costs after an evaluation, except `bad_seconds`. `is_bad`: None if
-    unknown."""
+    """Return the record with its costs after an evaluation. `is_bad`: None if unknown."""
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
@@ -43,19 +42,19 @@ def with_costs(
 
 
 def observed_interval(record: IncidentRecord, now_ms: int) -> TimeInterval:
-    """Return the interval since the last evaluation, empty after too long a gap."""
+    """Return the interval since the incident's last evaluation, empty after too long a gap."""
     is_seen = 0 <= now_ms - record.judged_ms <= _MOST_APART_MS
     return (record.judged_ms if is_seen else now_ms, now_ms)
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:
-    """Return the seconds since the last evaluation, 0 after too long a gap."""
+    """Return the seconds since the incident's last evaluation, 0 after too long a gap."""
     passed_ms = now_ms - record.judged_ms
     return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
 
 
 def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
-    """Return whether the record must be written again.
+    """Return whether the record of an incident must be written again.
 
     Costs and measured values change in every evaluation, so they are written once a minute or together with
     another change.

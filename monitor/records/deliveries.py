@@ -26,19 +26,19 @@ from monitor.records.record import DeliveryCost, IncidentRecord
 _log = structlog.get_logger(__name__)
 
 _SETTLED_MS: Final = 30_000
-"""Delay after which measurements are certainly in Pinot."""
+"""Delay in ms after which measurements are certainly in Pinot."""
 _AGAIN_MS: Final = 60_000
-"""Pause after a failed attempt."""
+"""Pause in ms after a failed attempt to count records."""
 _LONGEST_MS: Final = 3_600_000
-"""Maximum time between the end of an incident and its count. If Pinot is unavailable for longer, the count
-stays unknown."""
+"""Maximum ms between the end of an incident and the count of its records. If Pinot is unavailable for longer,
+the count stays unknown."""
 _MOST_WAITING: Final = 1_000
 _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """Closed incidents for which the records must still be counted. `days`: retention of measurements in
-    Pinot. `add` may be called while another thread counts."""
+    """Closed incidents whose records must still be counted. `days`: retention of measurements in Pinot. `add`
+    may be called while another thread counts."""
 
     def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
         self._past = past
@@ -49,7 +49,7 @@ class DeliveryCounts:
         self._not_before_ms = 0
 
     def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
-        """Schedule the count of a closed incident.
+        """Schedule the count of the records that arrived during a closed incident.
 
         `subject`: datastream of the incident. If None, nothing is counted, because the limits are unknown.
         """
@@ -62,7 +62,7 @@ class DeliveryCounts:
 
     @property
     def is_due(self) -> bool:
-        """True if an incident can be counted now."""
+        """True if the records of an incident can be counted now."""
         now_ms = self._clock.now_ms()
         with self._lock:
             return now_ms >= self._not_before_ms and any(
@@ -70,7 +70,7 @@ class DeliveryCounts:
             )
 
     def counted(self) -> IncidentRecord | None:
-        """Count the records of the next incident, and return it. Blocks during the query.
+        """Count the records of the next incident, and return the incident. Blocks during the query.
 
         `deliveries` is None if the count is unknown. Returns None if no incident is due, or if measurements
         cannot be read now.

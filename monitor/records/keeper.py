@@ -1,4 +1,4 @@
-"""Storage of incidents in a topic. Implements `monitor.turn_result.TurnListener`; never blocks.
+"""Storage of incidents in a topic. Implements `monitor.evaluation.EvaluationListener`; never blocks.
 
 A thread reads the records of a previous monitor, and then writes changed records. While the cluster of the
 topic is unavailable, the monitor continues, and the latest state of each record is kept for the next write.
@@ -18,11 +18,11 @@ from mirror.errors import Fenced
 from mirror.model.identifiers import DatastreamName
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
+from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
 from monitor.records.book import IncidentBook, Matters
 from monitor.records.deliveries import DeliveryCounts
 from monitor.records.record import IncidentRecord, StoredMonitorState
-from monitor.turn_result import TurnResult
 
 _log = structlog.get_logger(__name__)
 
@@ -32,14 +32,14 @@ _MOST_WAITING: Final = 10_000
 
 
 class RecordStore(Protocol):
-    """Durable store of records. Calls may block. Used by one thread at a time."""
+    """Durable store of incident records. Calls may block. Used by one thread at a time."""
 
     def load(self) -> StoredMonitorState:
-        """Return the latest state of each record and note. Raises Unreachable, Refused."""
+        """Return the latest state of each stored incident and note. Raises Unreachable, Refused."""
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes. A note of None is deleted.
+        """Write incident records and notes. A note of None is deleted.
 
         Raises Unreachable, Refused; Fenced if another monitor has loaded the records in the meantime.
         """
@@ -101,7 +101,7 @@ class IncidentKeeper:
             self._thread.join(deadline_seconds)
 
     def oust(self) -> None:
-        """Stop writing, because another monitor has taken over."""
+        """Stop writing incidents, because another monitor has taken over."""
         with self._changed:
             self._is_ousted = True
 
@@ -120,8 +120,8 @@ class IncidentKeeper:
         """True if another monitor has taken over the store, so that the state may be outdated."""
         return self._is_shut_out
 
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
-        """Record the findings of an evaluation."""
+    def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
+        """Record the findings of an evaluation in the incidents."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {record.id: record for record in self._book.judged(findings, now_ms, matters, movements)}
         with self._changed:
@@ -147,7 +147,7 @@ class IncidentKeeper:
         self._wait({record.id: record for record in changed})
 
     def _count(
-        self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, TurnResult]
+        self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, Evaluation]
     ) -> None:
         if self._counts is not None:
             for record in records:
@@ -155,7 +155,7 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records.
+        """Queue changed incident records for writing.
 
         If the queue is full, its oldest records are dropped. A dropped record is queued again when it
         changes.
@@ -182,7 +182,7 @@ class IncidentKeeper:
             try:
                 self._work()
             except Fenced as error:
-                _log.warning("the incidents are fenced", reason=error.message)
+                _log.warning("another monitor has taken over the incidents topic", reason=error.message)
                 self.oust()
                 self._is_shut_out = True
             except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the topic
@@ -211,7 +211,7 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Load the records, write pending records, or count the records of an incident."""
+        """Load the stored incidents, write pending records, or count the records of an incident."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:
@@ -239,7 +239,7 @@ class IncidentKeeper:
                 self._waiting.setdefault(record.id, record)
 
     def _log_problem(self, reason: str) -> None:
-        """Log the start and end of a failure and changes of its reason."""
+        """Log when storing incidents begins to fail or succeeds again, and when the reason changes."""
         if reason and reason != self._trouble:
             _log.error("cannot store incidents", reason=reason)
         elif self._trouble and not reason:

@@ -47,7 +47,7 @@ class RecentOutages:
         self._of: dict[DatastreamName, Outage] = {}
 
     def note(self, movements: FleetMovement, now_ms: int) -> None:
-        """Update the outages from the states of partitions. States without waiting records are ignored."""
+        """Update the outages from partition states. States without waiting records are ignored."""
         self._of = {
             name: outage for name, outage in self._of.items() if now_ms - outage.seen_ms <= EXPLAINS_MS
         }

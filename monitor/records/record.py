@@ -21,7 +21,7 @@ NOTES: Final = "alerts/"
 no slash."""
 _MOST_ENTRIES: Final = 100
 _MOST: Final = 2**63 - 1
-"""Largest integer of Avro and Pinot."""
+"""Largest integer that Avro and Pinot can store."""
 _LIMIT: Final = re.compile(r"(?<=within )[0-9]{1,15} ms\b")
 _LONGEST_ID: Final = 2 * bounds.LONGEST_NAME
 UNREADABLE: Final = (
@@ -37,7 +37,7 @@ UNREADABLE: Final = (
 
 
 class Phase(StrEnum):
-    """Kind of an entry of a timeline."""
+    """Kind of a timeline entry of an incident."""
 
     DETECTED = "detected"
     CLASSIFIED = "classified"
@@ -53,7 +53,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """An event at `time_ms` (epoch ms).
+    """An event of an incident at `time_ms` (epoch ms).
 
     `times`: number of occurrences. If there are several, `time_ms` is the last and `first_ms` the first
     occurrence.
@@ -73,7 +73,7 @@ class TimelineEntry:
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
 
     def is_repeated_by(self, phase: Phase, text: str) -> bool:
-        """Return whether a new entry repeats this entry, except for numbers."""
+        """Return whether a new entry repeats this one, except for numbers in its text."""
         if phase is not self.phase or phase in _ONCE:
             return False
         return phase in _STATES or self.has_same_text(text)
@@ -94,7 +94,7 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
-    """Remaining share of the error budget of one objective.
+    """Remaining error budget of one objective during an incident.
 
     `before`: when the incident was detected. `now`: at the last evaluation. None if unknown.
     """
@@ -105,14 +105,14 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget spent during the incident. The value is 0 if the budget has grown because older
-        breaches left the period."""
+        """Share of the error budget spent during the incident. The value is 0 if the budget has grown because
+        older breaches left the period."""
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and of late records for one objective. `late`:
+    """Number of records that arrived during an incident, and of late records, for one objective. `late`:
     number of late records, interpolated from a histogram and therefore not an integer."""
 
     objective: str
@@ -179,16 +179,16 @@ class IncidentRecord:
 
     @property
     def is_open(self) -> bool:
-        """True until the incident is closed."""
+        """True until the incident closes."""
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """Return the latest timeline entry in one of these phases, or None."""
+        """Return the latest timeline entry in one of the given phases, or None."""
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record with a further timeline entry. The entry replaces an entry that it repeats. A
-        long timeline keeps its first entry and the latest entries."""
+        """Return the record of the incident with a further timeline entry. The entry replaces an entry that
+        it repeats. A long timeline keeps its first entry and the latest entries."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for known in entries:
             if known.is_repeated_by(phase, entry.text):
@@ -214,12 +214,12 @@ class StoredMonitorState(NamedTuple):
 
 
 def record_to_json(record: IncidentRecord) -> bytes:
-    """Serialize a record to a value of the topic."""
+    """Return an incident record as a value of the topic."""
     return json.dumps({"version": VERSION, **asdict(record)}).encode()
 
 
 def record_from_json(value: bytes) -> IncidentRecord:
-    """Parse a record in the topic. Raises DamagedState.
+    """Parse an incident record of the topic. Raises DamagedState.
 
     Fields and phases of later versions are ignored. Fields that earlier versions lack get defaults.
     """
@@ -267,8 +267,8 @@ def record_from_json(value: bytes) -> IncidentRecord:
 
 
 def _objective(found: Any) -> str:
-    """Return the stored name of an objective. A limit in milliseconds, as stored by earlier versions, is
-    converted to a larger unit."""
+    """Return the name of an objective as stored in a record. A limit in milliseconds, as stored by earlier
+    versions, is converted to a larger unit."""
     return _LIMIT.sub(lambda limit: exact_duration_text(int(limit[0][:-3])), _text(found))
 
 
@@ -291,7 +291,7 @@ def _gain(found: Any) -> RebalanceGain | None:
 
 
 def moment_of(value: Any) -> int:
-    """Validate epoch milliseconds. Raises one of `UNREADABLE`."""
+    """Return the value if it is a valid time in epoch milliseconds. Raises one of `UNREADABLE`."""
     return bounds.integer("a time", int(value), 0, bounds.LARGEST_MS)
 
 

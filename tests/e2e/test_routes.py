@@ -105,7 +105,7 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(
         make_topic(address, f"{mark}-{topic}", 1, retention_ms="-1")
     town.rest.post("/v1/datastreams", a_body("there", "source", f"{mark}-(a|b)", "destination"))
     back = a_body("back", "destination", f"{mark}-.*", "source")
-    town.refuses(f"{mark}-a: it may hold records of source, copied by datastream there", **back)
+    town.refuses(f"{mark}-a: the topic may contain records of source, copied by datastream there", **back)
     town.refuses(
         f"{mark}-a: datastream there already writes",
         **a_body("twin", "source", f"{mark}-a", "destination"),
@@ -115,7 +115,7 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(
     for stranger in ("localhost.example.com:9092", f"{other_name},broker.example.com:9092"):
         town.refuses("address", **a_body("out", "source", f"{mark}-a", stranger))
     chain = a_body("chain", "source", f"{mark}-.*", "source", "*-x")
-    town.refuses(f"{mark}-a-x: it may hold records of source", **chain)
+    town.refuses(f"{mark}-a-x: the topic may contain records of source", **chain)
     group = {"system.taskPrefix": "there"}
     with pytest.raises(AlreadyExists):
         town.rest.post("/v1/datastreams", a_body("there", "destination", "t", "source", **group))
@@ -143,12 +143,12 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
     town.put("twin", other_name, f"{mark}-a", "destination")
     town.put("chain", "source", f"{mark}-b.*", "source", "*-x")
     town.put("nothing", "source", f"{mark}-none", "destination")
-    town.says("back", f"{mark}-a: it may hold records of source")
+    town.says("back", f"{mark}-a: the topic may contain records of source")
     town.says("self", "same cluster")
     town.says("twin", f"{mark}-a: datastream there already writes")
     town.says("nothing", "no topic of source matches")
     wait_until(lambda: f"{mark}-b-x" in topics_of(source, mark), "the copy within the cluster")
-    town.says("chain", f"{mark}-b-x: it may hold records of source")
+    town.says("chain", f"{mark}-b-x: the topic may contain records of source")
     admin = admin_client(source)
     grown = admin.create_partitions([NewPartitions(f"{mark}-grown", 7)])[f"{mark}-grown"]
     grown.result(timeout=PATIENCE_SECONDS)

@@ -219,7 +219,7 @@ def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:
     with closing(RestClient(scene.instance.address)) as client:
         service, policy = RestService(client), IncidentPolicy(open_after=1)
         cycle = MonitorCycle(service, Late(scene.name), policy, SystemClock(), 60.0)
-        finding = cycle.turn()[DatastreamName(scene.name)]
+        finding = cycle.evaluate()[DatastreamName(scene.name)]
         operations = client.get("/v1/operations", datastream=scene.name)
     found = finding.diagnosis
     assert found is not None, finding

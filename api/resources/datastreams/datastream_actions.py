@@ -39,7 +39,7 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 @dataclass(frozen=True)
 class DatastreamCall:
-    """Parameters of the request.
+    """Parameters of a request that acts on one datastream.
 
     `tags`: versions to which the change may apply; None means any version.
     """
@@ -52,7 +52,7 @@ class DatastreamCall:
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
-        """Return the version named in the request, or None. Raises NotFound, StaleVersion."""
+        """Return the version named in If-Match, or None. Raises NotFound, StaleVersion."""
         return named_version(self.services.control, self.name, self.tags)
 
     async def done(
@@ -62,7 +62,8 @@ class DatastreamCall:
         *,
         dry_run: bool,
     ) -> DatastreamAnswer | UpdatePlanAnswer:
-        """Return the response. `command`: the change that a dry run evaluates without writing anything."""
+        """Execute a command, or compute its effect for a dry run, and return the response. `command`: the
+        change that a dry run evaluates without writing anything."""
         if not dry_run:
             return await run_in_threadpool(carry_out)
         self.response.status_code = HTTPStatus.OK
@@ -254,8 +255,7 @@ async def _change_status(
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
-    """Return the response to an action, after a stop or a deletion with a Location header for the
-    operation."""
+    """Return the response to an action; after a stop or deletion, its Location header names the operation."""
     if (operation := halting(stored.datastream)) is not None:
         located(operation, call.response)
     return written_answer(stored, call.reads, call.response)

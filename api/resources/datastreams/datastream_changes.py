@@ -68,7 +68,7 @@ _OWN: Final = frozenset({"name", "source", "destination", "start"})
 
 
 def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
-    """Add the other fields of a response to a model. These fields accept any value."""
+    """Return a model with the other fields of a response added. These fields accept any value."""
     fields: dict[str, Any] = {
         name: (Any, None)
         for name in DatastreamAnswer.model_fields
@@ -214,7 +214,7 @@ class LaneEffectAnswer(BaseModel):
     def from_effect(
         cls, lane_effect: LaneEffect, bytes_per_second: float | None, backlog_records: int | None
     ) -> LaneEffectAnswer:
-        """Return the JSON form."""
+        """Return the effect on one lane as a response."""
         return cls(
             partition=str(lane_effect.key.partition),
             from_task=lane_effect.before.task if lane_effect.before else None,
@@ -228,14 +228,14 @@ class LaneEffectAnswer(BaseModel):
 
 
 def _total(values: Iterable[_Number | None]) -> _Number | None:
-    """Return the sum; None if a value is unknown."""
+    """Return the sum of values; None if one of them is unknown."""
     given = list(values)
     known = [value for value in given if value is not None]
     return sum(known) if len(known) == len(given) else None
 
 
 def _differences(before: Datastream | None, after: Datastream) -> Iterator[ChangedValue]:
-    """Yield the changes in the GET response, ignoring times and reasons of pauses."""
+    """Yield the fields of the GET response that a change affects, ignoring times and reasons of pauses."""
     if before is None:
         document = DatastreamAnswer.from_datastream(after).model_dump(mode="json")
         yield ChangedValue(_WHOLE, None, document)
@@ -285,7 +285,7 @@ class UpdatePlanAnswer(BaseModel):
     def from_preview(
         cls, preview: UpdatePreview, backlogs: Mapping[LaneKey, int], remarks: Sequence[str] = ()
     ) -> UpdatePlanAnswer:
-        """Return the JSON form, without name and changes, which the leader does not need.
+        """Return the effects as a response, without name and changes, which the leader does not need.
 
         `backlogs`: number of records waiting for each lane that starts, if known. `remarks`: further notes
         for the operator.

@@ -52,7 +52,7 @@ from mirror.model.topics import TopicNaming, TopicSelection
 
 DAMAGED: Final = "DAMAGED"
 _UNGROUPED: Final = ("monitor", "canary", "audit", "audit_lateness_seconds")
-"""Options of requests and responses that are in no object."""
+"""Options that are direct fields of requests and responses, in no nested object."""
 _TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
 
 
@@ -64,7 +64,7 @@ _ByName: Final = Field(strict=False)
 
 
 def _start_text(value: object) -> object:
-    """Return a start in the form that responses use."""
+    """Return a start position in the form that responses use."""
     try:
         return str(read_start("the start", value))
     except InvalidRequest as error:
@@ -78,7 +78,7 @@ StartText = Annotated[
         {
             "anyOf": [
                 {"enum": list(WORDS), "type": "string"},
-                {"format": "date-time", "type": "string", "description": "First record not older than this."},
+                {"format": "date-time", "type": "string", "description": "First record from this time on."},
                 {"type": "integer", "minimum": 10**11, "description": "The same in epoch milliseconds."},
             ]
         }
@@ -90,7 +90,7 @@ PositionsByTopic = dict[str, dict[str, Annotated[int, Field(ge=0, le=LARGEST_OFF
 
 
 def with_options(*groups: str) -> Callable[[type[_Model]], type[_Model]]:
-    """Return a decorator that adds the options of groups as fields of a model."""
+    """Return a class decorator that adds options of datastreams as fields of a model."""
 
     def decorate(model: type[_Model]) -> type[_Model]:
         fields: dict[str, Any] = {
@@ -106,7 +106,7 @@ def with_options(*groups: str) -> Callable[[type[_Model]], type[_Model]]:
 
 
 def _annotation(option: DatastreamOption) -> Any:
-    """Return the type of a field for an option."""
+    """Return the type annotation of the field for an option."""
     kind = option.kind
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         kind = _ANNOTATED[kind, _ByName]
@@ -135,8 +135,8 @@ class SourceBody(StrictModel):
     that matches all topics, such as `.*` without `exclude`."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
-        """Return the selected topics. For an invalid expression, record the problem and return the current
-        selection."""
+        """Return the topic selection of the request. For an invalid expression, record the problem and return
+        the current selection."""
         chosen = problems.attempt(
             "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
         )
@@ -254,7 +254,7 @@ class ChoicesBody(OptionFields):
     def joined(
         self, present: Mapping[str, str], problems: FieldProblems
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the metadata to store, and the JSON pointer of the body field for each key."""
+        """Return the metadata to store, and the JSON pointer of the request field for each key."""
         document = self.model_dump(mode="json", exclude_unset=True)
         if "objectives" in document:
             document["objectives"] = [objective.model_dump() for objective in self.objectives]
@@ -281,7 +281,7 @@ class ChoicesBody(OptionFields):
         known: tuple[TaskLimits, Start, TopicNaming],
         problems: FieldProblems,
     ) -> None:
-        """Report metadata keys that contradict fields stored outside the metadata."""
+        """Record an error for metadata keys that contradict fields stored outside the metadata."""
         given = {key: value for key, value in self.metadata.items() if value != present.get(key)}
         for key, pointer in key_contradictions(given, *known):
             text = f"metadata {key} is {shown(given[key])}, but the field has another value"
@@ -300,7 +300,7 @@ class DatastreamBody(ChoicesBody):
     def to_datastream(
         self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
     ) -> Datastream:
-        """Return the datastream, with the alias of each cluster that has one.
+        """Return the datastream to create, with the alias of each cluster that has one.
 
         Raises InvalidRequest, which names every invalid field, and RefusedFields if fields contradict each
         other.
@@ -353,7 +353,7 @@ class ProblemAnswer(BaseModel):
 
     @classmethod
     def from_problem(cls, problem: Problem) -> ProblemAnswer:
-        """Return the JSON form."""
+        """Return a datastream's problem as a response."""
         return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
 
 
@@ -389,7 +389,7 @@ class DatastreamAnswer(OptionFields):
     def from_datastream(
         cls, datastream: Datastream, problem: Problem | None = None, planning: Assessment | None = None
     ) -> DatastreamAnswer:
-        """Return the JSON form, without secrets."""
+        """Return a datastream as a response, without secrets."""
         limits, objective = datastream.limits, datastream.objective
         metadata = without_secrets(datastream.metadata)
         typed = typed_document(metadata)
@@ -431,7 +431,7 @@ class DatastreamAnswer(OptionFields):
 
     @classmethod
     def from_damaged(cls, damaged: DamagedDefinition, problem: Problem) -> DatastreamAnswer:
-        """Return the JSON form of an unreadable definition."""
+        """Return an unreadable definition as a response."""
         if damaged.last is None:
             known = cls(name=damaged.name, status=DAMAGED)
         else:

@@ -45,7 +45,7 @@ Listed = StoredDatastream | DamagedDefinition
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Filters and page of a list request; None: no filter.
+    """Filters and page of a request for the list of datastreams; None: no filter.
 
     `given`: the query parameters without the cursor.
     """
@@ -111,7 +111,7 @@ async def _listing(
         str | None, Query(description="start of the page, from the Link header of the previous page")
     ] = None,
 ) -> Listing:
-    """Return the requested list. Raises InvalidRequest for an invalid cursor."""
+    """Return the requested part of the list of datastreams. Raises InvalidRequest for an invalid cursor."""
     given = {"owner": owner, "source": source, "destination": destination}
     written = {name: [value] for name, value in given.items() if value is not None}
     written |= {"status": [*status]} if status else {}
@@ -151,7 +151,7 @@ class _Rendition(NamedTuple):
 
 
 class Renditions:
-    """Cache of definitions in JSON.
+    """Cache of datastreams as JSON text.
 
     Thread-safe; concurrent calls may render the same definition twice.
     """
@@ -162,7 +162,7 @@ class Renditions:
     def of(
         self, datastream: Datastream, problem: Problem | None, planning: Assessment | None = None
     ) -> bytes:
-        """Return the JSON of a datastream. Unchanged definitions are the same object, which makes the lookup
+        """Return a datastream as JSON text. Unchanged definitions are the same object, which makes the lookup
         cheap."""
         known = self._known.get(datastream.name)
         made_of = (problem, planning)
@@ -179,12 +179,12 @@ RenditionsDep = Annotated[Renditions, Depends(of_state("renditions"))]
 
 
 def rendered(answer: DatastreamAnswer) -> bytes:
-    """Return the JSON of one response."""
+    """Return one datastream's response as JSON text."""
     return bytes(LegibleJson(answer.model_dump(mode="json")).body)
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the definition with its problem and the result of its latest planning run.
+    """Return a datastream with its problem and the result of its latest planning run.
 
     The ETag header contains its version.
     """
@@ -209,7 +209,7 @@ def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: 
 
 @dataclass(frozen=True)
 class _ChangeTerms:
-    """Parameters of a change."""
+    """Parameters of requests that change a datastream."""
 
     dry_runs: DryRuns
     reads: Reads
@@ -277,8 +277,8 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
 async def replace(
     name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that the
-    change adds or removes start or stop."""
+    """Replace the definition of a datastream. Changeable fields that are omitted get their defaults. Only
+    partitions that the change adds or removes start or stop."""
     return await _change(
         name,
         lambda present: body.to_datastream(present, services.cluster_of_address),

@@ -52,7 +52,7 @@ _NOTHING: Final = StoredLanes({}, {})
 
 
 def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, int]:
-    """Return the number of waiting records by lane.
+    """Return the number of records waiting for each lane that a change would start.
 
     Lanes whose source or stored progress is unavailable are omitted, because a dry run must not fail if they
     are.
@@ -92,7 +92,7 @@ _NAMES_SHOWN: Final = 10
 
 
 def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
-    """Yield remarks on requested partitions whose lanes do not move."""
+    """Yield a remark for each requested partition whose lane does not move."""
     before, after = (_homes(state.plan, request.group) for state in (preview.before, preview.after))
     missing = request.partitions - after.keys()
     settled = {
@@ -124,21 +124,21 @@ def _names(partitions: Collection[TopicPartition]) -> str:
 
 
 DRY_RUN: Final = "dry-run"
-"""Subject of the query to the leader."""
+"""Name of the dry-run query, sent to the leader."""
 _MOST_DEFINITIONS: Final = 100_000
 _Answer = TypeVar("_Answer", RebalanceAnswer, ProposalAnswer, UpdatePlanAnswer)
 
 
 @dataclass(frozen=True)
 class Reply(Generic[_Answer]):
-    """Response of the leader: an answer, or the error that it raised."""
+    """Response of the leader to a dry run: the result, or the error that it raised."""
 
     answer: _Answer | None
     refusal: errors.HeadraceError | None = None
 
 
 class Basis(NamedTuple):
-    """Loads for a dry run. `gap`: reason why these are not the leader's loads; otherwise empty."""
+    """Loads on which a dry run is based. `gap`: why these are not the leader's loads, or empty."""
 
     view: WorldView
     gap: str = ""
@@ -146,22 +146,22 @@ class Basis(NamedTuple):
 
 @dataclass(frozen=True)
 class DryRun(Generic[_Answer]):
-    """A kind of dry run. `compute`: function that computes the result from the request, or from the changed
-    definitions."""
+    """A kind of dry run, such as a rebalance or an update. `compute`: function that computes the result from
+    the request, or from the changed definitions."""
 
     name: str
     model: type[_Answer]
     compute: Callable[[Services, Basis, Any], _Answer]
 
     def document(self, requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]) -> dict[str, Any]:
-        """Return the query to the leader."""
+        """Return the query that asks the leader for a dry run."""
         if isinstance(requested, tuple):
             definitions = [definition_document.to_document(datastream) for datastream in requested]
             return {"kind": self.name, "definitions": definitions}
         return {"kind": self.name, "request": requests.to_document(requested)}
 
     def read(self, value: Any) -> Reply[_Answer] | None:
-        """Parse the response of the queried instance; None if it is no longer the leader.
+        """Parse the leader's response to a dry run; None if the instance is no longer the leader.
 
         Unknown fields are dropped, because the leader may run a newer version. Raises ValueError,
         InvalidRequest.
@@ -255,7 +255,7 @@ Change = tuple[Datastream | None, Datastream]
 
 @dataclass(frozen=True)
 class DryRuns:
-    """Dry runs for one request.
+    """Runs the dry runs of one request, on the leader if possible.
 
     If the leader does not respond, this instance computes the result with the loads that a new leader would
     start with, and the result says so. The functions that callers pass in check the request; dry runs raise
@@ -267,11 +267,11 @@ class DryRuns:
     slow_calls: CallersSlowCalls
 
     async def rebalance(self, request: Callable[[], RebalanceRequest]) -> RebalanceAnswer:
-        """Return the changes that a rebalance would make."""
+        """Return the effect of a rebalance."""
         return await self._computed(REBALANCE, await run_in_threadpool(request))
 
     async def plan(self, request: Callable[[], RebalanceRequest]) -> ProposalAnswer:
-        """Return the changes that a rebalance would make, and store them as a proposal for an hour."""
+        """Return the effect of a rebalance, and store it as a proposed plan for an hour."""
         return await self._computed(PLAN, await run_in_threadpool(request))
 
     async def move(self, command: Callable[[], MovePartitions]) -> UpdatePlanAnswer:
@@ -316,7 +316,7 @@ class DryRuns:
     async def _from_leader(
         self, kind: DryRun[_Answer], requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]
     ) -> tuple[_Answer | None, str]:
-        """Return the result of the leader, or the reason why there is no result. Raises the errors of the
+        """Return the leader's result of a dry run, or the reason why there is none. Raises the errors of the
         leader."""
         live = await run_in_threadpool(self.services.live)
         leader = self.services, self.fleet, live

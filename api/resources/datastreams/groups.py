@@ -38,7 +38,7 @@ class GroupMembersAnswer(AnswerModel):
 
     @classmethod
     def of(cls, prefix: str, found: Sequence[DatastreamAnswer]) -> GroupMembersAnswer:
-        """Build the response."""
+        """Return the datastreams of a group as a response."""
         return cls(prefix=prefix, datastreams=sorted(found, key=lambda datastream: datastream.name))
 
 
@@ -50,7 +50,7 @@ PrefixPath = Annotated[
 
 @dataclass(frozen=True)
 class GroupCall:
-    """Parameters of the request.
+    """Parameters of a request that acts on a group of datastreams.
 
     `tags`: versions to which the change may apply; None means any version.
     """
@@ -63,8 +63,7 @@ class GroupCall:
     tags: Tags | None
 
     def version(self) -> tuple[StoredDatastream, ...] | None:
-        """Return the versions that the request names, or None. Raises NotFound, DamagedState,
-        StaleVersion."""
+        """Return the versions named in If-Match, or None. Raises NotFound, DamagedState, StaleVersion."""
         return named_members(self.services.control, self.group, self.tags)
 
     def carried_out(self, command: ChangeGroup) -> GroupMembersAnswer:
@@ -75,8 +74,8 @@ class GroupCall:
         return answer_of_group(self.group, written, self.reads, self.response)
 
     async def shown(self, command: Callable[[], ChangeGroup]) -> UpdatePlanAnswer:
-        """Return the effect of a command. Raises the errors that executing the command would raise, and
-        Unreachable."""
+        """Return the effect of a command on a group, as a dry run. Raises the errors that executing the
+        command would raise, and Unreachable."""
 
         def changes() -> list[Change]:
             expected = self.services.control.groups.expected(command())
@@ -88,7 +87,7 @@ class GroupCall:
 def answer_of_group(
     group: GroupName, members: Sequence[StoredDatastream], reads: Reads, response: Response
 ) -> GroupMembersAnswer:
-    """Return the definitions with their problems. The ETag header contains the version of the whole group."""
+    """Return a group's definitions and problems. The ETag header contains the version of the whole group."""
     response.headers["ETag"] = etag_of_group(members)
     known, planning = reads.problems(), reads.assessments().get(group)
     found = [

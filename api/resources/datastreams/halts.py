@@ -83,7 +83,7 @@ class PauseAnswer(HaltAnswer, SharedFields):
 
     @classmethod
     def from_pause(cls, pause: PartitionPause) -> PauseAnswer:
-        """Return the JSON form."""
+        """Return the pause of a topic as a response."""
         cause = asdict(pause)
         numbers = cause.pop("numbers")
         return cls(partitions=None if numbers is None else sorted(numbers), **cause)
@@ -110,7 +110,7 @@ class MoveAnswer(StrictModel):
 
 
 def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:
-    """Return reason and requester, validated. Raises InvalidRequest."""
+    """Return reason and requester of a pause or stop, validated. Raises InvalidRequest."""
     return (
         bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
         bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),

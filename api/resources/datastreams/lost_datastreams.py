@@ -38,7 +38,7 @@ class _LostCall:
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
-        """Return the version in If-Match, if any. Raises NotFound, StaleVersion."""
+        """Return the version of the lost datastream in If-Match, if any. Raises NotFound, StaleVersion."""
         return named_among(self.tags, self.name, lambda: self.lost.get(self.name))
 
 

@@ -60,7 +60,7 @@ def own_loads(
     assessments: Mapping[GroupName, Assessment],
     limit: int,
 ) -> DatastreamLoads | None:
-    """Return the loads known to this instance as the leader; None if it does not lead."""
+    """Return the loads of a datastream that this instance knows as leader; None if it does not lead."""
     loads = _loads_of(services, _source_of(services, datastream))
     if loads is None:
         return None
@@ -93,7 +93,7 @@ def own_loads(
 def unheard_loads(
     datastream: Datastream, plan: Plan, assessments: Mapping[GroupName, Assessment], limit: int
 ) -> DatastreamLoads:
-    """Return the response if the leader did not respond.
+    """Return the response for a datastream's loads if the leader did not respond.
 
     The response contains the partitions of tasks, and the stored result of the latest planning run.
     """
@@ -148,7 +148,7 @@ def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
 
 
 def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:
-    """Return the loads as JSON for another instance.
+    """Return the loads of a datastream as JSON for another instance.
 
     The request contains the datastream and the maximum number of partitions.
     """
@@ -162,13 +162,13 @@ def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:
 
 
 def cluster_loads_document(services: Services) -> Any:
-    """Return the cluster loads as JSON for another instance."""
+    """Return the loads of all source clusters as JSON for another instance."""
     found = own_cluster_loads(services, services.plan())
     return None if found is None else [answer.model_dump(mode="json") for answer in found]
 
 
 def loads_read(value: Any) -> DatastreamLoads | None:
-    """Parse the loads reported by another instance; None if it does not lead.
+    """Parse the loads of a datastream that another instance reports; None if it does not lead.
 
     Unknown fields, which a newer version may send, are ignored. Raises ValueError, InvalidRequest.
     """
@@ -181,7 +181,7 @@ def loads_read(value: Any) -> DatastreamLoads | None:
 
 
 def cluster_loads_read(value: Any) -> list[ClusterLoadsAnswer] | None:
-    """Parse the cluster loads reported by another instance, like `loads_read`. Raises ValueError,
+    """Parse the loads of source clusters that another instance reports, like `loads_read`. Raises ValueError,
     InvalidRequest."""
     if value is None:
         return None

@@ -32,10 +32,10 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=pro
 HOUR_MS: Final = 3_600_000
 MOST_PARTITIONS: Final = 50
 MOST_LOAD_HOURS: Final = 42 * 24
-"""Default retention of the rollups."""
+"""Default retention of hourly loads in Pinot, in hours."""
 MOST_LOAD_POINTS: Final = 20_000
 MOST_LATENCY_HOURS: Final = 14 * 24
-"""Default retention of the mirror's measurements."""
+"""Default retention of the mirror's measurements in Pinot, in hours."""
 MOST_LATENCY_POINTS: Final = 1_000
 
 
@@ -115,7 +115,8 @@ class LoadHistoryAnswer(AnswerModel):
         usable: int | None,
         hours: Mapping[TopicPartition | None, Sequence[LoadHour]],
     ) -> LoadHistoryAnswer:
-        """Return the JSON form. `hours`: hourly loads by requested partition; the key None means the sum."""
+        """Return hourly loads as a response. `hours`: loads by requested partition; the key None is the
+        sum."""
         axis = list(begun(when, 3_600_000))
         return cls(
             name=datastream.name,
@@ -145,7 +146,7 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return a total divided by the length of its step in ms. The last step may be incomplete."""
+    """Return the mean per ms of a step. The last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 
@@ -191,7 +192,7 @@ class LatencyHistoryAnswer(AnswerModel):
     def from_history(
         cls, datastream: Datastream, when: TimeRange, history: LatencyHistory
     ) -> LatencyHistoryAnswer:
-        """Return the JSON form."""
+        """Return the latency history of a datastream as a response."""
         known = {step.begin_ms: step for step in history.steps}
         axis = list(begun(when, history.step_ms))
         steps = [known.get(begin) for begin in axis]

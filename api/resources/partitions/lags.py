@@ -98,7 +98,7 @@ class DatastreamLag(AnswerModel):
 
 @dataclass(frozen=True)
 class LagQuery:
-    """Filter, order and page of a lag query. `limit` None: all partitions from `offset` on."""
+    """Filter, order and page of a request for a datastream's lag. `limit` None: no limit."""
 
     text: str = ""
     state: str | None = None
@@ -124,11 +124,11 @@ class _Entry(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """State of the movement if known, otherwise state of the lane."""
+        """State of the partition's movement if known, otherwise state of its lane."""
         return self.state if self.lane is None else self.lane.condition
 
     def row(self) -> PartitionLag:
-        """Return the lag of the partition; without a report, its numbers are unknown."""
+        """Return the row of the partition; without a report of an instance, its numbers are unknown."""
         if self.lane is None:
             reported = dict.fromkeys(("lag_records", "lag_ms", "bytes_per_second"))
         else:
@@ -151,7 +151,7 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[_Entry], Any]]] = {
     LagOrder.INSTANCE: lambda entry: entry.owner.instance if entry.owner else None,
     LagOrder.STATE: lambda entry: entry.condition,
 }
-"""Sort keys; other orders are fields of reported lanes."""
+"""Sort keys of partitions; other orders are fields of reported lanes."""
 
 
 class PartitionGaps(StoredPartition):
@@ -177,13 +177,13 @@ class PartitionGaps(StoredPartition):
 
     @property
     def is_remarkable(self) -> bool:
-        """True if records are missing, or will be missing, at the destination."""
+        """True if records of the partition are missing, or will be missing, at the destination."""
         is_gone = self.destination_is_current is False
         return bool(any(self.offsets.values()) or self.events or self.refused or self.not_copied or is_gone)
 
     @classmethod
     def from_answer(cls, answer: LaneProgressAnswer, stored: LaneProgress | None) -> PartitionGaps:
-        """Return the gaps. `stored`: the progress that `answer` was built from."""
+        """Return the missing records of a partition. `stored`: the progress that `answer` was built from."""
         holes = _holes(list(stored.offset_map), stored.next_offset) if stored else []
         return cls(
             topic=answer.topic,
@@ -207,7 +207,7 @@ class PartitionGaps(StoredPartition):
 
 
 def _holes(runs: list[MapRun], end: int) -> list[tuple[int, int]]:
-    """Return the holes between the runs of a map, and after the last run."""
+    """Return the holes between the runs of an offset map, and after its last run."""
     begins = [*(run.source for run in runs[1:]), end]
     ends = [run.source + run.length for run in runs]
     return [(first, behind - 1) for first, behind in zip(ends, begins, strict=bool(runs)) if behind > first]
@@ -256,7 +256,7 @@ async def lag(
 async def lag_now(
     name: str, services: Services, reads: Reads, fleet: Fleet, wanted: LagQuery = EVERY_PARTITION
 ) -> DatastreamLag:
-    """Query all instances. Return the lag of a datastream. Raises NotFound, Unreachable, DamagedState."""
+    """Query all instances, and return the lag of a datastream. Raises NotFound, Unreachable, DamagedState."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await _reports(AllInstances(services, fleet, live), datastream.group)
@@ -268,7 +268,7 @@ async def lag_now(
 async def _reports(
     instances: AllInstances, group: str
 ) -> Mapping[InstanceName, InstanceResponse[list[LaneSummary]]]:
-    """Return the figures of the lanes of each instance."""
+    """Return the figures of the lanes that each instance reports."""
 
     def read(value: Any) -> list[LaneSummary]:
         return [LaneSummary.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]
@@ -284,7 +284,7 @@ def lag_of(
     leader: InstanceName | None,
     wanted: LagQuery = EVERY_PARTITION,
 ) -> DatastreamLag:
-    """Compute the lag from the reports of instances. Builds only the rows of the page."""
+    """Return the lag of a datastream from the reports of instances. Builds only the rows of the page."""
     owners = owners_of(datastream, plan)
     lane_answers = _lane_answers(datastream, lanes_by_instance)
     idle = {place for instance, place in lane_answers if instance is None}
@@ -317,7 +317,7 @@ def lag_of(
 
 
 def _selected(entries: Sequence[_Entry], wanted: LagQuery) -> list[_Entry]:
-    """Return the partitions that match the filters, in the requested order."""
+    """Return the partitions that match the filters of the request, in the requested order."""
     text = wanted.text.lower()
     found = [
         entry

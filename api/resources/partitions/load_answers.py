@@ -87,7 +87,7 @@ class PartitionLoadAnswer(AnswerModel):
         assessment: Assessment | None,
         usable: int | None = None,
     ) -> PartitionLoadAnswer:
-        """Return the JSON form.
+        """Return the load of a partition as a response.
 
         `loads`: None if the leader did not respond. `usable`: usable capacity of a task in bytes per second;
         None if placement is not by load.
@@ -189,14 +189,14 @@ class ClusterLoadsAnswer(AnswerModel):
 
     @classmethod
     def unreported(cls, cluster: str) -> ClusterLoadsAnswer:
-        """Return the answer for the case that the leader did not respond."""
+        """Return the response for a source cluster if the leader did not respond."""
         return cls.model_validate(dict.fromkeys(cls.model_fields) | {"cluster": cluster})
 
     @classmethod
     def from_loads(
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """Return the JSON form. `places`: partitions of the source that tasks copy."""
+        """Return the loads of a source as a response. `places`: partitions of the source that tasks copy."""
         status, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = status.measured_at_ms if status else None
         return cls(
@@ -235,7 +235,7 @@ class LoadCounts:
 
     @classmethod
     def of(cls, places: Iterable[TopicPartition], loads: LeadersLoads) -> LoadCounts:
-        """Count the loads of some partitions."""
+        """Return counts and sum of the loads of some partitions."""
         found = [load for load in map(loads.of, places) if load is not None]
         return cls(
             len(found), sum(map(loads.is_held, found)), float(sum(load.bytes_per_second for load in found))
@@ -243,7 +243,7 @@ class LoadCounts:
 
 
 def heaviest_first(places: Iterable[TopicPartition], loads: LeadersLoads | None) -> Sequence[TopicPartition]:
-    """Sort partitions by decreasing load, then by name; unknown loads come last."""
+    """Return partitions by decreasing load, then by name; unknown loads come last."""
     carried = {place: loads.of(place) if loads is not None else None for place in places}
 
     def rank(place: TopicPartition) -> tuple[float, TopicPartition]:

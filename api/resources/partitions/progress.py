@@ -44,7 +44,7 @@ class NotCopied(AnswerModel):
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane) -> NotCopied:
-        """Return the JSON form."""
+        """Return the state of an uncopied partition as a response."""
         uncopied = lane.what
         return cls(
             state=uncopied.state,
@@ -93,7 +93,7 @@ class LaneProgressAnswer(StoredPartition):
 
     @classmethod
     def without_progress(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
-        """Return the answer for a partition without stored progress."""
+        """Return the response for a partition without stored progress."""
         return cls(
             topic=partition.topic,
             partition=partition.partition,
@@ -112,7 +112,7 @@ class LaneProgressAnswer(StoredPartition):
     def from_progress(
         cls, key: LaneKey, lane_progress: LaneProgress, *, with_map: bool
     ) -> LaneProgressAnswer:
-        """Return the JSON form."""
+        """Return the stored progress of a partition as a response."""
         return cls(**progress_document(key, lane_progress, with_map=with_map))
 
 
@@ -156,7 +156,7 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
 def _uncopied(
     datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
 ) -> dict[TopicPartition, UncopiedLane]:
-    """Return the uncopied partitions.
+    """Return the uncopied partitions of a datastream.
 
     The leader knows all uncopied partitions; other instances know only the partitions that are uncopied
     according to the definition and the plan.

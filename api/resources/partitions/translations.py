@@ -66,7 +66,7 @@ class OffsetTranslation(_TranslationModel):
 
     @classmethod
     def from_move(cls, move: PositionMove) -> OffsetTranslation:
-        """Return the JSON form of a translated position."""
+        """Return a translated offset as a response."""
         return cls(**_counterpart(move))
 
 
@@ -81,12 +81,12 @@ class GroupPosition(OffsetTranslation):
 
     @classmethod
     def from_move(cls, move: PositionMove) -> GroupPosition:
-        """Return the JSON form of a translated position."""
+        """Return the translated offset of a group as a response."""
         return cls(**_counterpart(move), present=move.present, left_alone=move.skipped)
 
 
 def _counterpart(move: PositionMove) -> dict[str, Any]:
-    """Return the fields of a position and of the corresponding position on the other cluster."""
+    """Return the fields of a committed position and of the corresponding position on the other cluster."""
     return {
         "topic": move.here.topic,
         "partition": move.here.partition,
@@ -107,7 +107,7 @@ class UntranslatedPosition(_TranslationModel):
 
     @classmethod
     def from_move(cls, move: PositionMove) -> UntranslatedPosition:
-        """Return the JSON form of a position that could not be translated."""
+        """Return a position that could not be translated as a response."""
         return cls(
             topic=move.here.topic, partition=move.here.partition, offset=move.offset, reason=move.skipped
         )
@@ -129,7 +129,7 @@ class GroupTranslation(AnswerModel):
     def from_moves(
         cls, name: str, group: str, direction: Direction, moves: Iterable[PositionMove]
     ) -> GroupTranslation:
-        """Return the translation, in the order of the moves."""
+        """Return the translated positions of a group as a response, in the order of the moves."""
         known, unknown = [], []
         for move in moves:
             if move.is_translated:
@@ -172,7 +172,7 @@ class FollowedGroupAnswer(AnswerModel):
 
     @classmethod
     def from_group(cls, group: FollowedGroup) -> FollowedGroupAnswer:
-        """Return the JSON form of a stored state."""
+        """Return the stored state of a consumer group as a response."""
         reasons = list(group.hindrances)
         positions = [
             FollowedPositionAnswer(
@@ -235,11 +235,11 @@ class _StreamTranslation:
         return self.direction == TO_SOURCE
 
     def datastream(self) -> Datastream:
-        """Return the datastream. Raises NotFound, DamagedState."""
+        """Return the datastream whose offsets are translated. Raises NotFound, DamagedState."""
         return self.reads.stored(DatastreamName(self.name)).datastream
 
     def hidden(self, group: str, datastream: Datastream) -> str:
-        """Return why the caller may not read the offsets of the group; empty if allowed."""
+        """Return why the caller may not read the offsets of a consumer group; empty if allowed."""
         hidden = self.services.control.hides_group(group, datastream)
         return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
 
@@ -275,7 +275,7 @@ class _StreamTranslation:
         return source is not None and datastream.selection.matches(source)
 
     def stored(self, datastream: Datastream) -> StoredLanes:
-        """Return the stored lanes; empty if no progress is stored."""
+        """Return the stored lanes of the datastream's copy; empty if no progress is stored."""
         try:
             found = self.services.progress_to_translate(
                 datastream.source, datastream.destination, datastream.group
@@ -285,7 +285,7 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Return the translated offsets with corrected reasons.
+        """Return the translated offsets with reasons that distinguish mirrored partitions.
 
         A partition with a task but without stored progress is mirrored, although nothing is stored yet.
         """
@@ -299,7 +299,7 @@ class _StreamTranslation:
         ]
 
     def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
-        """Return the partitions with a task; topic names are those on the queried cluster."""
+        """Return the partitions of a datastream with a task; topic names are those on the queried cluster."""
         plan = self.reads.plan()
         mine = (
             partition

@@ -33,7 +33,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def take(self, instance: str) -> None:
-        """Take the lock. Raises StoreInUse if another process holds the lock, and OSError."""
+        """Take the lock on the folder. Raises StoreInUse if another process holds it, and OSError."""
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OF_OWNER)
             try:
@@ -57,7 +57,7 @@ class FolderLock:
         os.pwrite(descriptor, json.dumps({"instance": instance, "process_id": os.getpid()}).encode(), 0)
 
     def release(self) -> None:
-        """Release the lock. Idempotent."""
+        """Release the lock on the folder. Idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -40,7 +40,7 @@ class Disk:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def write(self, descriptor: int, data: bytes, at: int) -> None:
-        """Write all bytes at an offset."""
+        """Write all bytes to a file at an offset."""
         view = memoryview(data)
         while view:
             written = os.pwrite(descriptor, view, at)
@@ -75,7 +75,7 @@ _FRAME_HEAD_SIZE: Final = _FRAME_HEAD.size + 2 * _SUM.size
 
 
 class Frames(NamedTuple):
-    """Content of a file. `cut_off`: number of bytes of an incomplete frame at the end of the file."""
+    """Intact frames of a file. `cut_off`: number of bytes of an incomplete frame at the end of the file."""
 
     payloads: list[bytes]
     size: int
@@ -83,7 +83,7 @@ class Frames(NamedTuple):
 
 
 class RecordFile:
-    """A file that is open for appending. Used by one thread at a time."""
+    """A record file that is open for appending. Used by one thread at a time."""
 
     def __init__(self, disk: Disk, descriptor: int, index: int, size: int) -> None:
         self._disk = disk
@@ -113,7 +113,7 @@ class RecordFile:
 
     @classmethod
     def open(cls, disk: Disk, path: Path) -> tuple[RecordFile, Frames]:
-        """Open a file, and remove an incomplete frame at its end.
+        """Open a record file, and remove an incomplete frame at its end.
 
         Raises OSError, DamagedStore, NewerFormat.
         """
@@ -129,7 +129,7 @@ class RecordFile:
         return cls(disk, descriptor, len(frames.payloads), frames.size), frames
 
     def append(self, payload: bytes) -> None:
-        """Append a frame durably.
+        """Append a frame to the file durably.
 
         After an OSError, the file may contain a part of the frame. Call `take_back`, or replace the file,
         before the next append.
@@ -145,7 +145,7 @@ class RecordFile:
             raise
 
     def take_back(self) -> None:
-        """Remove the remains of a failed `append`. Raises OSError."""
+        """Remove the remains of a failed `append` from the file. Raises OSError."""
         self._disk.truncate(self._descriptor, self.size)
         self._disk.sync(self._descriptor)
 
@@ -154,7 +154,7 @@ class RecordFile:
         return os.path.samestat(os.fstat(self._descriptor), path.stat())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the record file."""
         os.close(self._descriptor)
 
     def _write(self, payload: bytes) -> None:
@@ -166,7 +166,7 @@ class RecordFile:
 
 
 def read_frames(path: Path) -> Frames:
-    """Read a file without changing it. Raises OSError, DamagedStore, NewerFormat."""
+    """Read a record file without changing it. Raises OSError, DamagedStore, NewerFormat."""
     data = path.read_bytes()
     _check_head(path, data)
     payloads: list[bytes] = []

@@ -37,7 +37,7 @@ class EmbeddedSession(StoreSession):
         self._on_state = on_state
 
     def start(self) -> None:
-        """Open the store and the session. Raises the errors of `EmbeddedStore.open`."""
+        """Open the store and start the session. Raises the errors of `EmbeddedStore.open`."""
         self._store.open()
         with ExitStack() as undo:
             undo.callback(self._store.close)

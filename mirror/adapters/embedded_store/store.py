@@ -47,7 +47,7 @@ OnCondition = Callable[[bool, str], None]
 
 @dataclass
 class _Waiting:
-    """A command that waits to be written. Afterwards, it contains a result or an error."""
+    """A command that waits to be written to the file. Afterwards, it contains a result or an error."""
 
     command: Command
     result: Result | None = None
@@ -57,7 +57,7 @@ class _Waiting:
 
 @dataclass
 class _Compaction:
-    """Decides when to write the next snapshot.
+    """Decides when the file is replaced by a new snapshot.
 
     `least_growth`: see `_LEAST_GROWTH`.
     """
@@ -66,12 +66,12 @@ class _Compaction:
     due_at: int = field(default=0)
 
     def after(self, size: int) -> None:
-        """Set the size from which growth is measured. Call this after an attempt to write a new file."""
+        """Set the file size from which growth is measured, after an attempt to write a new file."""
         self.due_at = size + max(size, self.least_growth)
 
 
 class EmbeddedStore:
-    """The embedded store. Implements `CommandLog`.
+    """Coordination store in a local file. Implements `CommandLog`. Implements `CommandLog`.
 
     `holder`: name of this instance, for the error in other processes that try to open the store.
     `on_condition`: callback when writes begin to fail or succeed again.
@@ -107,7 +107,7 @@ class EmbeddedStore:
 
     @property
     def is_open(self) -> bool:
-        """True between `open` and `close`."""
+        """True between the calls of `open` and `close`."""
         return self._file is not None
 
     def open(self) -> None:
@@ -175,7 +175,7 @@ class EmbeddedStore:
         self._compaction.after(frames.size)
 
     def _write(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Write and publish commands, and return the watches to call.
+        """Write and publish a group of commands, and return the watches to call.
 
         Afterwards, each command has a result or an error, even after an unexpected exception.
         """
@@ -191,7 +191,7 @@ class EmbeddedStore:
                     waiting.error = Unreachable("the coordination store was interrupted")
 
     def _write_all(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Apply and write commands, and publish the state. Raises OSError.
+        """Apply and write a group of commands, and publish the state. Raises OSError. Raises OSError.
 
         Rejected commands are not written.
         """
@@ -210,7 +210,7 @@ class EmbeddedStore:
         return self._replica.publish(state, changes)
 
     def _append(self, payload: bytes, following: State) -> None:
-        """Write a frame. Raises OSError.
+        """Append a frame, or write a new file that starts with a snapshot. Raises OSError. Raises OSError.
 
         After an error, the incomplete frame is removed, or the next frame is written to a new file.
         """
@@ -250,7 +250,7 @@ class EmbeddedStore:
         self._compaction.after(file.size)
 
     def _is_in_place(self) -> bool:
-        """Return whether the path still refers to the open file.
+        """Return whether the path of the store still refers to the open file.
 
         The path refers to another file if an error occurred after a new file was renamed to this path.
         """

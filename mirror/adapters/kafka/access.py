@@ -9,8 +9,8 @@ from mirror.client.access import ClusterAccess, access_from
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
-    """Return the settings of a cluster with secrets in plain text. Send secrets only through a pipe, and
-    never log them."""
+    """Return the settings of a cluster as a document with secrets in plain text. Send secrets only through a
+    pipe, and never log them."""
     document = cluster.model_dump()
     security = document["security"]
     for name in ("password", "key_password"):

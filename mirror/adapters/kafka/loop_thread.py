@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 Job = Callable[[Loop], object]
 _MOMENT_SECONDS: Final = 0.5
 _LONGEST_WAIT: Final = 3600.0
-"""Maximum seconds of an idle iteration of the loop. A new job interrupts it."""
+"""Maximum seconds for which the idle loop sleeps. A new job interrupts it."""
 
 
 class LoopThread:
@@ -35,7 +35,7 @@ class LoopThread:
         self._loop: Loop | None = None
 
     def post(self, job: Job) -> None:
-        """Schedule a job on the loop's thread. Logs the exceptions of the job."""
+        """Schedule a job on the loop's thread without waiting for it. Logs the exceptions of the job."""
         with self._lock:
             if self._loop is None:
                 self._loop = Loop(SystemClock())
@@ -50,7 +50,7 @@ class LoopThread:
         question: Callable[[Loop], Coroutine[Any, Any, _T]],
         while_waiting: Callable[[], None] | None = None,
     ) -> _T:
-        """Run a coroutine on the loop, and return its result.
+        """Run a coroutine on the loop's thread, and return its result.
 
         `while_waiting`: called periodically until the coroutine has ended.
 
@@ -102,5 +102,5 @@ def _hand_over(promise: Promise[_T], answer: Future[_T]) -> None:
 
 @cache
 def shared_loop() -> LoopThread:
-    """Return the shared loop of this process."""
+    """Return the event loop thread that the clients of this process share."""
     return LoopThread("kafka")

@@ -19,9 +19,9 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""Minimum usable timestamp. An older timestamp counts as unknown."""
+"""Minimum usable timestamp in ms. An older timestamp counts as unknown."""
 MOST_QUESTIONS: Final = 12
-"""Maximum number of lookups.
+"""Maximum number of offset lookups for one record.
 
 Each lookup reduces the ratio of the maximum to the minimum possible age to its square root. After 12 lookups,
 they differ by less than 0.7 %.
@@ -51,7 +51,7 @@ class TimeSearch:
         return self._now_ms - int(sqrt(self._young * self._old))
 
     def take(self, answer: OffsetAnswer) -> None:
-        """Process the broker's response for `moment`."""
+        """Update the search with the offset that the broker returned for `moment`."""
         moment = self.moment
         if not 0 <= answer.offset <= self._offset:
             self._young = self._now_ms - moment

@@ -32,7 +32,7 @@ _LINGER_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.25
 """Seconds between two attempts to write."""
 _LOOK_AGAIN_SECONDS: Final = 300.0
-"""Seconds between refreshes of the partition count, which may increase."""
+"""Seconds between refreshes of the topic's partition count, which may increase."""
 _BATCH_BYTES: Final = 512 * 1024
 QUEUE_BYTES: Final = 8 * 1024 * 1024
 _RECORD_BYTES: Final = 200
@@ -59,7 +59,7 @@ class _PendingRecord:
 
 
 class RecordWriter:
-    """Thread-safe writer. The CRC-32 of the key determines the partition of a record, as in librdkafka."""
+    """Thread-safe writer to one topic. The CRC-32 of the key determines the partition, as in librdkafka."""
 
     def __init__(
         self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, calls: DeliveryCalls
@@ -82,7 +82,7 @@ class RecordWriter:
         self._looked_at = 0.0
 
     def put(self, record: Record) -> bool:
-        """Queue a record; its offset is ignored. Returns False if the queue is full."""
+        """Queue a record; its offset is ignored. Return False if the queue is full."""
         size = len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
         entry = _PendingRecord(record, size, self._clock.monotonic() + self._seconds)
         with self._lock:
@@ -97,7 +97,7 @@ class RecordWriter:
         return True
 
     def close(self, deadline_seconds: float) -> int:
-        """Wait for queued records until the deadline. Return the number of records that were not written."""
+        """Wait for queued records until the deadline. Return the number of unwritten records."""
         with self._is_empty:
             self._is_empty.wait_for(lambda: not self._count, deadline_seconds)
             left, self._is_closed = self._count, True
@@ -176,7 +176,7 @@ class RecordWriter:
     async def _pause(
         self, loop: Loop, entries: deque[_PendingRecord], error: HeadraceError, refused: int | None = None
     ) -> None:
-        """Drop expired and rejected records, then pause.
+        """Drop expired and rejected records of a partition, then pause.
 
         `refused`: number of rejected records at the front; None means all.
         """
@@ -204,7 +204,7 @@ class RecordWriter:
 
 
 def _first_of(entries: deque[_PendingRecord]) -> list[_PendingRecord]:
-    """Return the first entries that fit into one batch."""
+    """Return the first queued records that fit into one batch."""
     part: list[_PendingRecord] = []
     size = 0
     for entry in entries:

@@ -19,7 +19,7 @@ from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.memory import BufferPool
 
 _HEAD_START_SECONDS: Final = 0.25
-"""Seconds before the next address is tried concurrently."""
+"""Seconds after which the next address is tried while the previous attempt continues."""
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
 
 
@@ -40,7 +40,7 @@ async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
 
 
 class _Race:
-    """Concurrent connection attempts. A slow attempt continues while the next one starts."""
+    """Concurrent connection attempts to one cluster. A slow attempt continues while the next one starts."""
 
     def __init__(self, loop: Loop, cluster: Cluster) -> None:
         self.first = Promise[None]()
@@ -51,7 +51,7 @@ class _Race:
         self._failures: list[HeadraceError] = []
 
     def dial(self) -> None:
-        """Try the next address."""
+        """Start a connection attempt to the next address."""
         if self.first.is_done:
             return
         if not self.left:
@@ -153,7 +153,7 @@ class ClusterSession:
         return self._cluster is not None
 
     async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a call, and retry until it succeeds, fails permanently, or times out.
+        """Run a call on the cluster, with retries until it succeeds, fails permanently, or times out.
 
         Raises the errors of the call. Raises at once if no broker is reachable.
         """

@@ -35,7 +35,7 @@ _USER, _CLIENT_ID = "user", "client-id"
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """Facts about a broker.
+    """State of a broker as an inspection found it.
 
     `problem`: reason why the broker is unreachable. The other fields are unknown if the broker is
     unreachable.
@@ -54,7 +54,7 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Facts about a topic.
+    """State of a topic as an inspection found it.
 
     `rights`, `settings`: None if the broker does not report them.
     """
@@ -71,7 +71,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Facts about a cluster.
+    """State of a cluster as an inspection found it.
 
     `rights`, `quotas`: None if the cluster does not report them. `why`: reasons for missing facts.
     """

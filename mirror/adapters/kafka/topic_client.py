@@ -65,7 +65,7 @@ class TopicClient:
         question: Callable[[Cluster], Coroutine[Any, Any, _T]],
         seconds: float = _LONGEST_SECONDS,
     ) -> _T:
-        """Run a call, and retry after transient errors.
+        """Run a call on the topic, with retries after transient errors.
 
         Raises the errors of the call; Unreachable; NotAuthorized; TimedOut after `seconds`. After a timeout,
         the call continues, and its result is discarded.
@@ -132,7 +132,7 @@ class TopicClient:
                     yield record
 
     def note_invalid(self, place: TopicPartition, offset: int, error: Exception) -> None:
-        """Log the first invalid record."""
+        """Log the first invalid record that this client meets."""
         if not self._has_left_out:
             self._has_left_out = True
             _log.warning(

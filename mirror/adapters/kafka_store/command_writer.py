@@ -48,7 +48,7 @@ _RECORD_OVERHEAD: Final = 32
 
 
 class _QueuedCommand(NamedTuple):
-    """A command that waits to be written."""
+    """A command that waits to be written to the log."""
 
     number: int
     encoded: bytes
@@ -64,8 +64,8 @@ class _Commands:
 
 
 class CommandWriter:
-    """Writer of one process. Use only on the event loop's thread. `largest_bytes`: maximum size of the
-    records in a batch."""
+    """Writes the commands of this process to the log. Use only on the event loop's thread. `largest_bytes`:
+    maximum size of the records in a batch."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, largest_bytes: int) -> None:
         self._cluster = cluster
@@ -78,8 +78,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command. Return a promise of the result. The promise resolves when the command is read back
-        from the log. The command fails with Unreachable if it is unknown whether the command was written."""
+        """Queue a command for the log. Return a promise of the result. The promise resolves when the command
+        is read back from the log. The command fails with Unreachable if its result is unknown."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
@@ -92,7 +92,7 @@ class CommandWriter:
         return promise
 
     async def rest(self, seconds: float) -> None:
-        """Wait for `seconds`, or until a caller waits for a result."""
+        """Pause for `seconds`, or until a caller waits for a result."""
         if not self._queue.results:
             self._rest = rest = Promise[None]()
             self._cluster.loop.call_later(seconds, lambda: rest.resolve(None))
@@ -137,7 +137,7 @@ class CommandWriter:
         return group
 
     async def _write_group(self, group: Sequence[_QueuedCommand]) -> None:
-        """Write all parts of several commands.
+        """Write all parts of several commands as one batch.
 
         The parts are split further if the broker accepts only smaller batches.
         """
@@ -185,7 +185,7 @@ class CommandWriter:
         return ProducerStamp(found.producer_id, found.epoch)
 
     def _next_epoch(self) -> None:
-        """Increase the producer epoch.
+        """Increase the producer epoch of this process.
 
         After the next batch, the broker rejects earlier batches of this process.
         """

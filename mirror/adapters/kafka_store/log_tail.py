@@ -19,7 +19,7 @@ _WAIT: Final = FetchWait(500, "tail")
 
 
 class LogRecord(NamedTuple):
-    """A record of the log.
+    """A record of the log topic.
 
     `value`: empty if the record has a format that this store never writes.
     """
@@ -29,7 +29,7 @@ class LogRecord(NamedTuple):
 
 
 class ReadRecords(NamedTuple):
-    """Records in order. `size`: total size of the records in bytes."""
+    """Records of the log in order. `size`: total size of the records in bytes."""
 
     records: tuple[LogRecord, ...]
     size: int
@@ -43,7 +43,7 @@ class LogDiscontinued(Exception):
 
 
 class LogTail:
-    """Reader of one partition. Use only on the event loop's thread."""
+    """Reader that follows one partition. Use only on the event loop's thread."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
         self._cluster = cluster
@@ -53,8 +53,8 @@ class LogTail:
         self._position = offset
 
     async def read(self) -> ReadRecords:
-        """Return the next records. The result is empty if no record arrives within the fetch wait time.
-        Raises LogDiscontinued, Unreachable, and the errors for error codes of the broker."""
+        """Return the next records of the log. The result is empty if no record arrives within the fetch wait
+        time. Raises LogDiscontinued, Unreachable, and the errors for error codes of the broker."""
         position = FetchPosition(-1, self._position, self._epoch, _STEP_BYTES)
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
         if part.error in TRANSIENT:
@@ -70,7 +70,7 @@ class LogTail:
         return self._taken(part)
 
     async def _refresh(self) -> None:
-        """Find the new leader. Raises LogDiscontinued if the topic was recreated."""
+        """Find the new leader of the partition. Raises LogDiscontinued if the topic was recreated."""
         await self._cluster.refresh([self._place.topic])
         found = self._cluster.topic_id(self._place.topic)
         if found and self._topic_id and found != self._topic_id:

@@ -47,7 +47,7 @@ def coordination_cluster(
 
 
 class ThreadedLog:
-    """Access to the store from threads other than the thread of its event loop. Implements `CommandLog`."""
+    """Gives other threads access to the store, which runs on its own event loop. Implements `CommandLog`."""
 
     def __init__(self, thread: LoopThread, seconds: float, while_waiting: Callable[[], None]) -> None:
         self._thread = thread
@@ -57,11 +57,11 @@ class ThreadedLog:
 
     @property
     def replica(self) -> StateReplica:
-        """Replica of the state. Raises SessionLost before `start` and after `stop`."""
+        """In-memory replica of the store's state. Raises SessionLost before `start` and after `stop`."""
         return self.opened().replica
 
     def opened(self) -> KafkaStore:
-        """Return the store. Raises SessionLost before `start` and after `stop`."""
+        """Return the open store. Raises SessionLost before `start` and after `stop`."""
         if self.store is None:
             raise SessionLost("the coordination store is closed")
         return self.store
@@ -106,7 +106,7 @@ class KafkaSession(StoreSession):
 
     @property
     def identity(self) -> SessionIdentity:
-        """Current session. Raises Unreachable while it is suspended, and SessionLost if it was lost."""
+        """Identity of the current session. Raises Unreachable while suspended, SessionLost if lost."""
         store = self._threaded.opened()
         identity, state = store.identity, store.state
         if state is SessionState.LOST:
@@ -189,7 +189,7 @@ class KafkaSession(StoreSession):
         return max(contact.answer_seconds, contact.waited_seconds(time.monotonic()))
 
     def is_answering(self) -> bool:
-        """Return whether a prompt response can be expected."""
+        """Return whether the store is expected to respond promptly."""
         store = self._threaded.store
         is_connected = store is not None and store.state is SessionState.CONNECTED
         return is_connected and self.answer_seconds() < _MOMENT_SECONDS

@@ -32,7 +32,7 @@ _LARGEST_PART: Final = 512 * 1024
 
 
 class SnapshotTopic:
-    """Snapshots of one log. Use only on the thread of the event loop."""
+    """Snapshots of one log in a topic. Use only on the thread of the event loop."""
 
     def __init__(self, cluster: Cluster, topics: StoreTopics) -> None:
         self._cluster = cluster
@@ -57,7 +57,7 @@ class SnapshotTopic:
         )
 
     async def write(self, state: LogState) -> SnapshotNote:
-        """Write a snapshot. Raises Unreachable, Refused."""
+        """Write a snapshot of the state. Raises Unreachable, Refused."""
         name = secrets.token_hex(_ID_BYTES)
         largest = min(self._topics.largest_bytes - _KEY_BYTES, _LARGEST_PART)
         stream = SnapshotStream(state, self._topics.log_id, largest)

@@ -31,7 +31,7 @@ from mirror.model.reasons import named
 _log = get_logger(__name__)
 _ID_BYTES: Final = 8
 _STEPS: Final = 12
-"""Number of session checks per session timeout."""
+"""Number of checks of the session per session timeout."""
 _TOGETHER_SECONDS: Final = 0.05
 """Seconds in which changes of other instances accumulate before they are read.
 
@@ -50,7 +50,7 @@ own. Normally, only the instance with the oldest session writes snapshots."""
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Options of the store. `replication_factor`: see `ensure_topics`."""
+    """Options of the store on Kafka. `replication_factor`: see `ensure_topics`."""
 
     topic: str
     session_timeout_seconds: float
@@ -72,7 +72,7 @@ class StoreEvents:
 
 @dataclass(slots=True)
 class _Followed:
-    """State of the log since it was last loaded.
+    """Position in the log, and the state read since the log was last loaded.
 
     `growth`: bytes since the latest snapshot.
     """
@@ -111,8 +111,9 @@ class LogTrouble:
 
 
 class KafkaStore:
-    """A replica and a session. For the event loop's thread only, except `replica`, `identity` and `state`.
-    After a session is lost, a new session is opened as soon as the log is usable again."""
+    """The store on Kafka: a replica and a session. For the event loop's thread only, except `replica`,
+    `identity` and `state`. After a session is lost, a new session is opened as soon as the log is usable
+    again."""
 
     def __init__(self, cluster: Cluster, options: StoreOptions, events: StoreEvents) -> None:
         self._cluster = cluster
@@ -135,7 +136,7 @@ class KafkaStore:
 
     @property
     def loop(self) -> Loop:
-        """The loop on which the store runs."""
+        """Event loop on which the store runs."""
         return self._cluster.loop
 
     @property
@@ -363,7 +364,7 @@ class KafkaStore:
         if followed is not None:
             own = followed.state.state.sessions.get(self.identity.name)
             if own is None:
-                self._lose_session(SessionLost("another instance has ended our silent session"))
+                self._lose_session(SessionLost("another instance has ended the silent session"))
                 return
             contact.read_back(own.heartbeat, now)
             self.answered_at = contact.answered_at
@@ -391,7 +392,7 @@ class KafkaStore:
             call_watches(self.replica.forget(self.identity.name))
 
     def _end_silent_sessions(self, now: float) -> None:
-        """End sessions without a heartbeat for their timeout.
+        """End the sessions of other instances that sent no heartbeat for their timeout.
 
         Does nothing unless the session of this process is certainly alive.
         """

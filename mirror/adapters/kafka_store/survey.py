@@ -29,7 +29,10 @@ class SharedStoreFacts(NamedTuple):
 def shared_store_facts(
     loop: LoopThread, cluster: KafkaCluster, settings: CoordinationSettings, seconds: float
 ) -> SharedStoreFacts:
-    """Check the topics of the store. Raises the errors of `check_topics`, and TimedOut."""
+    """Return the missing topics, log range and replication factor of the coordination store.
+
+    Raises the errors of `check_topics`, and TimedOut.
+    """
     access = usable_access(cluster)
 
     async def look(loop: Loop) -> SharedStoreFacts:

@@ -38,7 +38,7 @@ _BATCH_MARGIN: Final = 4 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoreTopics:
-    """The checked topics.
+    """The two topics of the store after their check.
 
     `log_id`: topic id of the log in hexadecimal digits; empty if the cluster has no topic ids.
     `largest_bytes`: maximum size of the records in a batch that both topics accept. `replicas`: the lower
@@ -76,7 +76,7 @@ async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -
 
 
 async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
-    """Check both topics. Raises NotAuthorized, Refused, Unreachable; ConfigError for unsuitable settings."""
+    """Check both topics of the store. Raises NotAuthorized, Refused, Unreachable; ConfigError."""
     required = _required(topic)
     await cluster.refresh(required)
     for name in required:

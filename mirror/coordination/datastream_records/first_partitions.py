@@ -17,7 +17,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 
 @dataclass(frozen=True)
 class FirstPartitions:
-    """Initial partition counts by topic.
+    """Partition counts by topic when the datastream was first planned.
 
     `since_ms`: creation time of the datastream, 0 if unknown. `selection`: topic selection of the datastream
     at that time.
@@ -28,7 +28,7 @@ class FirstPartitions:
     counts: Mapping[str, int]
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether the partition is an initial partition."""
+        """Return whether the partition existed when the datastream was first planned."""
         return partition.partition < self.counts.get(partition.topic, 0)
 
 
@@ -45,7 +45,7 @@ def begins_at_end(datastream: Datastream) -> bool:
 def first_partitions(
     datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
 ) -> FirstPartitions:
-    """Return the initial partitions to store.
+    """Return the initial partitions of a datastream, to be stored.
 
     `topics`: partition counts of all source topics. `known`: stored initial partitions, or None.
 

@@ -54,7 +54,7 @@ class FirstPartitionsStore:
         self._recorded[datastream.name] = state
 
     def look_again(self) -> None:
-        """Drop the cache, because another leader may have written."""
+        """Drop the cached initial partitions, because another leader may have written."""
         self._recorded = {}
 
     def _write(self, datastream: Datastream, topics: Mapping[str, int]) -> None:

@@ -54,7 +54,7 @@ class LostStore:
         )
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return one lost definition. Raises NotFound."""
+        """Return the definition of one lost datastream. Raises NotFound."""
         try:
             found = _read(_path(name), self._nodes.read(_path(name)))
         except NotFound:
@@ -66,7 +66,7 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions that were not deleted. Return False if the call must be repeated.
+        """Store lost definitions that were not deleted. Return False to request another call.
 
         Of two definitions with the same name, the one that was created later is kept. A definition that
         another instance drops at the same time is not stored.

@@ -19,11 +19,11 @@ from mirror.model.nodes import NewNode, NodeChange, NodeWrite
 from mirror.ports import NodeStore
 
 Made = Mapping[ClusterRef, frozenset[str]]
-"""Topic names by cluster."""
+"""Topic names by cluster, as recorded for one group."""
 
 
 class MadeTopics:
-    """Records in the coordination store, one per group. Thread-safe.
+    """Records of created or adopted destination topics in the coordination store, one per group. Thread-safe.
 
     `parent`: parent node of the records.
     """
@@ -33,7 +33,7 @@ class MadeTopics:
         self._parent = parent
 
     def of(self, group: GroupName) -> Made | None:
-        """Return the recorded topics of a group, or None. Raises CorruptData."""
+        """Return the topics recorded for a group, or None. Raises CorruptData."""
         return self._read(group)[0]
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
@@ -42,7 +42,7 @@ class MadeTopics:
         self.apply(self.addition(group, cluster, topics))
 
     def apply(self, changes: Sequence[NodeChange]) -> None:
-        """Apply additions to several records in one transaction. Raises VersionConflict."""
+        """Add topics to the records of several groups in one transaction. Raises VersionConflict."""
         try:
             if changes:
                 self._nodes.change_together(changes)
@@ -52,7 +52,7 @@ class MadeTopics:
     def addition(
         self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]
     ) -> tuple[NodeChange, ...]:
-        """Return the changes that `add` would make. Raises InvalidRequest."""
+        """Return the changes that add topics to a record, as `add` would make them. Raises InvalidRequest."""
         made, version = self._read(group)
         known = dict(made or {})
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)
@@ -70,7 +70,7 @@ class MadeTopics:
         return (NodeWrite(path, chunks[0], version),)
 
     def forget(self, group: GroupName) -> None:
-        """Delete the record of the group."""
+        """Delete the record of a group's topics."""
         with suppress(NotFound):
             self._nodes.delete(znodes.short_child(self._parent, group))
 

@@ -11,7 +11,7 @@ from mirror.model.identifiers import TaskName
 
 @dataclass(frozen=True, slots=True)
 class PlacementEffect:
-    """Effect of a plan. Loads are in bytes per second, None if unknown.
+    """Effect of a plan on task loads. Loads are in bytes per second, None if unknown.
 
     `fullest_before`, `fullest_after`: highest load of any task before and after the plan. `overloaded_after`:
     number of tasks above their limit after the plan.
@@ -25,8 +25,8 @@ class PlacementEffect:
 
 
 def effect_of(decision: Decision) -> PlacementEffect:
-    """Return the effect of a plan for all planned groups. The former load of a task is computed from its new
-    load and the loads of the moved partitions."""
+    """Return the effect of a decision on the task loads of all planned groups. The former load of a task is
+    computed from its new load and the loads of the moved partitions."""
     moves = decision.moves
     loads = {
         (group, partition): load.bytes_per_second

@@ -19,12 +19,12 @@ from mirror.model.identifiers import DatastreamName, GroupName
 LEASE_SECONDS: Final = 30.0
 KEPT_MS: Final = 24 * 3_600_000
 MOST_ACTS: Final = 1_000
-"""Maximum number of recorded rebalances per day. Older ones are dropped."""
+"""Maximum number of rebalances that are recorded per day. The oldest records are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Permission for monitors to rebalance, set by an operator.
+    """Switch by which an operator permits or forbids rebalances by monitors.
 
     `changed_ms`: time of the last change, 0 if never set.
     """
@@ -60,7 +60,7 @@ class MonitorAct:
 
 @dataclass(frozen=True, slots=True)
 class ActingState:
-    """Stored state of monitors.
+    """Stored state of monitors: lease, permission, and past rebalances.
 
     `acts`: past rebalances, oldest first.
     """
@@ -70,7 +70,7 @@ class ActingState:
     acts: tuple[MonitorAct, ...] = ()
 
     def acted(self, act: MonitorAct) -> ActingState:
-        """Add a rebalance, and drop rebalances older than a day. Return the new state."""
+        """Return the state with a rebalance added, and without rebalances older than a day."""
         kept = [earlier for earlier in self.acts if act.time_ms - earlier.time_ms < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
@@ -84,12 +84,12 @@ class ActingState:
 
 
 def document_of(state: ActingState) -> dict[str, Any]:
-    """Return the state as a JSON object."""
+    """Return the stored state of monitors as a JSON object."""
     return asdict(state)
 
 
 def state_of(document: Mapping[str, Any]) -> ActingState:
-    """Parse the stored state. Raises InvalidRequest.
+    """Parse the stored state of monitors. Raises InvalidRequest.
 
     Unknown fields, which a newer version may have written, are ignored.
     """

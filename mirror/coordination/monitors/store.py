@@ -34,8 +34,8 @@ _ADVICE: Final = "a monitor may act only on evaluations made under its current l
 
 
 class ActingStore:
-    """Shared state of monitors. Each instance measures the age of the lease from the time at which it first
-    read the latest renewal."""
+    """Shared state of monitors in the coordination store. Each instance measures the age of the lease from
+    the time at which it first read the latest renewal."""
 
     def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
         self._nodes = nodes
@@ -46,7 +46,7 @@ class ActingStore:
         self._seen_at = 0.0
 
     def state(self) -> ActingState:
-        """Return the stored state. Raises Unreachable."""
+        """Return the stored state of monitors. Raises Unreachable."""
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
@@ -139,7 +139,7 @@ class ActingStore:
         raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _read(self) -> tuple[ActingState, int | None]:
-        """Return the state and its version, which is None if no state is stored yet.
+        """Return the state of monitors and its node version, or None as version if no state is stored.
 
         If the stored state is unreadable, rebalances are forbidden until an operator permits them again.
         """

@@ -1,4 +1,4 @@
-"""Applies a reviewed plan, as a step of the leader. Pure."""
+"""Applies a reviewed plan as one step of the leader. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirror.model.plan import Plan, moves_between
 
 @dataclass(frozen=True)
 class Application:
-    """Result of a request to apply a plan.
+    """Result of a request to apply a reviewed plan.
 
     `decision`: decision to publish, or None. `failure`: error, None if the request succeeds.
     """
@@ -27,10 +27,10 @@ class Application:
 
     @property
     def sentence(self) -> str:
-        """Description of the result, after the decision is published."""
+        """Result of the request in one sentence, for use after the decision is published."""
         if self.decision is not None:
             return self.decision.sentence
-        return f"plan {self.request.proposal} is in force"
+        return f"plan {self.request.proposal} is in effect"
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
@@ -44,7 +44,7 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
-    """Return the result of a request to apply a plan.
+    """Return the result of a request to apply a reviewed plan.
 
     The plan may already be in effect, if an earlier leader failed after publishing it.
     """

@@ -47,7 +47,7 @@ class Proposal:
 
 
 def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int) -> Proposal:
-    """Return a proposal with the changes of `plan` to the current plan.
+    """Return a proposal that contains the changes from the current plan to `plan`.
 
     `shown`: description for REST, which must be JSON-ready.
     """
@@ -68,7 +68,7 @@ def fingerprint(members: Sequence[Datastream]) -> str:
 def changes_since(
     proposal: Proposal, plan: Plan, members: Sequence[Datastream], wanted: frozenset[TopicPartition] | None
 ) -> list[str]:
-    """Return messages about changed inputs since the proposal was computed.
+    """Return a message for each input that has changed since the proposal was computed.
 
     `wanted`: current partitions, None if unknown.
     """
@@ -84,7 +84,7 @@ def changes_since(
 
 
 def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Plan | list[str]:
-    """Return the plan with the proposal applied, or the reasons why it cannot be applied."""
+    """Return the current plan with the proposal applied, or the reasons why it cannot be applied."""
     group = proposal.group
     wanted = world.wishes.partitions.get(group)
     found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
@@ -130,7 +130,7 @@ def _listed(value: object) -> Sequence[Any]:
 
 
 def to_stored(proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal as a JSON object."""
+    """Return a proposed plan as a JSON object."""
     return {
         "group": proposal.group,
         "epoch": proposal.epoch,

@@ -24,7 +24,7 @@ _NODE: Final = re.compile("p-[0-9]{10}")
 
 @dataclass(frozen=True)
 class StoredProposal:
-    """A proposal with its id and its node version."""
+    """A stored proposal with its id and the version of its node."""
 
     identity: str
     proposal: Proposal
@@ -37,7 +37,7 @@ class StoredProposal:
 
 
 class ProposalStore:
-    """Stores at most `KEPT_OF_GROUP` proposals per group and `MOST_KEPT` in total. The oldest are dropped."""
+    """Stores the latest proposed plans: `KEPT_OF_GROUP` per group, and `MOST_KEPT` in total."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -45,7 +45,7 @@ class ProposalStore:
         self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
-        """Store a proposal, and return its id. Raises InvalidRequest if it does not fit into a node."""
+        """Store a proposed plan, and return its id. Raises InvalidRequest if it does not fit into a node."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
         identity = path.rpartition("/")[2]
         self._groups.note(identity, proposal.group)
@@ -56,7 +56,7 @@ class ProposalStore:
         return identity
 
     def get(self, identity: str) -> StoredProposal:
-        """Return a proposal. Raises NotFound, DamagedState."""
+        """Return the stored proposal with an id. Raises NotFound, DamagedState."""
         if not _NODE.fullmatch(identity):
             raise _missing(identity)
         path = f"{znodes.PROPOSALS}/{identity}"
@@ -72,8 +72,8 @@ class ProposalStore:
             raise DamagedState(f"node {path} does not contain a plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
-        """Queue a request to apply a proposal, and return the request. A proposal can be applied only once.
-        Raises IllegalTransition if it was applied since it was read, NotFound if it was dropped."""
+        """Queue and return a request to apply a proposed plan. A proposal can be applied only once. Raises
+        IllegalTransition if it was applied since it was read, NotFound if it was dropped."""
         proposal = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(proposal), stored.version)
         try:
@@ -81,13 +81,13 @@ class ProposalStore:
         except VersionConflict as error:
             self.get(stored.identity).check_not_applied()
             raise IllegalTransition(
-                f"plan {stored.identity} has changed meanwhile", advice="repeat the request"
+                f"plan {stored.identity} was modified concurrently", advice="repeat the request"
             ) from error
         return replace(request, identity=identity)
 
 
 def _group_of(path: str, data: bytes) -> str:
-    """Return the group of a stored plan; empty if unreadable."""
+    """Return the group of a stored proposal; empty if the node is unreadable."""
     try:
         return from_stored(node_codec.decode_chunks([data], path)).group
     except (DamagedState, InvalidRequest, ValueError):

@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class SelectionIndex(Generic[_T]):
-    """Values indexed by the topics that their selections match.
+    """Index of topic selections that finds all selections matching a topic.
 
     Selections are stored by the common prefix of the names that they match. A topic name is tested only with
     selections that have a matching prefix or no known prefix (such as `.*-orders`).

@@ -43,15 +43,15 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield messages about conflicting limits. The minimum of one datastream can exceed the maximum of
-    another."""
+    """Yield a message for each limit of the datastream that contradicts a limit of its group. The minimum of
+    one datastream can exceed the maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds
             counts = joint_limits(each.limits for each in members)
             yield (
-                f"its task limits conflict with those of {other.name}, with which it shares tasks (minimum"
-                f" {least}, maximum {most}): the strictest limits apply, at most {counts.max_tasks}"
+                f"task limits conflict with those of {other.name}, which shares the tasks (minimum {least},"
+                f" maximum {most}): the strictest limits apply, at most {counts.max_tasks}"
             )
             return
 
@@ -60,8 +60,8 @@ def _consumer_group(datastream: Datastream, older: Sequence[Datastream]) -> Iter
     for other in older:
         if theirs := other_consumer_group(datastream, other):
             yield (
-                f"it shares tasks with {other.name}, which commits to {GROUP_ID} {theirs}: each commits the"
-                f" partitions that it copies to its own group; {min(datastream.name, other.name)} copies"
-                " those that both select"
+                f"shared tasks: {other.name} commits to {GROUP_ID} {theirs}; each datastream commits offsets"
+                f" of the partitions that it copies; {min(datastream.name, other.name)} copies the"
+                " partitions that both select"
             )
             return

@@ -59,7 +59,7 @@ def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
 
 
 def _stripped(name: str, prefixes: tuple[str, ...]) -> list[str]:
-    """Return the possible source names of a copy with this name, longest first."""
+    """Return the source topic names that copying may have turned into this name, longest first."""
     found = []
     while name.startswith(prefixes):
         prefix = next(prefix for prefix in prefixes if name.startswith(prefix))

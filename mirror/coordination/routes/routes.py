@@ -34,7 +34,7 @@ from mirror.wording import counted, first_few
 _NAMES_SHOWN: Final = 3
 
 Reasons = Mapping[str, str]
-"""Reason for each topic that is not copied."""
+"""Reason for each topic that must not be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Route:
 
     @property
     def age(self) -> tuple[bool, int, str]:
-        """Sort key, oldest first. Datastreams without a creation time come last."""
+        """Sort key of a datastream by age, oldest first. Datastreams without a creation time come last."""
         created_ms = self.datastream.created_ms
         return (created_ms is None, created_ms or 0, self.datastream.name)
 
 
 @dataclass
 class _TopicNode:
-    """State of one topic name on all clusters.
+    """State of one topic name across all clusters.
 
     `origins`: for each cluster, the clusters from which its records may come, each with the datastream that
     copies them. `reasons`: reason for each datastream that must not copy the topic. `taken`: routes that copy
@@ -104,7 +104,7 @@ class ReturningTopics:
         return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
     def _place(self, topic: str) -> _TopicNode:
-        """Return the state of a topic name.
+        """Return the state of a topic name across all clusters.
 
         The recursion ends, because every destination name except `*` makes names longer.
         """
@@ -124,7 +124,7 @@ class ReturningTopics:
     def _bring(
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
-        """Add the origins that a name gets from a shorter name through the first suitable route.
+        """Add the origins of a name that the first suitable route makes from a shorter name.
 
         `alike`: equal routes that select the shorter name.
         """
@@ -137,7 +137,7 @@ class ReturningTopics:
                 return
 
     def _take(self, route: Route, place: _TopicNode) -> None:
-        """Let a route copy the topic name, unless records would return through this or an older route."""
+        """Record that a route copies the topic name, unless its records would return."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -148,7 +148,7 @@ class ReturningTopics:
             for older in place.taken:
                 if older.destination in after.get(older.source, ()):
                     place.reasons[route.datastream.name] = (
-                        f"datastream {older.datastream.name} is older and would copy it back"
+                        f"datastream {older.datastream.name} is older and would copy the topic back"
                     )
                     return
             place.origins = after
@@ -161,8 +161,8 @@ def _index(routes: Sequence[Route]) -> SelectionIndex[Route]:
 
 def _returning(route: Route, through: DatastreamName) -> str:
     return (
-        f"it may hold records of {route.datastream.destination}, copied by datastream {through}: copying it"
-        " would return them"
+        f"the topic may contain records of {route.datastream.destination}, copied by datastream {through},"
+        " which would return"
     )
 
 
@@ -202,7 +202,7 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class RouteVerdict:
-    """Restrictions of datastreams.
+    """Restrictions on what datastreams may copy.
 
     `refused`: reason for each datastream that must not be mirrored at all. `left_out`: topics that each
     datastream must not copy, with the reason. `remarks`: conflicts that do not prevent copying. `waiting`:
@@ -215,13 +215,13 @@ class RouteVerdict:
     waiting: Mapping[DatastreamName, Mapping[str, IncompleteTopic]] = field(default_factory=dict)
 
     def reasons(self, name: DatastreamName) -> Reasons:
-        """Return the reason for each topic that a datastream does not copy completely."""
+        """Return the reason for each topic that the datastream does not copy completely."""
         waits = {topic: wait.reason for topic, wait in self.waiting.get(name, {}).items()}
         return {**waits, **self.left_out.get(name, {})}
 
 
 class RouteJudge:
-    """Determines the restrictions of datastreams.
+    """Determines what each datastream must not copy.
 
     `reserved`: names of internal topics of Headrace.
     """
@@ -241,7 +241,7 @@ class RouteJudge:
     def verdict(
         self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
     ) -> RouteVerdict:
-        """Return the restrictions of all datastreams.
+        """Return what each datastream must not copy.
 
         `topics`: existing topics that each datastream selects. `written`: source topics that each group
         currently copies.
@@ -295,7 +295,7 @@ def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
 
 
 _ONTO_ITSELF: Final = (
-    "it would copy topics onto themselves: source and destination are the same cluster, and topics keep"
+    "topics would be copied onto themselves: source and destination are the same cluster, and topics keep"
     " their names"
 )
 
@@ -312,7 +312,8 @@ def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
         known = first.setdefault(route.datastream.group, route)
         if _way(known) != _way(route):
             refused[route.datastream.name] = (
-                f"it shares tasks with {known.datastream.name}, which copies {_way_in_words(known)}"
+                f"the datastream shares tasks with {known.datastream.name}, which copies"
+                f" {_way_in_words(known)}"
             )
     return refused
 

@@ -37,7 +37,7 @@ _Take = Callable[[int], bytes]
 
 
 def encode_command(command: Command) -> bytes:
-    """Return the record of a command."""
+    """Return a command encoded as a record."""
     match command:
         case OpenSession(session, timeout_ms):
             return _record(["open", session, timeout_ms] if timeout_ms else ["open", session])
@@ -54,7 +54,7 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_command(record: bytes) -> Command:
-    """Parse the record of a command. Raises CorruptData."""
+    """Parse a record into a command. Raises CorruptData."""
     head, take = _opened(record)
     try:
         match head:
@@ -131,7 +131,7 @@ def split_records(joined: bytes) -> Iterator[bytes]:
 
 
 def encode_state(state: State) -> Iterator[bytes]:
-    """Yield the records of a state. Equal states have equal records."""
+    """Yield the records that encode a state. Equal states have equal records."""
     sessions = [[name, *_encode_session(session)] for name, session in sorted(state.sessions.items())]
     yield _record(["state", state.applied, sessions])
     heads: list[list[Any]] = []

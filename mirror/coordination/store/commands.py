@@ -36,7 +36,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class TreeRemoval:
-    """Deletion of a node and its descendants. A missing node is not an error."""
+    """Deletion of a node and all its descendants. A missing node is not an error."""
 
     path: str
 
@@ -46,7 +46,7 @@ Operation = NodeWrite | NodeDeletion | NextNode | NewNode | EphemeralNode | Remo
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Start a session with a new id.
+    """Command: start a session with a new id.
 
     If the session is already open, the command has no effect.
 
@@ -60,7 +60,7 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Heartbeat of a session.
+    """Command: heartbeat of a session.
 
     Heartbeats are numbered in ascending order. A heartbeat with an older number has no effect.
     """
@@ -71,8 +71,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class EndSession:
-    """End a session and delete its ephemeral nodes. `heartbeat`: end the session only if its last heartbeat
-    has this number, so that a late heartbeat keeps the session open; None ends it in any case."""
+    """Command: end a session and delete its ephemeral nodes. `heartbeat`: end the session only if its last
+    heartbeat has this number, so that a late heartbeat keeps the session open; None ends it in any case."""
 
     session: str
     heartbeat: int | None = None

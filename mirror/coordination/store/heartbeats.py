@@ -22,11 +22,11 @@ HEARTBEATS: Final = 3
 _SUSPENDED_SHARE: Final = 2 / 3
 """Share of the session timeout without a heartbeat read back, after which the session is suspended."""
 _MOST_PENDING: Final = 2
-"""Maximum number of heartbeats that were sent but not read back; more would only queue."""
+"""Maximum number of heartbeats that were sent but not yet read back from the log."""
 
 
 class SessionContact:
-    """Heartbeats of one session.
+    """Heartbeats of one session with the shared log, and their times.
 
     The command that opens the session counts as heartbeat 0. `sent`: send time of this command.
     """
@@ -54,7 +54,7 @@ class SessionContact:
         return self._number
 
     def read_back(self, number: int, now: float) -> None:
-        """Record that the log contains the heartbeats of this session up to a number."""
+        """Record that this process has read its heartbeats up to a number from the log."""
         sent = self._sent.get(number)
         if sent is not None:
             self.answered_at, self.answer_seconds = sent, now - sent
@@ -65,7 +65,7 @@ class SessionContact:
         return now - min(self._sent.values(), default=now)
 
     def state(self, now: float) -> SessionState:
-        """Return the state of the session. A lost session remains lost."""
+        """Return the state of the session, such as suspended or lost. A lost session remains lost."""
         silence = now - self.answered_at
         if silence >= self._timeout_seconds:
             return SessionState.LOST
@@ -77,7 +77,7 @@ class SessionContact:
 
 
 class SilenceObserver:
-    """Observes the heartbeats of all other sessions.
+    """Measures the time since the last heartbeat of every other session.
 
     `timeout_seconds`: timeout of sessions that specify none.
     """
@@ -88,7 +88,7 @@ class SilenceObserver:
         self._unheard: set[str] = set()
 
     def observe(self, sessions: Mapping[str, SessionRecord], own: str, now: float) -> None:
-        """Record the sessions of a newly read state."""
+        """Record the heartbeats in a state that was just read from the log."""
         seen = {}
         for name, session in sessions.items():
             if name == own:
@@ -105,7 +105,7 @@ class SilenceObserver:
 
     @property
     def unheard(self) -> int:
-        """Number of sessions without a new heartbeat since they were first observed."""
+        """Number of sessions without a new heartbeat since this process first read them."""
         return len(self._unheard)
 
     @property

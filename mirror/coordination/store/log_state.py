@@ -47,8 +47,9 @@ class AppliedCommand:
 
 
 def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, AppliedCommand | None]:
-    """Apply the record at an offset. A record that was already applied changes nothing. Foreign records are
-    ignored. Raises NewerFormat for a command of a newer version, which must not be skipped."""
+    """Apply the record at an offset of the log to the state. A record that was already applied changes
+    nothing. Foreign records are ignored. Raises NewerFormat for a command of a newer version, which must not
+    be skipped."""
     if offset < log.next_offset:
         return log, None
     try:

@@ -39,7 +39,7 @@ flight."""
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session.
+    """An open session of the coordination store.
 
     `ephemerals`: paths of its ephemeral nodes. `results`: stored results by request number. `forgotten`:
     highest request number whose result is no longer stored. `timeout_ms`: see `OpenSession`.
@@ -62,7 +62,7 @@ class State:
 
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
-    """Apply a command.
+    """Return the state after a command, and the result of the command.
 
     A rejected command changes only the stored results of its session.
     """
@@ -146,7 +146,7 @@ class _Impossible(Exception):
 
 
 class _Transaction:
-    """Applies operations to a draft of a state."""
+    """Applies operations to a modifiable copy of a state."""
 
     def __init__(self, state: State, session: str) -> None:
         self.draft = Draft(state.root)
@@ -159,7 +159,7 @@ class _Transaction:
         return Changes(frozenset(self._data), frozenset(self._children))
 
     def perform(self, operation: Operation) -> Answer:
-        """Perform one operation. Raises _Impossible."""
+        """Perform one operation of a transaction. Raises _Impossible."""
         if len(operation.path) > LARGEST_PATH or not is_valid(operation.path):
             raise _Impossible(RefusalKind.INVALID, operation.path)
         match operation:

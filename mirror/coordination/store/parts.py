@@ -29,7 +29,7 @@ _MOST_PARTS: Final = 2**16 - 1
 
 @dataclass(frozen=True, slots=True)
 class CommandPart:
-    """Part of a command.
+    """Part of a command that was too large for one record.
 
     `writer`: 16 bytes chosen by the writing process. `number`: number of the command, starting at 1.
     """
@@ -44,7 +44,7 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCommand:
-    """A command with missing parts.
+    """A command whose parts have not all been read.
 
     `offset`: offset of the latest part.
     """
@@ -57,7 +57,7 @@ class UnfinishedCommand:
 
 
 Unfinished = Mapping[bytes, UnfinishedCommand]
-"""Unfinished commands by writer."""
+"""Commands with missing parts, by writer."""
 
 
 def split_command(writer: bytes, number: int, command: bytes, largest: int) -> Iterator[bytes]:
@@ -76,7 +76,7 @@ def split_command(writer: bytes, number: int, command: bytes, largest: int) -> I
 
 
 def parse_part(record: bytes) -> CommandPart:
-    """Parse a record. Raises CorruptData for other records than parts, and NewerFormat."""
+    """Parse a record into a command part. Raises CorruptData for other records, and NewerFormat."""
     if len(record) < _HEAD.size or not record.startswith(_MARK):
         raise CorruptData("a record of the coordination log is not a command")
     _, version, writer, number, index, count, checksum = _HEAD.unpack_from(record)
@@ -91,7 +91,8 @@ def parse_part(record: bytes) -> CommandPart:
 
 
 def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Unfinished, bytes | None]:
-    """Add a part. Return the unfinished commands, and the command that the part completes, or None.
+    """Add a part to the unfinished commands. Return the unfinished commands, and the command that the part
+    completes, or None.
 
     A repeated part has no effect. Any other part out of order abandons the command of its writer.
     """

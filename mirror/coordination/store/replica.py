@@ -25,7 +25,7 @@ class WatchKind(Enum):
 
 
 FiredWatch = tuple[str, Watch]
-"""Id of a session, and a watch to call."""
+"""A session id, and a watch of the session to call."""
 
 
 class StateReplica:
@@ -38,7 +38,7 @@ class StateReplica:
 
     @property
     def state(self) -> State:
-        """The latest state."""
+        """Latest state that was published."""
         return self._state
 
     def look(
@@ -50,7 +50,7 @@ class StateReplica:
         *,
         waits: bool = True,
     ) -> TreeNode | None:
-        """Return a node or None, and atomically set a watch. Raises SessionLost.
+        """Return the node at a path or None, and set a watch on it atomically. Raises SessionLost.
 
         `waits`: set the watch even if the node is missing.
         """
@@ -92,7 +92,7 @@ class StateReplica:
 
 
 def call_watches(fired: Iterable[FiredWatch]) -> None:
-    """Call watches.
+    """Call the given watches.
 
     Exceptions of watches are logged, because a watch must not fail the write that fired it.
     """

@@ -76,7 +76,7 @@ class StoreSession:
         return self._identity
 
     def open(self) -> None:
-        """Start the session. Raises Unreachable."""
+        """Start the session with the coordination store. Raises Unreachable."""
         self._log.submit(OpenSession(self.identity.name))
 
     def close(self) -> None:

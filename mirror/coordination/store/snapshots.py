@@ -41,7 +41,7 @@ class SnapshotEnd(NamedTuple):
 
 
 def part_key(snapshot: str, index: int) -> bytes:
-    """Return the record key of a part."""
+    """Return the record key of a snapshot's part."""
     return f"{snapshot}/{index}".encode()
 
 
@@ -62,7 +62,7 @@ class SnapshotStream:
         """Total size of the parts yielded so far, in bytes."""
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the parts. Can be called only once."""
+        """Yield the parts of the snapshot. Can be called only once."""
         pending = bytearray()
         for record in _encoded(self._state):
             pending += record
@@ -117,13 +117,13 @@ class _Collected:
 
 
 class SnapshotShelf:
-    """All snapshots in a topic, collected from its records in order."""
+    """All snapshots in a topic, collected by reading its records in order."""
 
     def __init__(self) -> None:
         self._found: dict[str, _Collected] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a record. Raises NewerFormat.
+        """Add a record of the snapshot topic. Raises NewerFormat.
 
         A value of None is a tombstone. Foreign records are ignored.
         """
@@ -149,7 +149,7 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents, but not the keys, of snapshots that a later complete snapshot has replaced."""
+        """Free the memory of superseded snapshots, but remember their keys."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
@@ -163,7 +163,7 @@ class SnapshotShelf:
         return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of intact snapshots that the log [start, end) continues, latest first."""
+        """Yield the states of undamaged snapshots that the log [start, end) continues, latest first."""
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:
@@ -172,7 +172,7 @@ class SnapshotShelf:
                     continue
 
     def superseded(self, log: str) -> tuple[int, list[bytes]]:
-        """Return the offset to which the log can be trimmed, and the keys of snapshots that can be deleted.
+        """Return the offset up to which the log can be trimmed, and the record keys of snapshots to delete.
 
         The latest `KEPT` complete snapshots are kept, and unfinished snapshots that were started after the
         oldest of them.
@@ -206,7 +206,7 @@ def _parse_end(value: bytes) -> SnapshotEnd | None:
 
 
 def _decode(found: _Collected, end: SnapshotEnd) -> LogState:
-    """Read a snapshot. Raises CorruptData."""
+    """Return the state in a complete snapshot. Raises CorruptData."""
     try:
         content = b"".join(found.parts[index] for index in range(end.parts))
         if (len(content), zlib.crc32(content)) != (end.size, end.checksum):

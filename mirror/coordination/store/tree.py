@@ -1,4 +1,4 @@
-"""Immutable tree of nodes. A draft copies the nodes that it changes."""
+"""Immutable tree of nodes. A modified version (`Draft`) copies only the nodes that it changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ paths."""
 
 @dataclass(slots=True)
 class TreeNode:
-    """A node. Only the draft that created or copied a node may modify it.
+    """A node of the tree. Only the draft that created or copied a node may modify it.
 
     `owner`: session of an ephemeral node, otherwise empty. `next_number`: number of the next sequential
     child.
@@ -53,7 +53,7 @@ def find(root: TreeNode, path: str) -> TreeNode | None:
 
 
 def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
-    """Yield all descendants of a node with their paths.
+    """Yield all descendants of a node with their paths, parents before children.
 
     Parents come before children. Siblings are sorted by name.
     """
@@ -67,7 +67,7 @@ def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
 
 
 class Draft:
-    """A modified version of a tree. The original tree is not modified.
+    """A modified version of an immutable tree, which stays unchanged. The original tree is not modified.
 
     `root`: root of the new version.
     """
@@ -77,7 +77,7 @@ class Draft:
         self.root = self._copy(root)
 
     def edit(self, names: Sequence[str]) -> TreeNode | None:
-        """Return a node that may be modified, or None if it is missing."""
+        """Return the node at a path for modification, or None if it is missing."""
         node: TreeNode | None = self.root
         for name in names:
             if node is None:
@@ -86,7 +86,7 @@ class Draft:
         return node
 
     def child(self, parent: TreeNode, name: str) -> TreeNode | None:
-        """Return a child that may be modified, or None if it is missing.
+        """Return the child of a node for modification, or None if it is missing.
 
         `parent`: node that `edit` has returned.
         """

@@ -15,14 +15,14 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Reported cluster ids. Thread-safe. Every instance may write the id that a cluster reports."""
+    """Cluster ids that clusters report, by cluster name. Thread-safe. Every instance may write them."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes
         self._parent = parent
 
     def get(self, cluster: ClusterRef) -> str | None:
-        """Return the stored id; None if there is none."""
+        """Return the stored id of a cluster; None if there is none."""
         try:
             node = self._nodes.read(znodes.short_child(self._parent, cluster))
         except NotFound:
@@ -30,7 +30,7 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Store the id that the cluster currently reports.
+        """Store the id that a cluster currently reports.
 
         If two instances write concurrently, one of the writes is sufficient.
         """
@@ -60,13 +60,13 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind an id unless one is already bound. Raises UnexpectedCluster if a different id is bound."""
+        """Bind an id to a cluster name. Raises UnexpectedCluster if a different id is already bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)
 
     def accept(self, cluster: ClusterRef, identity: str) -> None:
-        """Replace the bound id of a cluster."""
+        """Replace the id that is bound to a cluster name."""
         self._ids.put(cluster, identity)
 
 

@@ -45,7 +45,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any]) -> Datastream:
-    """Parse a definition.
+    """Parse the stored definition of a datastream.
 
     Unknown fields, which a newer version may have written, are ignored.
 

@@ -31,7 +31,7 @@ _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010f
 
 @dataclass(frozen=True, slots=True)
 class StoredDatastream:
-    """A definition with its node version."""
+    """A stored definition of a datastream with the version of its node."""
 
     datastream: Datastream
     version: int
@@ -48,7 +48,7 @@ class DamagedDefinition:
     last: Datastream | None = None
 
     def error(self) -> DamagedState:
-        """Return the error for callers that require a readable definition."""
+        """Return the error to raise if a caller needs the definition of this datastream."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
             advice="delete the datastream, or restore its node",
@@ -57,7 +57,7 @@ class DamagedDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Stored definitions, separated into readable and damaged ones, each sorted by name."""
+    """All stored definitions, separated into readable and damaged ones."""
 
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
@@ -91,7 +91,7 @@ class DefinitionStore:
         return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
     def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
-        """Return a readable or damaged definition. Raises NotFound."""
+        """Return the readable or damaged definition of a datastream. Raises NotFound."""
         for path in _paths(name):
             try:
                 node = self._nodes.read(path, watch)
@@ -102,14 +102,14 @@ class DefinitionStore:
         raise NotFound(f"datastream {shown} does not exist")
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return a readable definition. Raises NotFound, DamagedState."""
+        """Return the readable definition of a datastream. Raises NotFound, DamagedState."""
         found = self.look(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
         return found
 
     def all(self) -> Definitions:
-        """Return all definitions. A damaged definition does not affect other datastreams."""
+        """Return all definitions, readable and damaged ones separately."""
         return _in_order(list(self.look_at(self.names()).values()))
 
     def look_at(
@@ -136,7 +136,7 @@ class DefinitionStore:
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
-        """Return the current change counters of the given names."""
+        """Return the current change counters of groups and owners."""
         guard = Guard(self._nodes, names)
         guard.read()
         return guard
@@ -238,7 +238,7 @@ class DefinitionStore:
                 return
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
-        """Return the change that releases the idempotency key of a definition."""
+        """Return the change that releases the idempotency key used to create a datastream."""
         if isinstance(found, DamagedDefinition) or found.datastream.creation is None:
             return ()
         path = _note_path(found.datastream.creation)
@@ -292,7 +292,7 @@ class DefinitionCache:
             return self._all()
 
     def newest(self) -> Definitions:
-        """Return all definitions, including all changes before this call.
+        """Return all definitions, including every change made before this call.
 
         Concurrent callers share one listing.
         """
@@ -307,7 +307,7 @@ class DefinitionCache:
         self._changed.put(name)
 
     def look_again(self) -> None:
-        """Invalidate the cache. The last readable versions of damaged definitions are kept."""
+        """Invalidate the cached definitions. Last readable versions of damaged definitions are kept."""
         with self._lock:
             self._are_names_stale = True
             self._stale.update(self._known)
@@ -356,7 +356,7 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """Watch on a definition.
+    """Watch on the node of a definition.
 
     Watches on the same node are equal, so that only one is registered.
     """
@@ -371,7 +371,7 @@ class _Changed:
 
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
-    """Separate readable from damaged definitions. The input is sorted by name."""
+    """Separate readable from damaged definitions, which are given in order of their names."""
     readable = tuple([definition for definition in found if isinstance(definition, StoredDatastream)])
     return Definitions(
         readable, tuple([definition for definition in found if isinstance(definition, DamagedDefinition)])

@@ -29,8 +29,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records of deletions. Thread-safe. A recreated datastream is newer than the record, and does not count
-    as deleted."""
+    """Records of deleted datastreams in the coordination store. Thread-safe. A recreated datastream is newer
+    than the record, and does not count as deleted."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -87,8 +87,8 @@ def _path(name: DatastreamName) -> str:
 
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
-    """Return the creation times of deleted datastreams by name, oldest record first. A damaged node is
-    ignored, so its datastreams may be reported as lost. An operator can drop lost datastreams."""
+    """Return the recorded creation times of deleted datastreams by name, oldest record first. A damaged node
+    is ignored, so its datastreams may be reported as lost. An operator can drop lost datastreams."""
     if node is None:
         return {}
     try:

@@ -25,16 +25,16 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 KEPT: Final = 200
-"""Maximum number of stored publications that concern several groups or no group.
+"""Maximum number of stored publications of events that concern several groups or no group.
 
 A plan and its moves form one publication.
 """
 
 KEPT_OF_GROUP: Final = 50
-"""Maximum number of stored publications per group, and per datastream with another name than its group."""
+"""Maximum number of stored publications of events per group or per datastream of another name."""
 
 MOST_KEPT: Final = 1_000
-"""Maximum number of stored publications in total."""
+"""Maximum number of stored publications of events in total."""
 
 _TRIMMED_EVERY: Final = 20
 """Number of publications after which an instance trims the log."""
@@ -46,14 +46,14 @@ The event of the plan contains the total number of moves.
 """
 
 _READ_AT_ONCE: Final = 100
-"""Number of publications per request. Single reads would take minutes on a slow store."""
+"""Number of publications per read request. Single reads would take minutes on a slow store."""
 _MOST_READ: Final = 100_000
 """Maximum number of events in one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
 class EventLog:
-    """Bounded event log. An entry contains the events of one publication."""
+    """Bounded log of events in the coordination store. An entry contains the events of one publication."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -63,7 +63,7 @@ class EventLog:
         )
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication, and drop old publications.
+        """Store events as one publication, and drop old publications.
 
         The publication is shortened to the size limit of a node.
         """
@@ -73,7 +73,7 @@ class EventLog:
         self.trim()
 
     def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
-        """Return the node for a publication, for the transaction of the reported change.
+        """Return the node that stores events as one publication, for the transaction of the reported change.
 
         The publication is shortened to the size limit of a node.
         """
@@ -99,7 +99,7 @@ class EventLog:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
     def trim(self) -> None:
-        """Drop old publications of each group."""
+        """Drop old publications of events, separately for each group."""
         self._drop(self._nodes.delete_tree)
 
     def _drop(self, drop_alone: Callable[[str], None]) -> None:
@@ -127,7 +127,7 @@ class EventLog:
     def publications(
         self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
     ) -> Mapping[int, tuple[PlacementEvent, ...]]:
-        """Return all publications by number, oldest first.
+        """Return all publications of events by number, oldest first.
 
         Only publications that are missing in `known` are read. `watch`: fires when a publication is added or
         dropped.
@@ -145,12 +145,12 @@ class EventLog:
         }
 
     def _publications(self, watch: Watch | None = None) -> list[str]:
-        """Return the nodes of publications, oldest first; other nodes are ignored."""
+        """Return the node names of all publications, oldest first; other nodes are ignored."""
         return [node for node in self._nodes.children(znodes.EVENTS, watch) if _NODE.fullmatch(node)]
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream of a publication, or an empty string for several or none. The limit per
+    """Return the group or datastream of events published together; empty for several or none. The limit per
     group applies to this name."""
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
@@ -175,7 +175,7 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
-    """Parse an event. Unknown fields, which a newer version may have written, are ignored."""
+    """Parse a stored event. Unknown fields, which a newer version may have written, are ignored."""
     event = PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
     return replace(event, kind=ChangeKind(event.kind))
 
@@ -188,7 +188,7 @@ def plan_events(
     loads: Mapping[tuple[GroupName, TopicPartition], float],
     reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
-    """Return the events of a plan.
+    """Return the events that report a new plan.
 
     There is one event for the plan, one for each lost instance, one for each changed group with the reasons
     for its tasks, and one for each of the first `MOVES_SHOWN` moves. `loads`: bytes per second of moved
@@ -212,7 +212,7 @@ def plan_events(
 
 
 def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> list[PlacementEvent]:
-    """Return an event for each instance whose loss is new in this plan."""
+    """Return an event for each instance whose loss this plan records first."""
     found = []
     for name, departure in sorted(plan.departed.items()):
         if departure.is_lost and departure.left_ms == plan.created_ms:
@@ -229,7 +229,7 @@ def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> l
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """Return the event for a problem or warning that starts, ends, or changes its reason.
+    """Return the event for a problem or warning of a datastream that starts, ends, or changes its reason.
 
     `is_over`: the problem has ended.
     """
@@ -262,7 +262,7 @@ def loads_event(
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
-    """Return the event for an unreadable plan.
+    """Return the event that reports an unreadable plan.
 
     `plan`: plan from which the leader continues.
     """
@@ -298,7 +298,7 @@ def worker_event(instance: InstanceName, loss: WorkerLoss) -> PlacementEvent:
 def _sentence_event(
     now_ms: int, key: str, kind: ChangeKind, leader: InstanceName, datastream: str, sentence: str
 ) -> PlacementEvent:
-    """Return an event that concerns no plan and no partition."""
+    """Return an event that consists of a sentence and concerns no plan and no partition."""
     return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
 
 

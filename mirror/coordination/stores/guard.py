@@ -39,14 +39,14 @@ class Guard:
             self._versions[path] = node.version if node is not None else None
 
     def changes(self) -> tuple[NodeChange, ...]:
-        """Return the changes that make a transaction fail after a concurrent change of the same names."""
+        """Return the changes that make a transaction fail if the groups or owners changed meanwhile."""
         return tuple(
             NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
             for path, version in self._versions.items()
         )
 
     def advance(self) -> None:
-        """Count the caller's own transaction, so that its next transaction does not conflict with it."""
+        """Advance the counters after the caller's own transaction, so that its next one succeeds."""
         for path, version in self._versions.items():
             self._versions[path] = 0 if version is None else version + 1
 

@@ -20,7 +20,7 @@ MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]
 """Bytes and messages per second of each partition, by source cluster."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
-"""Partitions whose arrival rate may exceed the measured rate, by source cluster."""
+"""Partitions that may receive records faster than the measured rate, by source cluster."""
 
 
 class LateRecords(NamedTuple):
@@ -45,7 +45,7 @@ class InstanceMeasurements:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Measurements of one cluster by one instance."""
+    """Rates and backlogs of one cluster's partitions, as measured by one instance."""
 
     measured_ms: int = 0
     rates: Mapping[TopicPartition, PartitionLoad] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class MeasuredLoads:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
-        """Replace the measurements of this instance.
+        """Replace the published measurements of this instance.
 
         Without rates, only the summary is replaced, so that the last known rates remain.
         """
@@ -131,7 +131,7 @@ class MeasuredLoads:
         )
 
     def withdraw(self, instance: InstanceName) -> None:
-        """Delete the measurements of an instance."""
+        """Delete the published measurements of an instance."""
         self._nodes.delete_tree(znodes.child(znodes.LOADS, instance))
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
@@ -145,7 +145,7 @@ class MeasuredLoads:
         return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
 
     def waiting(self, cluster: ClusterRef) -> Mapping[TopicPartition, LateRecords]:
-        """Return the latest backlog of each partition of the cluster."""
+        """Return the latest backlog of each late partition of the cluster."""
         newest, _ = self._newest(cluster)
         return {key: measured.waiting[key] for key, measured in newest.items() if key in measured.waiting}
 

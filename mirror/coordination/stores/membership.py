@@ -49,7 +49,7 @@ class LiveInstance:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Lanes that an instance may still run.
+    """Lanes that an instance may still run (its holding).
 
     Contains the latest plan epoch that the instance follows, the lanes that it is still releasing, and the
     groups whose lanes it may run. An instance publishes its holding before it starts a lane.
@@ -64,8 +64,8 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Return whether another instance may start a lane under its plan epoch. Returns False if this
-        instance follows a newer epoch, which may have assigned the lane to it again."""
+        """Return whether another instance may start a lane of this instance under its plan epoch. Returns
+        False if this instance follows a newer epoch, which may have assigned the lane to it again."""
         if self.is_unreadable:
             return False
         return key.group not in self.groups or (self.epoch == epoch and key not in self.releasing)
@@ -75,7 +75,7 @@ _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
 _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
-"""Parents of an instance's nodes. The instance has left when its nodes below them are deleted."""
+"""Parents of the nodes of an instance. The instance has left when none of its nodes remains."""
 
 
 class Membership:
@@ -137,7 +137,7 @@ class Membership:
             self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
 
     def live(self, watch: Watch | None = None) -> tuple[LiveInstance, ...]:
-        """Return all instances in order of arrival.
+        """Return all live instances in order of arrival.
 
         `watch`: fires when an instance joins, leaves or starts to leave.
 
@@ -156,7 +156,7 @@ class Membership:
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
-        """Return the leader, or None if there are no instances.
+        """Return the live instance that is the leader, or None if there are no instances.
 
         `watch`: if another instance is the leader, fires only when the node before `sequence` is deleted.
         """
@@ -177,7 +177,7 @@ class Membership:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """Return the holding of an instance.
+        """Return the holding that an instance has published.
 
         None means that the instance has not published a holding, and therefore runs no lanes yet.
         """
@@ -256,7 +256,7 @@ def _holding_document(holding: Holding) -> dict[str, object]:
 
 
 def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
-    """Parse an instance. Raises InvalidRequest.
+    """Parse the node of a live instance. Raises InvalidRequest.
 
     Unknown fields, which a newer version may have written, are ignored.
     """
@@ -272,7 +272,7 @@ def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
 
 
 def _read_holding(document: Mapping[str, Any]) -> Holding:
-    """Parse a holding. Raises InvalidRequest."""
+    """Parse the node with an instance's holding. Raises InvalidRequest."""
     releasing: set[LaneKey] = set()
     for group, ranges in bounds.mapping("releasing", bounds.field(document, "releasing")).items():
         for topic, text in bounds.mapping("releasing", ranges).items():

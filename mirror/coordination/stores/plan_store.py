@@ -47,7 +47,7 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
 _LARGEST_EPOCH: Final = 2**52
-"""Maximum plausible epoch. Documents with a higher epoch were not written by Headrace."""
+"""Maximum plausible epoch of a plan. Documents with a higher epoch were not written by Headrace."""
 _BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000
@@ -61,8 +61,8 @@ Part = tuple[GroupName, InstanceName | None]
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan and its stored documents. `documents`: node of each part that was read. `task_counts`: number
-    of tasks of each group, including parts that were not read."""
+    """A plan as read from the store, and the documents that it was read from. `documents`: node of each part
+    that was read. `task_counts`: number of tasks of each group, including parts that were not read."""
 
     plan: Plan
     version: int | None
@@ -137,8 +137,8 @@ class PlanStore:
         return StoredPlan(plan, node.version, {}, plan.task_counts), held
 
     def _reassembled(self, names: Iterable[tuple[GroupName, str]]) -> tuple[TaskPlacement, ...]:
-        """Return the tasks in the latest document of each part. Groups with conflicting or unreadable
-        documents are omitted, and will be planned from scratch."""
+        """Return the tasks in the latest document of each group and instance. Groups with conflicting or
+        unreadable documents are omitted, and will be planned from scratch."""
         newest: dict[Part, str] = {}
         for group, name in sorted(names, key=lambda entry: _epoch_of(entry[1])):
             newest[group, _instance_in(name)] = name
@@ -235,8 +235,8 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Return the unreadable parts. The leader rewrites damaged documents when it plans their groups
-        again."""
+        """Return the groups and instances whose plan documents are unreadable. The leader rewrites damaged
+        documents when it plans their groups again."""
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
@@ -276,7 +276,7 @@ class PlanStore:
             self._delete_empty(znodes.child(znodes.PLAN, group))
 
     def _clean_all(self, epoch: Epoch, documents: Mapping[Part, str]) -> None:
-        """Delete all stale documents, including those of interrupted publications."""
+        """Delete all stale plan documents, including those of interrupted publications."""
         kept: dict[str, set[str]] = {}
         for (group, _), name in documents.items():
             kept.setdefault(znodes.child(znodes.PLAN, group), set()).add(name)
@@ -322,26 +322,26 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
 
 
 def _epoch_of(name: str) -> float:
-    """Return the epoch of a document; infinity for an unknown node, which is therefore never deleted."""
+    """Return the epoch in a document's name; infinity for another node, which is therefore never deleted."""
     digits = name.partition("-")[0]
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
 
 def _instance_in(name: str) -> InstanceName | None:
-    """Return the instance in the name of a document, or None."""
+    """Return the instance in the name of a plan document, or None."""
     _, mark, home = name.rpartition("x")[0].rpartition("@")
     return InstanceName(unquote(home)) if mark and home else None
 
 
 def _document_paths(part: Part, name: str) -> list[str]:
-    """Return the paths of all chunks. Raises InvalidRequest if the name is not a document name."""
+    """Return the paths of a document's chunks. Raises InvalidRequest if the name is not a document name."""
     path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
     further = bounds.digits("the chunk count of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
     return [path, *(f"{path}/{number:04}" for number in range(further))]
 
 
 def _documents(marker: Mapping[str, Any]) -> Iterable[tuple[Part, str]]:
-    """Yield the documents named by a marker. Raises InvalidRequest."""
+    """Yield group, instance and name of every document that a commit marker lists. Raises InvalidRequest."""
     for group, by_instance in bounds.mapping("documents", bounds.field(marker, "documents")).items():
         for instance, name in bounds.mapping("documents", by_instance).items():
             document = bounds.line("the name of a document", name, _LONGEST_PATH)
@@ -369,7 +369,7 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
 
 
 def _epoch_in(data: bytes) -> Epoch:
-    """Return the epoch of a marker; 0 if it is unreadable or implausible."""
+    """Return the epoch of a commit marker; 0 if it is unreadable or implausible."""
     try:
         epoch = _plan(node_codec.decode_chunks([data], znodes.PLAN), ()).epoch
     except (CorruptData, InvalidRequest, PlanRejected, ValueError):
@@ -378,7 +378,7 @@ def _epoch_in(data: bytes) -> Epoch:
 
 
 def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the exclusions in a marker. Markers of older versions contain none."""
+    """Return the excluded topics in a commit marker by datastream. Markers of older versions contain none."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for name, topics in bounds.mapping("excluded", marker.get("excluded", {})).items():
         if topics is not None and not isinstance(topics, list):
@@ -390,7 +390,7 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
 
 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
-    """Return the groups that have the same task or partition in two documents."""
+    """Return the groups that have the same task or partition in two plan documents."""
     by_group: dict[GroupName, list[TaskPlacement]] = {}
     for task in tasks:
         by_group.setdefault(task.group, []).append(task)
@@ -410,8 +410,8 @@ def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
 
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
-    """Parse a task of a document. Raises InvalidRequest, ValueError. The name of the task must belong to its
-    group, so that an error in one document does not affect others."""
+    """Parse one task of a plan document. Raises InvalidRequest, ValueError. The name of the task must belong
+    to its group, so that an error in one document does not affect others."""
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")

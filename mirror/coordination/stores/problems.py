@@ -68,7 +68,7 @@ class TroubleStore:
         self._nodes = nodes
 
     def publish(self, folder: str, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Replace the groups of one kind of an instance. Stores only the first groups by name."""
+        """Replace the groups that an instance reports in a folder. Stores only the first groups by name."""
         path = f"{folder}/i-{sequence:010}"
         if not troubles:
             self._nodes.delete(path)
@@ -78,7 +78,7 @@ class TroubleStore:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def of(self, folder: str) -> Mapping[GroupName, str]:
-        """Return the groups of one kind, each with the reason from one of its instances."""
+        """Return the groups in a folder, each with the reason that one of its instances reports."""
         found: dict[GroupName, str] = {}
         paths = [f"{folder}/{node}" for node in self._nodes.children(folder)]
         for path, node in self._nodes.read_present(paths).items():

@@ -70,7 +70,7 @@ class _Noted:
 
 
 class RecordFolder(Generic[_K, _T]):
-    """Values by name. Thread-safe.
+    """Values stored by name, one node per value. Thread-safe.
 
     `name_of`: type of the names. `encode`: serialises a value. `decode`: parses the path and data of a node;
     returns None to omit the node.
@@ -92,11 +92,11 @@ class RecordFolder(Generic[_K, _T]):
         self._folder = ChildrenCache(nodes, parent, decode)
 
     def all(self) -> Mapping[_K, _T]:
-        """Return all values. The latest changes of other instances may be missing."""
+        """Return all values in the folder by name. The latest changes of other instances may be missing."""
         return {self._name_of(znodes.name_of(node)): value for node, value in self._folder.newest().items()}
 
     def get(self, name: _K) -> _T | None:
-        """Return the current value, or None if it is missing."""
+        """Return the current value of a name, or None if it is missing."""
         path = self._path(name)
         try:
             return self._decode(path, self._nodes.read(path).data)
@@ -104,7 +104,7 @@ class RecordFolder(Generic[_K, _T]):
             return None
 
     def put(self, name: _K, value: _T) -> None:
-        """Store a value, replacing the previous one. Raises VersionConflict on a concurrent write."""
+        """Store the value of a name. Raises VersionConflict on a concurrent write."""
         znodes.put(self._nodes, self._path(name), self._encode(value))
         self._folder.changed(self._path(name))
 
@@ -161,7 +161,7 @@ _READ_AT_ONCE: Final = 100
 
 
 class NodeGroups:
-    """Groups by node. Thread-safe.
+    """Cache of the group that each node belongs to. Thread-safe.
 
     Nodes are immutable, so each is read only once. `group_of`: returns the group from the path and data of a
     node.
@@ -193,7 +193,7 @@ class NodeGroups:
 
 
 def surplus(groups: Mapping[str, str], most_of: Callable[[str], int], most: int) -> Sequence[str]:
-    """Return the nodes to drop, oldest first.
+    """Return the nodes to drop so that the limits per group and in total are met, oldest first.
 
     `groups`: group of each node, oldest node first; `most_of`: maximum number of nodes of a group; `most`:
     maximum number of nodes in total. If the total exceeds `most`, the oldest nodes of the groups with the

@@ -112,7 +112,7 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class DamagedRequest:
-    """Queue entry that is not a valid request.
+    """Entry of the request queue that is not a valid request.
 
     `problem`: error that the leader returns for the entry.
     """
@@ -146,7 +146,7 @@ class RequestQueue:
         superseded: Callable[[Request], Sequence[NextNode]] = lambda _: (),
         changes: Sequence[NodeWrite] = (),
     ) -> str:
-        """Queue a request, and return its id.
+        """Queue a request for the leader, and return its id.
 
         If a group has more than `MOST_OF_GROUP` requests, the oldest are dropped. `superseded`: returns the
         nodes that store the result of a dropped request. `changes`: further changes of the same transaction.
@@ -164,7 +164,7 @@ class RequestQueue:
         raise VersionConflict("too many concurrent requests for this group", advice="retry the request")
 
     def _surplus(self, group: GroupName) -> list[Request]:
-        """Return the requests that a new request of the group replaces. Raises Busy."""
+        """Return the pending requests that a new request of the group replaces. Raises Busy."""
         waiting = self._folder.newest()
         mine = [request for _, request in sorted(waiting.items()) if request.group == group]
         old = mine[: max(0, len(mine) - MOST_OF_GROUP + 1)]
@@ -176,7 +176,7 @@ class RequestQueue:
         return old
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
-        """Return the oldest requests, at most 100.
+        """Return the oldest pending requests, at most 100.
 
         `watch`: fires when a request is added or removed. A damaged entry is returned as a DamagedRequest.
         """
@@ -185,11 +185,11 @@ class RequestQueue:
         return tuple(_read_request(path, node.data) for path, node in found.items())
 
     def waiting(self) -> tuple[Request, ...]:
-        """Return all requests in order. Each node is read only once."""
+        """Return all pending requests, oldest first. Each node is read only once."""
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that has failed or was fulfilled.
+        """Remove a request that was fulfilled or has failed from the queue.
 
         `entries`: nodes with the result, created in the same transaction. Returns False if another leader has
         already removed the request.
@@ -220,7 +220,7 @@ def _read_request(path: str, data: bytes) -> Request:
 
 
 def to_document(request: PlacementRequest) -> dict[str, Any]:
-    """Return the stored form of a request, without its id."""
+    """Return a request as a JSON object, without its id."""
     document = asdict(request)
     del document["identity"]
     if isinstance(request, MoveRequest):
@@ -229,7 +229,7 @@ def to_document(request: PlacementRequest) -> dict[str, Any]:
 
 
 def from_document(identity: str, document: Mapping[str, Any]) -> PlacementRequest:
-    """Parse a request. Unknown fields, which a newer version may have written, are ignored.
+    """Parse a stored request. Unknown fields, which a newer version may have written, are ignored.
 
     Raises InvalidRequest.
     """

@@ -159,7 +159,7 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
 def put_over(
     nodes: NodeStore, path: str, data: bytes, version: int | None, *, ephemeral: bool = False
 ) -> None:
-    """Write a node with this version, or create it if `version` is None. Raises VersionConflict."""
+    """Write a node that has this version, or create it if `version` is None. Raises VersionConflict."""
     try:
         if version is None:
             nodes.create(path, data, ephemeral=ephemeral)
@@ -186,7 +186,7 @@ def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tup
 
 
 def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return the changes that delete the given nodes, by path."""
+    """Return the changes that delete existing nodes, by path."""
     present = nodes.read_present(paths) if paths else {}
     return {path: (NodeDeletion(path),) if path in present else () for path in paths}
 
@@ -197,7 +197,7 @@ def change_each(
     made: Callable[[Sequence[_K]], None],
     make_alone: Callable[[_K], None],
 ) -> None:
-    """Apply the changes of many keys in a few transactions.
+    """Apply the changes of many keys in a few transactions, and singly if a transaction fails.
 
     `made`: callback with the keys whose changes were applied. `make_alone`: callback for each key of a failed
     transaction, which applies the changes of that key and reports errors. Raises Unreachable, SessionLost,
@@ -213,7 +213,7 @@ def change_each(
 
 
 def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
-    """Apply the changes in one transaction. Return False after a failure; the caller retries each key."""
+    """Apply changes in one transaction. Return False after a failure; the caller retries each key."""
 
     def failed(error: Exception) -> None:
         _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))
@@ -226,7 +226,7 @@ def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
 
 
 def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
-    """Yield batches of keys, in order, within the limits of a transaction."""
+    """Yield batches of keys whose changes fit into one transaction, in order."""
     batch: list[_K] = []
     count = size = 0
     for key, changes in wanted.items():

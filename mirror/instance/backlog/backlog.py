@@ -29,8 +29,8 @@ Route = tuple[ClusterRef, str]
 
 
 class Backlog:
-    """Positions of uncopied partitions. Used by the leader's thread. Each tick refreshes the oldest positions
-    with a few requests. If a source fails, its positions become unknown."""
+    """Source positions of partitions that are not copied. Used by the leader's thread. Each tick refreshes
+    the oldest positions with a few requests. If a source fails, its positions become unknown."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -39,7 +39,7 @@ class Backlog:
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
 
     def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
-        """Update the positions of these partitions, and drop all others."""
+        """Update the source positions of the given partitions, and drop all others."""
         now = self._clock.monotonic()
         self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}
@@ -53,7 +53,7 @@ class Backlog:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
 
     def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:
-        """Return the last known position, or None."""
+        """Return the last known source position of a partition, or None."""
         return self._known.get(route, {}).get(partition)
 
     def _ask(self, route: Route, partitions: Sequence[TopicPartition], now: float) -> None:
@@ -101,10 +101,10 @@ def _positions(
 
 
 _PAUSE_SECONDS: Final = 10.0
-"""Seconds between requests to one cluster."""
+"""Minimum seconds between requests for record ages to one cluster."""
 _FAILED_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 300.0
-"""Seconds for which a result is valid."""
+"""Seconds for which a record age is valid."""
 _AT_ONCE: Final = 200
 _NOTHING: Final = WaitingRecord(None)
 
@@ -112,7 +112,7 @@ Place = tuple[ClusterRef, TopicPartition]
 
 
 class _Looked(NamedTuple):
-    """A result. `at`: time of the read (monotonic seconds)."""
+    """A record age that was read from a cluster. `at`: time of the read (monotonic seconds)."""
 
     offset: int
     at: float
@@ -120,7 +120,7 @@ class _Looked(NamedTuple):
 
 
 class WaitingAges:
-    """Ages of the first uncopied records. Used by the leader's thread."""
+    """Ages of the first uncopied record of each partition. Used by the leader's thread."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -129,8 +129,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of these records. Drop the ages of other partitions. `waiting`: offset of
-        the first uncopied record, by partition."""
+        """Request the ages of some of the given records. Drop the ages of other partitions. `waiting`: offset
+        of the first uncopied record, by partition."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -179,5 +179,5 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """Return the ages together with the request, because a later call may receive the result."""
+    """Return the timestamps and retention of uncopied records, with the offsets that were requested."""
     return places, admin.first_records(places)

@@ -14,20 +14,20 @@ from mirror.model.topics import TopicPartition
 
 
 class UncopiedState(StrEnum):
-    """Reason why no instance copies a selected partition."""
+    """Reason why no instance copies a partition that a datastream selects."""
 
     PAUSED = "paused"
     """An operator paused the partition, or paused or stopped its datastream."""
     UNPLACED = "unplaced"
     """The partition has no task, or no instance runs its task."""
     LEFT_OUT = "left out"
-    """A rule excludes the partition. The problem of the datastream names the rule."""
+    """A rule excludes the partition from copying. The problem of the datastream names the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
-    """A partition that is not copied. `since_ms`: start of this state (epoch ms), None if unknown.
-    `requested_by`: who requested a pause, empty if unknown."""
+    """A selected partition that is not copied, with the reason. `since_ms`: start of this state (epoch ms),
+    None if unknown. `requested_by`: who requested a pause, empty if unknown."""
 
     datastream: DatastreamName
     group: GroupName
@@ -84,4 +84,4 @@ def _why_unplaced(world: World, decision: Decision, group: GroupName) -> str:
     limits = world.groups[group][0].limits
     given = {"max_tasks": limits.max_tasks, "max_partitions_per_task": limits.max_partitions_per_task}
     bound = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-    return f"no task has room for it ({bound or 'the plan does not hold it'})"
+    return f"no task has room for the partition ({bound or 'the plan omits it'})"

@@ -38,7 +38,7 @@ class UncopiedLane:
     what: UncopiedPartition
     position: SourcePosition | None
     history: LaneHistory = NO_HISTORY
-    """Changes at the source since the leader has tracked the partition."""
+    """Changes at the source since the leader first found the partition uncopied."""
 
     @property
     def lag_records(self) -> int | None:
@@ -70,7 +70,7 @@ class UncopiedLane:
 
 
 class UncopiedWatch:
-    """Tracks uncopied partitions. For the leader's thread; any thread may read `lanes`."""
+    """Tracks partitions that are not copied. For the leader's thread; any thread may read `lanes`."""
 
     def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog
@@ -154,7 +154,7 @@ class UncopiedWatch:
         return found
 
     def resign(self) -> None:
-        """Discard all partitions after losing leadership."""
+        """Forget all uncopied partitions after losing leadership."""
         self._found, self._made = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
@@ -252,7 +252,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
-    """Describe a pause: what is paused, by whom and why, if known."""
+    """Return a sentence about a pause: what is paused, by whom and why, if known."""
     requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

@@ -23,8 +23,8 @@ _ASK_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Hidden topics of one datastream. `found`: topics of `names` that this service could not describe at
-    `requested_at` for lack of permission."""
+    """Topics of one datastream that its source cluster hides. `found`: topics of `names` that this service
+    could not describe at `requested_at` for lack of permission."""
 
     names: frozenset[str]
     requested_at: float
@@ -32,7 +32,7 @@ class _Hidden:
 
 
 class HiddenTopics:
-    """Requests topics by name every minute, and whenever the names change."""
+    """Finds hidden topics: requests topics by name every minute, and whenever the names change."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], clock: Clock, background_calls: BackgroundCalls
@@ -55,7 +55,7 @@ class HiddenTopics:
         return known.found
 
     def _ask(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics. The previous result is valid until the response."""
+        """Request the hidden topics of a datastream."""
         source, before = datastream.source, self._known.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         failed = partial(_log.info, "cannot check missing topics", cluster=source)

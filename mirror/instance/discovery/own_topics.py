@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 class OwnTopics:
-    """Creates the service's topics."""
+    """Creates the internal topics that the service needs."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class OwnTopics:
         self._missing: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
     def need(self, cluster: ClusterRef, topic: TopicDescription) -> None:
-        """Register a topic for `ensure`."""
+        """Register an internal topic of the service, to be created by `ensure`."""
         self._missing[topic.name] = (cluster, topic)
 
     def ensure(self) -> None:
-        """Create the registered topics. The next call retries after a failure."""
+        """Create the registered internal topics that are missing. The next call retries after a failure."""
         for name, (cluster, topic) in tuple(self._missing.items()):
             with (
                 suppress(CallPending),

@@ -33,14 +33,14 @@ Written = Callable[[], Collection[str]]
 
 
 class ClaimedTopics(NamedTuple):
-    """Destination topics that a group has created or adopted."""
+    """Destination topics that a group has created, and existing topics that it may write (adopted)."""
 
     made: frozenset[str]
     adopted: frozenset[str]
 
 
 class TopicClaims:
-    """Records of created and adopted topics. Thread-safe.
+    """Records of the destination topics that groups have created or adopted. Thread-safe.
 
     A record is stored before the topic is created or written.
     """
@@ -52,7 +52,7 @@ class TopicClaims:
     def claimed_by(
         self, datastream: Datastream, written: Written, present: Collection[str], mirrored: Collection[str]
     ) -> ClaimedTopics:
-        """Record new topics in one transaction, and return all topics of the datastream's group.
+        """Record the new destination topics of a datastream, and return all topics of its group.
 
         `present`: topics at the destination. `mirrored`: source topics. The group adopts existing destination
         topics that it has not created. A group that may no longer adopt topics keeps its adopted topics.
@@ -77,7 +77,7 @@ class TopicClaims:
         return ClaimedTopics(made, frozenset() if datastream.adopts is False else before | names)
 
     def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
-        """Record topics that will be created for a group."""
+        """Record destination topics before they are created for a group."""
         self._made.add(group, cluster, names)
 
     def forget(self, group: GroupName) -> None:
@@ -91,9 +91,9 @@ Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
 _SETTLING_SECONDS: Final = 30.0
-"""Seconds until lanes notice that their destination topics were created, and instances report it."""
+"""Seconds until instances report lanes whose destination topics were just created."""
 _SOONER_SECONDS: Final = LOOK_AGAIN_SECONDS - 60.0
-"""Difference to the interval between attempts at topics that are rejected."""
+"""Seconds by which rejected topics are retried earlier than the regular interval."""
 _SAMPLED_TOPICS: Final = 10
 """Number of destination topics whose settings are requested to read the broker defaults."""
 
@@ -140,8 +140,8 @@ class PreparationQuery:
 
 @dataclass(frozen=True, slots=True)
 class PreparationSteps:
-    """Changes made by the steps of one preparation. Each step creates or extends at most as many topics as
-    one request creates, so that other datastreams with the same destination do not wait for all of them.
+    """Changes that a preparation has made so far. Each step creates or extends at most as many topics as one
+    request creates, so that other datastreams with the same destination do not wait for all of them.
 
     `remaining`: number of topics for later steps. `treated`: destination topics that were created, or whose
     source topic no longer exists. `adjustments`: a sentence for each adjusted setting of created topics.
@@ -157,7 +157,7 @@ class PreparationSteps:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """State of a datastream's destination after preparation.
+    """State of a datastream's destination topics after preparation.
 
     `wanted`: required partition counts at the destination. `present`: existing partition counts at the
     destination. `short`: source topics whose destination topic has too few partitions.
@@ -172,7 +172,7 @@ class Preparation:
     steps: PreparationSteps = PreparationSteps()
 
     def steps_for(self, datastream: Datastream) -> PreparationSteps:
-        """Return the steps of an unfinished preparation of the datastream, to continue with."""
+        """Return the changes made so far by an unfinished preparation of the datastream."""
         is_same = replace(self.question.datastream, status=datastream.status) == datastream
         return self.steps if is_same and self.steps.remaining else PreparationSteps()
 
@@ -183,7 +183,7 @@ class Preparation:
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether no destination topic was deleted or extended since the preparation."""
+        """Return whether no destination topic of the preparation was deleted or extended since."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -195,7 +195,7 @@ class Preparation:
 
 
 class Preparations:
-    """Preparations of all datastreams. `latest`: latest step of each datastream. Used by one thread."""
+    """Preparations of destinations. `latest`: latest step of each datastream. Used by one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -203,11 +203,11 @@ class Preparations:
         self._settled_at: dict[DatastreamName, float] = {}
 
     def begin(self, name: DatastreamName) -> None:
-        """Record that a step for a datastream is running."""
+        """Record that a step of the datastream's preparation is running."""
         self._settled_at[name] = math.inf
 
     def note(self, name: DatastreamName, prepared: Preparation) -> None:
-        """Record the result of a step."""
+        """Record the result of a step of the datastream's preparation."""
         self.latest[name] = prepared
         if not prepared.steps.remaining:
             self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
@@ -238,7 +238,8 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Make one step of a preparation. Return the changes, and the new state of the destination.
+    """Create or extend destination topics of a datastream. Return the changes, and the new state of the
+    destination.
 
     `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
     Raises the errors of all other requests.
@@ -333,7 +334,7 @@ def _drift_of(
 
 
 def _carried_out(work: Sequence[TopicWork], destination: TopicAdmin) -> _Results:
-    """Create and extend topics. Raises Unreachable if all of them need another attempt."""
+    """Create and extend destination topics. Raises Unreachable if all of them need another attempt."""
     results = {item.topic.name: TopicCreation(item.topic.settings_error) for item in work if item.create}
     if new := _creatable(work):
         results |= destination.create_each(new)

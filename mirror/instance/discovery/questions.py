@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
-"""Seconds to wait for a cluster that has timed out within the last `_LATE_SECONDS`."""
+"""Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
 """Maximum number of concurrent requests to clusters without an alias.
 
@@ -39,8 +39,8 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 
 
 class ClusterRequests:
-    """Sends requests to clusters. Thread-safe. Callers with the same request share its result. The wait is
-    shorter if the cluster has timed out recently."""
+    """Sends requests to several clusters concurrently. Thread-safe. Callers with the same request share its
+    result. The wait is shorter if the cluster has timed out recently."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], patience_seconds: float, run: _Run = _in_a_thread
@@ -66,7 +66,7 @@ class ClusterRequests:
     def _ask(
         self, request_name: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
     ) -> Mapping[ClusterRef, _T]:
-        """Send the requests concurrently."""
+        """Send a request to several clusters concurrently, and return the results that arrive in time."""
         pending, found = dict[ClusterRef, _Pending[_T]](), dict[ClusterRef, _T]()
         for cluster in dict.fromkeys(clusters):
             try:
@@ -120,7 +120,7 @@ class ClusterRequests:
     def _carry_out(
         self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
-        """Send the request, and set its result or error."""
+        """Send a pending request, and set its result or error."""
 
         def answer() -> _T:
             try:
@@ -136,7 +136,7 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A pending request. `requested_at`: time of the request (monotonic seconds)."""
+    """A pending request to a cluster. `requested_at`: time of the request (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class ClusterIdentities:
         self._failures: dict[ClusterRef, str] = {}
 
     def of(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of clusters. A cluster that has never responded is missing."""
+        """Return the last known ids of the clusters. A cluster that has never responded is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._known else LOOK_AGAIN_SECONDS

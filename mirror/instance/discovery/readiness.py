@@ -44,7 +44,7 @@ class DatastreamReadiness:
         self._verdict = RouteVerdict({}, {})
 
     def refused(self, judge: Callable[[], RouteVerdict]) -> Mapping[DatastreamName, str]:
-        """Return the datastreams that must not be mirrored. If `judge` fails, return its last result."""
+        """Return why datastreams must not be mirrored. If `judge` fails, return its last result."""
         log = partial(_log.exception, "check of datastreams failed")
         with Bulkhead(lambda error: log(reason=reason_of(error)), through=self._through):
             self._verdict = judge()
@@ -55,7 +55,7 @@ class DatastreamReadiness:
         return self._verdict.refused
 
     def prepare(self, datastreams: Sequence[Datastream], plan: Plan) -> dict[DatastreamName, str]:
-        """Prepare the destinations of datastreams. Return a sentence for each."""
+        """Prepare the destinations of datastreams. Return a sentence about the state of each destination."""
         sentences = {}
         for datastream in datastreams:
             remaining = self._discovery.preparations.remaining(datastream)

@@ -38,8 +38,8 @@ class ExistingDatastreams:
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
     def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
-        """Return an index of these datastreams, which must have unique names. Unchanged entries are reused,
-        so adding one datastream to thousands is cheap."""
+        """Return an index of the given datastreams, whose names are unique. Unchanged entries are reused, so
+        adding one datastream to thousands is cheap."""
         came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
         new = sum(datastream.name not in self.known for datastream in came)
         if not came and len(datastreams) == len(self.known):
@@ -69,7 +69,7 @@ def _changed(
     came: Iterable[Datastream],
     key: Callable[[Datastream], _K],
 ) -> Mapping[_K, _ByName]:
-    """Return the updated index. Only changed entries are copied."""
+    """Return an index after some of its datastreams were replaced. Only changed entries are copied."""
     touched: dict[_K, dict[DatastreamName, Datastream]] = {}
 
     def below(datastream: Datastream) -> dict[DatastreamName, Datastream]:
@@ -91,8 +91,8 @@ _IDENTITY_SECONDS: Final = 600.0
 
 
 class RouteGate:
-    """Rejects new and changed datastreams that must not be copied. Thread-safe. Reads only the clusters that
-    may affect the datastream, and does not block other creations."""
+    """Rejects new and changed datastreams that would loop or write the topics of others. Thread-safe. Reads
+    only the clusters that may affect the datastream, and does not block other creations."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class RouteGate:
         return found
 
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the cluster ids, including stored ids."""
+        """Return the ids of clusters, requested now or stored earlier."""
         identities = self._questions.identities(
             [cluster for cluster in clusters if self._is_unsure_of(cluster)]
         )
@@ -254,8 +254,8 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Facts:
-    """Datastreams and routes at one time. `near`: routes that may affect the new datastream; `around`: routes
-    of `near` that can close a loop."""
+    """Existing datastreams and their routes at one time. `near`: routes that may affect the new datastream;
+    `around`: routes of `near` that can close a loop."""
 
     there: ExistingDatastreams
     near: frozenset[Way]
@@ -279,9 +279,9 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Restrictions before and after a change of a definition. `before`, `after`: current restrictions with
-    the former and the new definition. `known`, `foreseen`: the same restrictions if all copied topics
-    existed."""
+    """Restrictions on datastreams before and after a change of a definition. `before`, `after`: current
+    restrictions with the former and the new definition. `known`, `foreseen`: the same restrictions if all
+    copied topics existed."""
 
     before: RouteVerdict
     after: RouteVerdict

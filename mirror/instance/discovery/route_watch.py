@@ -30,7 +30,7 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _VerdictInput:
-    """Input of a check of routes. Topics and plan are compared by identity."""
+    """Input of a check of the datastreams' routes. Topics and plan are compared by identity."""
 
     routes: tuple[Route, ...]
     topics: Topics
@@ -46,7 +46,7 @@ class _VerdictInput:
 
 
 class RouteWatch:
-    """Checks the routes of all datastreams. Not thread-safe.
+    """Checks which topics the datastreams must not copy. Not thread-safe.
 
     `reserved`: as in RouteMap.
     """
@@ -57,7 +57,7 @@ class RouteWatch:
         self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Find the topics that must not be copied, and exclude them. Accepts outdated responses."""
+        """Find the topics that datastreams must not copy, and exclude them. Accepts outdated responses."""
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
         )
@@ -71,7 +71,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Request the ids of clusters that are due for a request, and store them."""
+        """Request and store the ids of clusters whose ids are unknown or due for a check."""
         self._map.note(self._topic_discovery.identities.of(sorted(clusters)))
         self._map.recall(clusters)
 
@@ -113,8 +113,8 @@ class RouteWatch:
         verdict: RouteVerdict,
         look: _VerdictInput,
     ) -> Waits:
-        """Return the topics that must not be copied yet. For a source that has not responded, the topics that
-        are being copied are used."""
+        """Return the topics that datastreams must not copy yet. For a source that has not responded, the
+        topics that are being copied are used."""
         if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(look.plan), list[Selected]()

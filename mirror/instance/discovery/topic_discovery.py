@@ -39,7 +39,7 @@ _NONE: Final[Waits] = {}
 
 
 class TopicDiscovery:
-    """Reads clusters at most once per interval. A slow cluster does not delay the others."""
+    """Lists the topics of clusters at most once per interval. A slow cluster does not delay the others."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Run a request on a cluster's thread for requests other than topic lists, and return its result.
-        Raises the error of the request, or CallPending if the result is late."""
+        """Run a request to a cluster in its background thread, and return the result. Raises the error of the
+        request, or CallPending if the result is late."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -91,7 +91,7 @@ class TopicDiscovery:
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts by cluster and topic. An unavailable cluster is missing."""
+        """Return the current partition counts by cluster and topic. An unavailable cluster is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._requested_at.get(cluster, -self._interval) >= self._interval:
@@ -99,7 +99,7 @@ class TopicDiscovery:
         return self.known_topics(clusters)
 
     def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the last known partition counts. A cluster whose last request failed is missing."""
+        """Return the last known partition counts by topic. A cluster whose last request failed is missing."""
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def problem(self, cluster: ClusterRef) -> Exception:
@@ -110,7 +110,7 @@ class TopicDiscovery:
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]
     ) -> tuple[TopicWork, ...]:
-        """Create and extend destination topics, and return the changes.
+        """Create and extend the destination topics of a datastream, and return the changes.
 
         Each call makes one step while topics are `remaining`. Raises the errors of the destination, and of
         the source if its topics are unknown; CallPending while the step is in progress. `written`: returns
@@ -166,14 +166,14 @@ class TopicDiscovery:
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions that may be copied. Partitions that wait for a quota do not extend
-        the destination topic."""
+        """Return the number of partitions of a topic that the datastream may copy. Partitions that wait for a
+        quota do not extend the destination topic."""
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Return the partition counts at the last check of routes. Clusters whose topics were unknown then
-        are missing."""
+        """Return the partition counts by cluster and topic that the last check of routes used. Clusters whose
+        topics were unknown then are missing."""
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
@@ -198,7 +198,7 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream, without topics whose partitions all wait for a quota."""
+        """Return the limits of a datastream. Topics whose partitions all wait for a quota are excluded."""
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():
@@ -207,7 +207,7 @@ class TopicDiscovery:
         return MatchLimits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
-        """Return the source topics with more partitions than the destination may have."""
+        """Return the source topics that have more partitions than their destination topic may have."""
         known = self.preparations.latest.get(datastream.name)
         return known.short if known else {}
 

@@ -55,7 +55,7 @@ class AdviceStore:
         return None
 
     def put(self, advice: Advice) -> None:
-        """Replace the advice.
+        """Store the sizing advice, replacing the previous one.
 
         Raises VersionConflict, Unreachable; InvalidRequest if the advice does not fit in a znode.
         """
@@ -67,7 +67,7 @@ class AdviceStore:
 
 
 def _check_values(value: object) -> None:
-    """Raise InvalidRequest for an invalid number or an unprintable text."""
+    """Raise InvalidRequest for an invalid number or an unprintable text in stored advice."""
     match value:
         case dict():
             for item in value.values():

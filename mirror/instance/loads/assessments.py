@@ -30,7 +30,7 @@ _WRITTEN_EVERY_MS: Final = 60_000
 
 @dataclass(frozen=True)
 class Assessment(PlanFigures):
-    """Result of one planning run.
+    """Result of the latest planning run of a group.
 
     `planned_ms`: time of the planning run (epoch ms). `loads_measured_at_ms`: time of the latest load used;
     None if no load was known. `offending`, `unplaced`: numbers of partitions; separate fields contain the
@@ -57,7 +57,7 @@ class Assessment(PlanFigures):
 def assess(
     answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
 ) -> Assessment:
-    """Return the assessment of a plan and of its loads. Pure."""
+    """Return the result of a planning run for storage: the plan's figures and those of its loads. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
     known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
@@ -114,7 +114,7 @@ def encoded(assessment: Assessment) -> bytes:
 
 
 class AssessmentStore(RecordFolder[GroupName, Assessment]):
-    """Assessments by group. Only the leader writes.
+    """Results of the latest planning runs by group, in the coordination store. Only the leader writes.
 
     An unreadable assessment is omitted until the group is planned again.
     """
@@ -137,16 +137,16 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the former leader's assessments, which are valid until the next planning run."""
+        """Load the results that the former leader stored, which are valid until the next planning run."""
         self._known = dict(self._store.all())
 
     def resign(self) -> None:
-        """Discard all assessments after losing leadership."""
+        """Discard all results of planning runs after losing leadership."""
         self._known = {}
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Store the assessment of each planned group, less often if it is unchanged. A failure affects only
-        the datastreams of its group. Raises Unreachable and CoordinationError."""
+        """Store the result of each group that the decision planned, less often if it is unchanged. A failure
+        affects only the datastreams of its group. Raises Unreachable and CoordinationError."""
         news: dict[GroupName, tuple[Assessment, bytes]] = {}
 
         def are_put(groups: Sequence[GroupName]) -> None:
@@ -189,7 +189,7 @@ def _legible(path: str, data: bytes) -> Assessment | None:
 
 
 def _read(document: Mapping[str, Any]) -> Assessment:
-    """Parse an assessment. Raises InvalidRequest."""
+    """Parse the result of a planning run. Raises InvalidRequest."""
     values = {
         field.name: _checked(field.name, str(field.type), document)
         for field in fields(Assessment)
@@ -200,7 +200,7 @@ def _read(document: Mapping[str, Any]) -> Assessment:
 
 
 def _capacity(value: object) -> CapacityInUse:
-    """Parse a capacity. Raises InvalidRequest."""
+    """Parse the task capacity in an assessment. Raises InvalidRequest."""
     document = bounds.mapping("the capacity", value)
     origin = bounds.choice("the origin of a capacity", CapacityOrigin, bounds.field(document, "origin"))
     numbers = {

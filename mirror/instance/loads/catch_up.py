@@ -26,7 +26,7 @@ class LoadsWithBacklog:
         self._catch_up_seconds = catch_up_seconds
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the loads with the backlog. Raises Unreachable, and errors of the other provider."""
+        """Return the provider's loads with the backlog added. Raises Unreachable, and its errors."""
         report = self._provider.loads(cluster, partitions)
         return with_backlog(report, self._waiting(cluster), self._catch_up_seconds)
 

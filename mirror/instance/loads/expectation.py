@@ -40,8 +40,8 @@ class Expectation:
     totals: Mapping[GroupName, Mapping[int, float]] = field(default_factory=dict)
 
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
-        """Return the loads of the heaviest hour for which the group's tasks must be kept. The returned loads
-        count as another observation. A task is removed only if no observation needs it."""
+        """Return the expected loads of the busiest hour for which the group must keep its tasks. The returned
+        loads count as another observation. A task is removed only if no observation needs it."""
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {
             hour: total
@@ -115,7 +115,7 @@ def with_expected(
 
 
 def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the maximum of the current load and each expected load, by partition."""
+    """Return the larger of the current and the expected load of each partition."""
     found = dict(present)
     for expected in several:
         _raise(found, expected)
@@ -123,8 +123,8 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise bytes per second and messages per second separately. Partitions without a current load are not
-    added."""
+    """Raise bytes and messages per second of partitions to their expected values, separately. Partitions
+    without a current load are not added."""
     for partition, load in found.items():
         other = expected.get(partition)
         if other is None or (load.level is not LoadLevel.DEFAULT and _covers(load, other)):

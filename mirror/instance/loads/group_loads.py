@@ -32,14 +32,14 @@ _FIRST_SECONDS: Final = 5.0
 
 
 class Observed(NamedTuple):
-    """Observed loads of a source. `at`: time of the observation (monotonic seconds)."""
+    """Observed loads of a load source. `at`: time of the observation (monotonic seconds)."""
 
     report: LoadReport
     at_seconds: float
 
 
 class GatheredLoads(NamedTuple):
-    """Loads by planned group. `recent`: earlier observations of groups that are planned by load, oldest
+    """Loads of the groups to plan. `recent`: earlier observations of groups that are planned by load, oldest
     first. `awaited`: groups whose loads are pending."""
 
     reports: Mapping[GroupName, LoadReport]
@@ -48,7 +48,7 @@ class GatheredLoads(NamedTuple):
 
 
 class LoadGathering:
-    """Requests loads from providers. While a provider fails, its last known loads are used.
+    """Requests loads from load providers. While a provider fails, its last known loads are used.
 
     `refresh_seconds`: interval between requests for displayed loads; infinite disables them.
     """
@@ -108,8 +108,8 @@ class LoadGathering:
     def ask(
         self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
     ) -> LoadReport:
-        """Return a provider's loads; its last known loads with their age if it fails. A source with pending
-        loads is added to `late`."""
+        """Return the loads that a provider reports, or its last known loads with their age if it fails. A
+        source with pending loads is added to `late`."""
         now_ms = self._clock.now_ms()
         try:
             report = self._providers.of(source).loads(source.cluster, partitions)
@@ -166,7 +166,7 @@ class LoadGathering:
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
-        """Add the expected loads of sources with a forecast. A report of several groups is processed once."""
+        """Raise loads to the forecast of their source. A report of several groups is processed once."""
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
         for group in recent:

@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MemoryKeeper:
-    """Stores and restores observations. Used by the leader's thread."""
+    """Stores and restores observed loads. Used by the leader's thread."""
 
     def __init__(self, memory: LoadMemory, store: ObservationStore, clock: Clock) -> None:
         self._memory = memory
@@ -32,12 +32,12 @@ class MemoryKeeper:
         return self._problems
 
     def take_up(self) -> None:
-        """Load the former leader's observations. Raises Unreachable, SessionLost."""
+        """Load the observed loads that the former leader stored. Raises Unreachable, SessionLost."""
         for source in self.restore():
             self._store.forget(source)
 
     def restore(self) -> list[LoadSource]:
-        """Read the observations, and return the sources without any of the last day."""
+        """Restore the stored observations, and return the load sources without any of the last day."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
         outdated = []
@@ -77,7 +77,7 @@ class MemoryKeeper:
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
-        """Restore observations. An observation in the future, from another clock, gets the current time."""
+        """Restore observations of a source. Those in the future, from another clock, get the current time."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}

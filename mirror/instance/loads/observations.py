@@ -21,7 +21,7 @@ from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
 DAY_MS: Final = 86_400_000
-"""Maximum age of usable loads."""
+"""Maximum age of usable loads in ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class NewestLoads:
             return self._known.get(source, _NOTHING)
 
     def of(self, source: LoadSource, partition: TopicPartition) -> float | None:
-        """Return the bytes per second of a partition; None if unknown."""
+        """Return the known bytes per second of a partition of the source; None if unknown."""
         load = self.known(source).loads.get(partition)
         return None if load is None else load.bytes_per_second
 
@@ -119,7 +119,7 @@ class NewestLoads:
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
-        """Return the known loads in place of a failed report, or None. `reason`: reason of the failure."""
+        """Return the last known loads after a failed report, or None. `reason`: reason of the failure."""
         known = self.known(source)
         found = {key: known.of(key, now_ms) for key in partitions}
         held = {key: _held(load) for key, load in found.items() if load is not None}
@@ -161,8 +161,8 @@ _QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
-    """Loads in compact form: 17 bytes per partition, without estimates. Snapshots of the same partitions
-    share an index."""
+    """Observed loads in compact form: 17 bytes per partition, without estimates. Snapshots of the same
+    partitions share an index."""
 
     def __init__(self, loads: Mapping[TopicPartition, PartitionLoad], before: Snapshot | None) -> None:
         observed = {key: load for key, load in loads.items() if not load.is_estimate}
@@ -218,7 +218,7 @@ class Observation:
 
 
 class LoadMemory:
-    """Observations by load source. Written by one thread; all times are from the same monotonic clock.
+    """Observed loads by load source. Written by one thread; all times are from the same monotonic clock.
 
     `newest`: latest loads from any report. `expected`: expected loads of the coming hours. `sources`: load
     source of each group in the leader's last tick; replaced atomically. `remembered_seconds`: time for which
@@ -247,8 +247,8 @@ class LoadMemory:
         now_seconds: float,
         groups: Sequence[Collection[TopicPartition]] = (),
     ) -> bool:
-        """Record a report as an observation. Return False for an empty report, or one equal to the previous
-        report. `groups`: partitions of each group that is planned with this source."""
+        """Record a load report as an observation. Return False for an empty report, or one equal to the
+        previous report. `groups`: partitions of each group that is planned with this source."""
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:

@@ -24,7 +24,7 @@ AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class ProviderInUse:
-    """A load provider. `freshness`: reports the age of its loads; None if unsupported."""
+    """A load provider in use. `freshness`: reports the age of its loads; None if unsupported."""
 
     provider: LoadProvider
     freshness: AskFreshness | None = None
@@ -32,7 +32,7 @@ class ProviderInUse:
 
 @dataclass(frozen=True)
 class GroupSources:
-    """Load source of each group.
+    """Load source by which each group is planned.
 
     `of`: load source for planning. `by_count`: groups that are planned by partition count, whose `of` is not
     used. `missing`: reason why a group uses the default provider instead of its chosen provider.
@@ -80,7 +80,7 @@ class LoadProviders:
         self._chosen: tuple[Sequence[Datastream], GroupSources] = ((), GroupSources())
 
     def choose(self, datastreams: Sequence[Datastream]) -> GroupSources:
-        """Return the load sources used to plan groups now."""
+        """Return the load source by which each group is planned now."""
         if self._chosen[0] is not datastreams:
             self._chosen = datastreams, chosen_sources(datastreams, self._name)
         _, chosen = self._chosen
@@ -95,7 +95,7 @@ class LoadProviders:
         return GroupSources({**chosen.of, **instead}, chosen.by_count, missing)
 
     def of(self, source: LoadSource) -> LoadProvider:
-        """Return the provider of a source returned by `choose`."""
+        """Return the load provider of a source that `choose` has returned."""
         return self._in_use(source).provider
 
     def freshness_of(self, source: LoadSource) -> AskFreshness | None:

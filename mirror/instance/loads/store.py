@@ -33,7 +33,7 @@ _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, Value
 
 @dataclass(frozen=True)
 class DatedObservation:
-    """An observation with wall-clock times (epoch milliseconds)."""
+    """Observed loads with wall-clock times (epoch ms)."""
 
     at_ms: int
     measured_at_ms: int | None
@@ -49,7 +49,7 @@ class StoredObservations:
 
 
 class ObservationStore:
-    """Observations by load source. Used by the leader's thread."""
+    """Observed loads by load source, in the coordination store. Used by the leader's thread."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -64,8 +64,8 @@ class ObservationStore:
         return {source: self._stored_under(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
-        """Write new observations, and return their document names in order. `kept`: names of documents to
-        keep; all others are removed. Raises InvalidRequest if an observation is too large."""
+        """Store new observations of a source, and return their document names in order. `kept`: names of
+        documents to keep; all others are removed. Raises InvalidRequest if an observation is too large."""
         folder = _folder(source)
         names = [self._document(folder, observation) for observation in new]
         version = self._version(folder)
@@ -76,7 +76,7 @@ class ObservationStore:
         return names
 
     def forget(self, source: LoadSource) -> None:
-        """Delete the observations of a source that planning no longer uses."""
+        """Delete the stored observations of a source that planning no longer uses."""
         self._nodes.delete_tree(_folder(source))
 
     def _version(self, folder: str) -> int:
@@ -182,7 +182,7 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
 
 
 def _decoded(document: Mapping[str, Any]) -> DatedObservation:
-    """Parse an observation. Raises InvalidRequest and ValueError."""
+    """Parse stored observed loads. Raises InvalidRequest and ValueError."""
     _check_format(document)
     at_ms = bounds.integer(
         "the time of the observation", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS

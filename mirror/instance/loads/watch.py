@@ -27,9 +27,9 @@ _log = structlog.get_logger(__name__)
 
 ASKED_EVERY_SECONDS: Final = 5.0
 SLOW_SECONDS: Final = 2.0
-"""Response time in seconds from which on a provider is reported as slow."""
+"""Response time in seconds above which a load provider is reported as slow."""
 SILENT_AFTER_SECONDS: Final = 5.0
-"""Seconds without a response until a provider counts as unavailable."""
+"""Seconds without a response after which a load provider counts as unavailable."""
 
 AskFreshness = Callable[[ClusterRef], Freshness]
 """Callback that returns the age of a cluster's loads without waiting.
@@ -41,7 +41,7 @@ FreshnessOf = Callable[[LoadSource], AskFreshness | None]
 
 
 class LoadState(StrEnum):
-    """State of a source's loads. UNKNOWN: no load has been measured yet."""
+    """Whether a source's loads are fresh, stale or unavailable. UNKNOWN: no load has been measured yet."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -51,7 +51,7 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadStatus:
-    """State of a source's loads: start (epoch ms), reason, and time of the latest load."""
+    """State of a source's loads: since when (epoch ms), reason, and time of the latest load."""
 
     state: LoadState
     since_ms: int
@@ -93,7 +93,7 @@ def _of_those_behind(answer: Freshness) -> str:
 
 
 class LoadWatch:
-    """Watches load providers. Used by the leader's thread. Any thread may read `standings`."""
+    """Watches the load providers in use. Used by the leader's thread. Any thread may read `standings`."""
 
     def __init__(
         self, freshness_of_source: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health
@@ -135,14 +135,14 @@ class LoadWatch:
         return tuple(events)
 
     def resign(self) -> None:
-        """Discard all states after losing leadership."""
+        """Discard the states of all load sources after losing leadership."""
         for source in self._standings:
             self._health.forget(_part(source))
         self._standings, self._requested_at, self._due = {}, {}, {}
         self._change_events({}, InstanceName(""))
 
     def _change_events(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
-        """Report problems of observations in health, and return events for new problems."""
+        """Report errors of stored observations in health, and return an event for each new error."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
         events = []
@@ -158,7 +158,7 @@ class LoadWatch:
     def _answered(
         self, source: LoadSource, before: LoadStatus | None, ask: AskFreshness
     ) -> LoadStatus | None:
-        """Return the state after the latest response, or the same state without a new response."""
+        """Return the state of a load source after its latest response, or the same state without one."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
             return before

@@ -25,10 +25,10 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _FORMAT: Final = 1
 _MOST_GROUPS: Final = 300
-"""Maximum number of groups per instance; only the most expensive groups are stored."""
+"""Maximum number of groups whose costs an instance stores, the most expensive first."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
-"""Number of sums that earlier versions did not write. Missing sums count as zero."""
+"""Number of cost sums that earlier versions did not write. Missing sums count as zero."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
@@ -37,7 +37,7 @@ _ROUNDING: Final = 1.001
 
 
 class CostStore:
-    """Costs by instance; each instance writes its own costs."""
+    """Copying costs by instance in the coordination store; each instance writes its own."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._costs = RecordFolder(nodes, znodes.COSTS, InstanceName, _encode, _legible)
@@ -51,7 +51,7 @@ class CostStore:
         self._costs.put(instance, costs)
 
     def of(self, instance: InstanceName) -> GroupCosts:
-        """Return the costs of an instance, or nothing if they are missing or unreadable."""
+        """Return the copying costs of an instance, or nothing if they are missing or unreadable."""
         return self._costs.get(instance) or {}
 
     def all(self) -> GroupCosts:
@@ -63,7 +63,7 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove the costs of instances without costs of the last day. Future times do not count."""
+        """Remove the costs of instances without any in the last day. Future times do not count."""
         now = now_ms // HOUR_MS
         for instance, costs in self._costs.all().items():
             hours = {hour for of_group in costs.values() for hour in of_group}
@@ -114,7 +114,7 @@ def _hours(value: object) -> dict[int, CostSums]:
 
 
 def _sums(row: Any) -> CostSums:
-    """Parse the sums of an hour.
+    """Parse the sums of costs of an hour.
 
     Raises InvalidRequest if a sum is malformed or mathematically impossible, because impossible sums could
     yield infinite values. For example, a sum of products of positive values cannot exceed the product of the
@@ -147,8 +147,8 @@ _READ_SECONDS: Final = 30.0
 
 
 class CapacityBook:
-    """Determines capacities. Used by one thread at a time. `terms`: returns the capacity that datastreams
-    request. `assessments`: results of the latest planning run of each group."""
+    """Determines the task capacity of each group. Used by one thread at a time. `terms`: returns the capacity
+    that datastreams request. `assessments`: results of the latest planning run of each group."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class CapacityBook:
         self._read_at: float | None = None
 
     def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
-        """Return the capacity of each group. `groups`: member datastreams by group. Raises Unreachable."""
+        """Return the task capacity of each group. `groups`: datastreams by group. Raises Unreachable."""
         if not groups:
             return {}
         now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()
@@ -177,7 +177,7 @@ class CapacityBook:
         return found
 
     def tidy(self) -> None:
-        """Remove outdated costs. Raises Unreachable."""
+        """Remove outdated copying costs from the store. Raises Unreachable."""
         self._store.forget_old(self._clock.now_ms())
 
     def _newest(self) -> GroupCosts:

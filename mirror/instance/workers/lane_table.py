@@ -86,7 +86,7 @@ class LaneStatus:
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
     ) -> LaneStatus:
-        """Return the status in another phase. `since` is unchanged if phase and cause are."""
+        """Return the status of the lane in another phase. `since` is unchanged if phase and cause are."""
         is_same = (self.phase, self.cause) == (phase, cause)
         recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
         since = self.since if is_same else now
@@ -94,7 +94,7 @@ class LaneStatus:
 
     @property
     def rate(self) -> LaneRate | None:
-        """Latest rate; None if unknown."""
+        """Latest measured rate of the lane; None if unknown."""
         return self.track.rate
 
     @property
@@ -140,8 +140,8 @@ class LaneStatus:
 
 @dataclass(eq=False)
 class WorkerShare:
-    """Lanes and reports of one worker process. `fed_at`: time of the last start of lanes in the process.
-    `measured_at`: time of its last measurements (both in monotonic seconds)."""
+    """Lanes of one worker process, and the latest reports about them. `fed_at`: time of the last start of
+    lanes in the process. `measured_at`: time of its last measurements (both in monotonic seconds)."""
 
     lanes: set[LaneKey] = field(default_factory=set)
     expected: set[LaneKey] = field(default_factory=set)
@@ -151,7 +151,7 @@ class WorkerShare:
 
     @property
     def groups(self) -> frozenset[GroupName]:
-        """Datastream groups of its lanes."""
+        """Datastream groups of the worker's lanes."""
         return frozenset(key.group for key in self.lanes)
 
     @property
@@ -173,14 +173,14 @@ class LanesInTime(NamedTuple):
 
     @classmethod
     def of(cls, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Summarize these lanes."""
+        """Return a summary of the given lanes."""
         counted = _LanesInTime()
         for key, lane in lanes.items():
             counted.note(key, lane)
         return counted.seen()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Return the summary with these lanes in `others`."""
+        """Return the summary with the given lanes added to `others`."""
         return self._replace(others={**lanes, **self.others}) if lanes else self
 
 
@@ -198,7 +198,7 @@ class _LanesInTime:
         self._seen: LanesInTime | None = None
 
     def note(self, key: LaneKey, lane: LaneStatus) -> None:
-        """Update a lane."""
+        """Update the counts with the current state of a lane."""
         if lane.phase is LanePhase.COPYING and lane.track.quiet_at == inf:
             at = lane.track.loss_at()
             if self._loss_at.get(key) != at:
@@ -227,7 +227,7 @@ class _LanesInTime:
             self._losing.setdefault(group, {})[key] = loss_at
 
     def seen(self) -> LanesInTime:
-        """Return an immutable summary."""
+        """Return an immutable summary of the counts."""
         if self._seen is None:
             self._losing = {group: lanes for group, lanes in self._losing.items() if lanes}
             loss_at = {group: min(lanes.values()) for group, lanes in self._losing.items()}
@@ -236,7 +236,7 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """States of lanes. `states`: lanes that a worker has not released, and lanes that no worker may copy."""
+    """State of each lane. `states`: lanes not released by a worker, and lanes that no worker may copy."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -268,7 +268,7 @@ class LaneTable:
         self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, loss=loss))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
-        """Record that no worker may copy a lane now, and why."""
+        """Record that no worker may copy a lane now, with the reason."""
         now = self._clock.monotonic()
         self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
@@ -338,7 +338,7 @@ class LaneTable:
                 states[key].track.windows = windows
 
     def note(self, event: LaneEvent) -> None:
-        """Apply an event of a lane."""
+        """Apply an event that a worker reports about a lane."""
         state, now = self.states.get(event.key), self._clock.monotonic()
         if state is None:
             return

@@ -16,7 +16,7 @@ from mirror.worker.protocol import LaneRate
 
 
 class LaneTrack:
-    """Reports of one lane. One thread writes; any thread may read.
+    """Positions and rates that workers have reported for one lane. One thread writes; any thread may read.
 
     `history`: reported positions of the lane. `rate`: last report, None if missing or outdated. `quiet_at`:
     time of the last report with waiting but no late records (monotonic seconds); infinity if no records wait
@@ -57,7 +57,7 @@ class LaneTrack:
             self.quiet_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:
-        """Return a copy without a current report."""
+        """Return a copy of the track without its latest report."""
         silent = LaneTrack()
         silent._keep(self.history, is_watched=self._is_watched)
         silent.moved_at = self.moved_at
@@ -69,7 +69,7 @@ class LaneTrack:
             self._is_watched, self.quiet_at = False, answered_at
 
     def note(self, rate: LaneRate, now: float, answered_at: float | None) -> None:
-        """Apply a report. `answered_at`: as for `LaneHistory.after`."""
+        """Add the worker's latest report of the lane. `answered_at`: as for `LaneHistory.after`."""
         before, self.rate, self.unanswered, self.windows = self.rate, rate, None, NO_WINDOWS
         if rate.messages_per_second > 0 or rate.lag_records > 0:
             self.moved_at = now

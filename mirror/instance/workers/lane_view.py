@@ -31,7 +31,7 @@ class LaneView:
     def give_up(self, lanes: Mapping[LaneKey, LaneStatus], why: str) -> None:
         """Record the lanes that this instance has given up. While the store is unreachable, another instance
         may copy these lanes."""
-        reason = f"given up because {why}; unknown whether another instance copies it"
+        reason = f"given up because {why}; unknown whether another instance copies the partition"
         given_up = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
             for key, state in lanes.items()
@@ -40,7 +40,7 @@ class LaneView:
         self._given_up = {**self._given_up, **given_up}
 
     def assignment_known(self) -> None:
-        """Drop the lanes that were given up, because the instance knows its assignment again."""
+        """Drop the lanes that were given up, because the instance knows its assigned lanes again."""
         self._given_up = {}
 
     def publish(

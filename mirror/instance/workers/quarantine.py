@@ -2,9 +2,9 @@
 
 A crash counts only soon after a start of lanes, because a lane that crashes its process does so again after
 the restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects, and
-are divided between two separate processes, the cells. If a cell survives, its groups are cleared. If a cell
-crashes, its groups are divided again, and wait if no cell is free. A group that repeatedly crashes its cell
-alone is suspended, and retried much later.
+are divided between two separate isolation workers (cells). If an isolation worker survives, its groups are
+cleared. If it crashes, its groups are divided again, and wait if no isolation worker is free. A group that
+repeatedly crashes its isolation worker alone is suspended, and retried much later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirror.model.identifiers import GroupName
 from mirror.wording import counted
 
 CELLS: Final = 2
-"""Number of worker processes for suspects (cells), which run only while there are suspects."""
+"""Number of isolation workers (cells): processes that run only suspected groups."""
 
 QUICK_SECONDS: Final = 60.0
 """Maximum seconds between a start of lanes and a crash that counts. A process that survives is cleared."""
@@ -28,13 +28,13 @@ _AGAIN_SECONDS: Final = 600.0
 """Seconds within which a second hang of a worker with the same groups counts as a crash."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""Seconds for which a cell waits for lanes that do not start, because they run elsewhere or stopped."""
+"""Seconds for which an isolation worker waits for lanes that do not start, such as stopped lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlacement:
-    """Placement of the lanes of a group. `cell`: number of the cell; None for any worker. `reason`: why the
-    lanes run in no process."""
+    """Worker in which the lanes of a group may run. `cell`: number of the cell; None for any worker.
+    `reason`: why the lanes run in no process."""
 
     cell: int | None = None
     held: str = ""
@@ -45,8 +45,8 @@ _ANYWHERE: Final = CellPlacement()
 
 @dataclass
 class _Trial:
-    """Suspects in one cell. `since`: start of their lanes in the cell. `until`: time until which the cell
-    waits for them."""
+    """Suspected groups that run in one isolation worker. `since`: start of their lanes in the cell. `until`:
+    time until which the cell waits for them."""
 
     groups: frozenset[GroupName]
     deaths: int = 0
@@ -55,7 +55,7 @@ class _Trial:
 
 
 class Quarantine:
-    """Places groups in workers or cells. Used by one thread."""
+    """Assigns groups to workers or isolation workers. Used by one thread."""
 
     def __init__(self) -> None:
         self._deaths: dict[GroupName, int] = {}
@@ -65,7 +65,7 @@ class Quarantine:
         self._aside: dict[GroupName, tuple[str, float]] = {}
 
     def place(self, group: GroupName) -> CellPlacement:
-        """Return the current placement of a group."""
+        """Return in which worker a group may run now."""
         if group in self._aside:
             return CellPlacement(held=self._aside[group][0])
         for number, trial in enumerate(self._cells):
@@ -83,18 +83,18 @@ class Quarantine:
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
 
     def is_used(self, cell: int) -> bool:
-        """Return whether a cell has suspects."""
+        """Return whether an isolation worker has suspected groups."""
         return self._cells[cell] is not None
 
     def started(self, cell: int, now: float) -> None:
-        """Record the start of lanes in a cell."""
+        """Record the start of lanes in an isolation worker."""
         trial = self._cells[cell]
         if trial is not None and trial.since is None:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker that is not a cell. `groups`: groups with lanes in the worker.
-        `seconds`: time since the last start of lanes in it."""
+        """Record the crash of a worker that is not an isolation worker. `groups`: groups with lanes in the
+        worker. `seconds`: time since the last start of lanes in it."""
         suspects = []
         for group in groups:
             self._deaths[group] = self._deaths.get(group, 0) + 1 if seconds < QUICK_SECONDS else 0
@@ -104,15 +104,15 @@ class Quarantine:
         self._fill(now)
 
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record that an unresponsive worker, which is not a cell, was killed. The first kill does not count
-        as a crash, because something else may have frozen the process. `seconds`: see `died`."""
+        """Record that an unresponsive worker (not an isolation worker) was killed. The first kill does not
+        count as a crash, because something else may have frozen the process. `seconds`: see `died`."""
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)
         self._silences = recent | dict.fromkeys(groups, now)
         self.died(groups & recent.keys(), seconds, now)
 
     def cell_died(self, cell: int, now: float, how: str) -> None:
-        """Record the crash of a cell. `how`: description of the crash."""
+        """Record the crash of an isolation worker. `how`: description of the crash."""
         trial = self._cells[cell]
         if trial is None:
             return
@@ -139,7 +139,7 @@ class Quarantine:
         self._cells = [_without(trial, groups) for trial in self._cells]
 
     def look(self, now: float) -> None:
-        """Clear the cells that have run long enough. Retry groups that were suspended long ago."""
+        """Clear groups whose isolation worker has run long enough. Retry groups suspended long ago."""
         for number, trial in enumerate(self._cells):
             if trial is None:
                 continue

@@ -23,7 +23,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 
 _LEAST_WAITING: Final = 1.0
-"""Minimum backlog in bytes to publish."""
+"""Minimum backlog of a partition in bytes for which it is published."""
 
 
 def demands_of(
@@ -56,7 +56,7 @@ def measured_demand(
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
 ) -> InstanceMeasurements:
-    """Return the measurements to publish. If several groups copy a partition, its maximum counts."""
+    """Return the rates and backlogs to publish; the maximum if several groups copy a partition."""
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}
@@ -99,14 +99,14 @@ class ReportPublisher:
         self.reset()
 
     def reset(self) -> None:
-        """Drop the reports of a former membership."""
+        """Drop the reports that belong to a former membership."""
         self._published: dict[str, Mapping[GroupName, str]] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
 
     def publish(
         self, me: LiveInstance, troubles: Mapping[GroupName, str], datastreams: Iterable[Datastream]
     ) -> None:
-        """Publish if due. `troubles`: reasons for stalled lanes by group. Raises HeadraceError."""
+        """Publish due reports. `troubles`: reasons for stalled lanes by group. Raises HeadraceError."""
         now = self._clock.monotonic()
         if now < self._due:
             return

@@ -1,7 +1,7 @@
 """Supervises the worker processes of an instance and their lanes. Each task runs in one worker.
 
-Datastreams that may crash their worker run in separate workers, the cells (see `quarantine`), which are the
-spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages of
+Datastreams that may crash their worker run in separate isolation workers (cells, see `quarantine`), which are
+the spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages of
 workers into the inbox.
 """
 
@@ -48,11 +48,11 @@ from mirror.worker.protocol import (
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""Seconds that the process of a cell without lanes has to end."""
+"""Seconds that an isolation worker without lanes has to end."""
 
 
 class Supervisor:
-    """Manages the workers and the state of every lane."""
+    """Runs the worker processes of an instance, and tracks the state of every lane."""
 
     def __init__(self, spawn: Spawn, workers: int, inbox: Inbox, clock: Clock, limits: PoolLimits) -> None:
         self._clock = clock
@@ -109,7 +109,8 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes. Lanes without a worker need another call. `loss`: loss of their former instance."""
+        """Start lanes in workers. Lanes without a worker need another call. `loss`: loss of their
+        instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             self.measurements.expect(spec.key.group)
@@ -129,7 +130,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send lanes in as few messages as possible. Pause lanes that cannot be sent."""
+        """Send lanes to a worker in as few messages as possible. Pause lanes that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -188,7 +189,7 @@ class Supervisor:
             self._pool.send(worker, ExtendLease(until))
 
     def handle(self, item: WorkerMessage | WorkerGone) -> None:
-        """Process an item that a reader thread put into the inbox."""
+        """Process an event of a worker that a reader thread put into the inbox."""
         worker = self._pool.speaker(item)
         if worker is None:
             return
@@ -258,12 +259,12 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, and kill the rest. Safe to call twice."""
+        """Drain the lanes until the deadline, then kill the remaining workers. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
     def _forget(self, worker: PooledWorker) -> WorkerShare:
-        """Remove and return the state of an ended process."""
+        """Remove and return the state of a worker whose process has ended."""
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
         self.measurements.worker_ended(worker.number)
@@ -271,7 +272,7 @@ class Supervisor:
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
-        """Handle the end of a worker, and determine suspects."""
+        """Handle the end of a worker process, and determine which groups may have crashed it."""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
@@ -298,7 +299,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Assign lanes to workers. An assigned lane counts at once, so that new tasks are spread."""
+        """Choose a worker for each lane. An assigned lane counts at once, so that new tasks are spread."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._choice.worker_for(spec)

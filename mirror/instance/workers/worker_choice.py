@@ -14,7 +14,7 @@ from mirror.worker.pool import PooledWorker, WorkerPool
 
 class WorkerChoice:
     """Chooses the worker with the fewest lanes for a new task, and keeps it until the process ends. Groups in
-    quarantine run in a cell, or wait without a worker. `shares`: lanes of each worker, read only."""
+    quarantine run in an isolation worker, or wait. `shares`: lanes of each worker, read only."""
 
     def __init__(
         self, pool: WorkerPool, shares: Sequence[WorkerShare], quarantine: Quarantine, clock: Clock
@@ -26,8 +26,8 @@ class WorkerChoice:
         self._task_worker: dict[TaskName, int] = {}
 
     def worker_for(self, spec: LaneSpec) -> PooledWorker | None:
-        """Return the worker of the lane's task, or None if no worker may or can copy it now. Starts the
-        process of a cell if needed."""
+        """Return the worker of the lane's task, or None if no worker may or can copy it now. Starts an
+        isolation worker if needed."""
         place = self._quarantine.place(spec.key.group)
         if place.held:
             return None
@@ -45,7 +45,7 @@ class WorkerChoice:
         return chosen
 
     def _opened(self, cell: PooledWorker) -> PooledWorker | None:
-        """Return a cell with its process; None while its restart or end is pending."""
+        """Return an isolation worker with its process; None while its restart or end is pending."""
         slot = cell.slot
         if cell.process is None and (slot.restart_at is None or slot.is_due(self._clock.monotonic())):
             slot.failures = 0
@@ -69,5 +69,5 @@ class WorkerChoice:
         return not place.held and not self._pool.alive
 
     def worker_ended(self, number: int) -> None:
-        """Release the tasks of a worker whose process has ended."""
+        """Release the task assignments of a worker whose process has ended."""
         self._task_worker = {task: at for task, at in self._task_worker.items() if at != number}

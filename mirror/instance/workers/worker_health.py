@@ -14,7 +14,7 @@ from mirror.worker.protocol import LaneRates, TaskSums
 
 
 class WorkerCount(NamedTuple):
-    """Number of running, of missing and of crashed worker processes. Crashes since the start of the instance
+    """Numbers of running, missing and crashed worker processes. Crashes since the start of the instance
     include failed starts, but not expired leases."""
 
     running: int
@@ -31,7 +31,7 @@ class WorkerHealth:
 
     @property
     def running(self) -> int:
-        """Number of running worker processes, without cells."""
+        """Number of running worker processes, without isolation workers."""
         return len(self._pool.alive)
 
     @property
@@ -41,7 +41,7 @@ class WorkerHealth:
 
     @property
     def count(self) -> WorkerCount:
-        """Current counts of workers."""
+        """Current counts of running, missing and crashed workers."""
         deaths = sum(worker.slot.deaths for worker in self._pool.everyone)
         return WorkerCount(self.running, self.down, deaths)
 
@@ -117,7 +117,7 @@ class WorkerMeasurements:
 
     @property
     def drops(self) -> Drops:
-        """Number of undelivered reports about lanes, with the reason of a running worker."""
+        """Number of undelivered reports about lanes, with the reason that a running worker reports."""
         by_worker = (self._drops[worker] for worker in sorted(self._drops))
         return total_of([Drops(self._dropped_before), *by_worker])
 
@@ -134,7 +134,7 @@ class WorkerMeasurements:
         self._forgotten.pop(group, None)
 
     def add(self, rates: LaneRates) -> None:
-        """Add the measurements of one interval of a worker."""
+        """Add the measurements that a worker made in one interval."""
         sums = dict(self._sums)
         for more in rates.sums:
             if more.group not in self._forgotten:
@@ -151,5 +151,5 @@ class WorkerMeasurements:
         self._drops[worker] = drops
 
     def worker_ended(self, worker: int) -> None:
-        """Keep the number of undelivered reports of an ended process."""
+        """Keep the number of undelivered reports of a worker whose process has ended."""
         self._dropped_before += self._drops.pop(worker, Drops()).count

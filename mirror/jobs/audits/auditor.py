@@ -85,7 +85,7 @@ class Auditor:
         self._windows: dict[LaneKey, int] = {}
         """Start of the event-time window that each lane audited last."""
         self._settled: dict[LaneKey, LaneEnds] = {}
-        """Log ends of the lanes whose records have all been compared without a difference."""
+        """Log ends of the lanes whose records have all been compared without a difference, by lane."""
         self._logs_of: dict[ClusterRef, AuditLog] = {}
         self._destinations: dict[LaneKey, ClusterRef] = {}
         self._pending: list[AuditWindow] = []
@@ -152,7 +152,7 @@ class Auditor:
         return has_more
 
     def _settle(self, key: LaneKey, ends: LaneEnds, logs: LaneLogs, problem: str) -> None:
-        """Record whether all records of a lane up to both log ends are compared and equal."""
+        """Record whether all records of a lane up to both log ends were compared and are equal."""
         state, progress = self._states[key], logs.copy.progress
         if (
             progress is not None
@@ -166,8 +166,8 @@ class Auditor:
             self._settled.pop(key, None)
 
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
-        """Return the state of a lane: the stored state if another instance has changed it, else the cached
-        state."""
+        """Return the audit state of a lane: the stored state if another instance has changed it, else the
+        cached one."""
         stored = self._log(job.destination).state(key)
         if key in self._states and stored == self._stored[key]:
             return self._states[key]
@@ -192,7 +192,7 @@ class Auditor:
         return changed
 
     def _log_windows(self, lanes: AuditedLanes, keys: LaneKeys) -> LogWindows:
-        """Return the lookup of the event-time windows of the next records."""
+        """Return an object that looks up the event-time windows of the lanes' next records."""
         known = {} if lanes.mode is AuditMode.FULL else self._windows
         starts_ms = {place: known[key] for place, key in keys.items() if key in known}
         positions = {place: self._states[keys[place]].position for place in starts_ms}
@@ -201,8 +201,8 @@ class Auditor:
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> tuple[LaneAudit, str]:
-        """Audit the next slice of a lane. Return the new state of the lane, and an error message or an empty
-        string."""
+        """Audit the next slice (offset range) of a lane. Return the new state of the lane, and an error
+        message or an empty string."""
         copy, mark, place = logs.copy, self._marks[key], key.partition
         progress, history = copy.progress, copy.history
         if progress is None or history is None:
@@ -259,7 +259,7 @@ class Auditor:
         tally: WindowTally,
         part: _Slice,
     ) -> LaneAudit:
-        """Queue the rows of an audited slice. Return the state with the differences in this slice."""
+        """Queue the audit rows of an audited slice. Return the state with the differences in this slice."""
         begins, ends = (part.start, verdict.target_range[0]), (part.end, verdict.target_range[1])
         audit = AuditMode.FULL if part.reads else AuditMode.COUNTS
         for start_ms, counts in sorted(tally.windows.items()):
@@ -278,7 +278,7 @@ class Auditor:
         ends: tuple[int, int],
         audit: AuditMode,
     ) -> None:
-        """Queue the row of a window."""
+        """Queue the audit row of one event-time window."""
         options = self._options
         if options.rows_topic:
             origin = AuditOrigin(state.row_ms, lanes.name, options.instance, audit.value, options.window_ms)
@@ -339,7 +339,7 @@ class Auditor:
     async def _slice(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
     ) -> _Slice:
-        """Return the next slice to audit. The slice ends before the first record of the next window."""
+        """Return the next slice to audit, which ends before the first record of the next window."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
@@ -407,7 +407,7 @@ class Auditor:
     def _report(
         self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs | None, problem: str
     ) -> LaneAuditReport:
-        """Return the report of a lane. `logs`: None if the lane has not changed."""
+        """Return the audit report of a lane. `logs`: None if the lane has not changed."""
         state, progress = self._states[key], None if logs is None else logs.copy.progress
         through_ms = None if state.through_ms is None else state.through_ms - self._lateness_ms(lanes)
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
@@ -417,7 +417,7 @@ class Auditor:
         return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, count)
 
     async def _send(self) -> None:
-        """Write the queued rows, and wait until the brokers have stored them.
+        """Write the queued audit rows, and wait until the brokers have stored them.
 
         Raises Unreachable, NotAuthorized.
         """
@@ -427,7 +427,7 @@ class Auditor:
             self._pending.clear()
 
     async def _rest(self, read_bytes: int) -> None:
-        """Pause after a fetch."""
+        """Pause after a fetch, so that the audit stays within its limits."""
         now, busy = self._context.loop.now(), time.thread_time()
         before, busy_before = self._rested
         rate = self._options.bytes_per_second

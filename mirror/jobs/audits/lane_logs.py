@@ -21,8 +21,8 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class AuditLog(ProgressLog):
-    """Progress topic with audit states. The audit state of a lane is read and deleted together with the
-    progress of the lane."""
+    """Reader of a progress topic that also stores the audit states of lanes. The audit state of a lane is
+    read and deleted together with the progress of the lane."""
 
     def state(self, key: LaneKey) -> bytes | None:
         """Return the stored audit state of a lane, as of the last read of the topic."""

@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Options for all audits of an instance.
+    """Options for all audits of an instance: limits, and where audit rows are written.
 
     `rows_cluster`, `rows_topic`: cluster and topic to which audit rows are written; no rows are written if
     the topic is empty. `lateness_ms`: maximum time between the timestamp of a record and its arrival at the

@@ -36,7 +36,7 @@ async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow 
 
 
 class LogWindows(NamedTuple):
-    """Looks up the event-time windows of records in several logs with few requests.
+    """Looks up the event-time windows of records in several logs, with few requests.
 
     `starts_ms`: start of the previous window of each log. `offsets`: offset of the record in each log.
     """

@@ -40,7 +40,7 @@ class AuditBudget:
         self._audited: dict[str, tuple[float, frozenset[TopicPartition]]] = {}
 
     def earn(self, copying: Mapping[str, float]) -> None:
-        """Increase the budget.
+        """Increase the CPU budget of audits by a share of the CPU time of copying.
 
         `copying`: CPU seconds that each task has used since the instance started.
         """
@@ -50,14 +50,14 @@ class AuditBudget:
             self._copying[task] = seconds
 
     def allows(self, name: str, places: Collection[TopicPartition], now: float) -> bool:
-        """Return whether lanes of a datastream may be audited now."""
+        """Return whether the CPU budget permits an audit of lanes of a datastream now."""
         audited, known = self._audited.get(name, (-inf, frozenset()))
         return self._left > 0 or now >= audited + self._longest or not known.issuperset(places)
 
     def spend(
         self, name: str, places: Collection[TopicPartition], seconds: float, now: float, *, has_more: bool
     ) -> None:
-        """Subtract the CPU time of an audit from the budget.
+        """Subtract the CPU time of an audit from the CPU budget.
 
         `has_more`: copied records remain to be audited.
         """

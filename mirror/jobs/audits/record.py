@@ -105,7 +105,7 @@ class LaneAudit:
         ), window
 
     def with_window(self, start_ms: int, counts: WindowCounts, *, may_repeat: bool) -> LaneAudit:
-        """Return the state with the faults of a part of a window.
+        """Return the audit state with the faults of a part of an event-time window.
 
         `may_repeat`: duplicates are expected.
         """
@@ -126,7 +126,7 @@ class LaneAudit:
         return replace(self, faults=tuple(faults.values()), more_faults=more)
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
-        """Return the state without faults whose records have expired.
+        """Return the audit state without faults whose records have expired.
 
         If the source had the record, the record expires by the retention of the source, otherwise by the
         retention of the destination.
@@ -164,7 +164,7 @@ class LaneAudit:
 
 
 def read_lane_audit(value: bytes | None) -> LaneAudit:
-    """Return the stored state, or a new state if the stored state is missing or unreadable."""
+    """Return the stored audit state, or a new state if it is missing or unreadable."""
     if value is None:
         return LaneAudit()
     try:

@@ -29,7 +29,7 @@ from mirror.protocol.control.offsets import LATEST
 MIRROR_TIER: Final = "mirror"
 """Value of the `tier` column in rows that Headrace writes."""
 RECORD_COLUMNS: Final = ("count", "missing", "duplicated", "altered", "foreign", "explained")
-"""Columns that count records."""
+"""Columns of audit rows that count records."""
 _APPLICATION: Final = "headrace"
 _MOST_ROWS: Final = 1_000_000
 _UNREADABLE: Final = (EOFError, ValueError, IndexError, struct.error)

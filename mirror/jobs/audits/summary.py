@@ -106,7 +106,7 @@ def topic_audits(
 
 
 def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
-    """Merge the audits of the partitions of each topic, sorted by datastream and topic."""
+    """Merge audits of partitions into one audit per topic, sorted by datastream and topic."""
     by_topic = sorted(audits, key=_place_of)
     return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
 

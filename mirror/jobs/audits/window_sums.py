@@ -46,7 +46,7 @@ class WindowSum:
         return self.verdict in _CLEAN and not self.sums["late"] and not self.differences
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sums as a JSON object."""
+        """Return the sums of the window as a JSON object."""
         return {
             **{"datastream": self.datastream, "topic": self.topic},
             **{"start_ms": self.start_ms, "end_ms": self.end_ms},
@@ -59,7 +59,7 @@ class WindowSum:
 
 
 def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the newest row of each id."""
+    """Return the newest audit row of each id."""
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row["time_ms"] >= found.get(row["id"], row)["time_ms"]:
@@ -68,7 +68,7 @@ def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None) -> list[WindowSum]:
-    """Return the sums of each topic and window, sorted. Raises ValueError for an unknown verdict.
+    """Return the sums of audit rows by topic and window, sorted. Raises ValueError for an unknown verdict.
 
     `datastream`: include only audits of this datastream; None includes all. The counts of producers and
     consumers are compared with the counts of each datastream.

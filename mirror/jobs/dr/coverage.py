@@ -23,7 +23,7 @@ class PartitionSpan(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A source partition, and the number of its offsets that are not copied."""
+    """A source partition, and the number of its offsets that have not been copied."""
 
     place: TopicPartition
     offsets: int
@@ -68,12 +68,12 @@ def differing_topics(
 
 
 def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:
-    """Return the partitions that have an offset without a class."""
+    """Return the partitions with an offset that belongs to no class, such as copied or filtered."""
     return sorted(place for place, lane in lanes.items() if not lane.ledger.is_balanced)
 
 
 def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
-    """Return the number of records that were not copied, by offset class."""
+    """Return the number of records that were intentionally not copied, by offset class."""
     totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
     return {kind: count for kind, count in totals.items() if count}
 

@@ -25,29 +25,29 @@ T = TypeVar("T")
 
 
 class Acts(Protocol):
-    """Performs and undoes the steps of operations.
+    """Performs and undoes the steps of a switch-over, failover or failback.
 
     All methods are idempotent. The methods raise retriable errors if a retry may help.
     """
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with the parameters that `perform` needs. Makes no changes."""
+        """Return the operation with the parameters that its current step needs. Makes no changes."""
         ...
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
-        """Perform the current step. Return the operation with the step's results."""
+        """Perform the current step of an operation. Return the operation with the step's results."""
         ...
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo a step, even if it was performed only partly or not at all."""
+        """Undo a step of an operation, even if it was performed only partly or not at all."""
         ...
 
 
 class StateBook(Protocol):
-    """Storage for the state of a pair."""
+    """Storage for the state of a pair of clusters."""
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
-        """Store the state, and return it with its new version.
+        """Store the state of a pair, and return it with its new version.
 
         `everywhere`: fail if either cluster cannot store a copy. Raises VersionConflict if another operator
         has changed the state concurrently.
@@ -56,7 +56,7 @@ class StateBook(Protocol):
 
 
 class Driver:
-    """Runs one operation.
+    """Runs one switch-over, failover or failback of a pair of clusters.
 
     `may_repeat`: callback before a retry. Receives the error and whether an undo failed. Waits, and returns
     False to stop retrying. `note`: callback at the beginning of each step.
@@ -101,7 +101,7 @@ class Driver:
         return self.undo(state, "") if operation is not None else state
 
     def undo(self, state: PairState, reason: str) -> PairState:
-        """Undo the operation. Raises IllegalTransition after the point of no return, and errors of `Acts`."""
+        """Undo an operation. Raises IllegalTransition after the point of no return, and errors of `Acts`."""
         state = self._save(failed(state, reason), is_undo=True)
         operation = operation_of(state)
         for step in steps_to_undo(operation):
@@ -141,7 +141,7 @@ class Driver:
 
 
 class _ActFailed(Exception):
-    """A step has failed permanently. `state`: the last stored state."""
+    """Raised if a step of an operation has failed permanently. `state`: the last stored state."""
 
     def __init__(self, state: PairState, error: HeadraceError) -> None:
         super().__init__(str(error))

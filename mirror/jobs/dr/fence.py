@@ -43,7 +43,7 @@ def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
 
 
 async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[Denial]:
-    """Return the ACLs that deny Write on a topic from all hosts.
+    """Return the existing ACLs that deny Write on a topic from all hosts.
 
     `broker`: broker to query; None queries any broker. Raises Refused if brokers have no authorizer,
     NotAuthorized, Unreachable.
@@ -58,7 +58,7 @@ async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[D
 
 
 async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
-    """Create the ACLs, and check that every broker applies them.
+    """Create ACLs that deny Write, and check that every broker applies them.
 
     Raises TimedOut if a broker does not apply them yet, Refused, NotAuthorized, Unreachable.
     """
@@ -94,7 +94,7 @@ async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
 
 
 async def allow(cluster: Cluster, denials: Sequence[Denial]) -> None:
-    """Delete the ACLs. Missing ACLs are ignored. Raises Refused, NotAuthorized, Unreachable."""
+    """Delete ACLs that deny Write. Missing ACLs are ignored. Raises Refused, NotAuthorized, Unreachable."""
     await _change(cluster, denials, delete_acls, "deleting ACLs")
 
 

@@ -19,7 +19,7 @@ PartitionOffsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition."""
 
 EXPORT: Final = "export"
-"""Action that copies the tail to files, without deciding to replay or skip it."""
+"""Action that writes the tail (records that were not copied) to files, without a decision about it."""
 _RECORDS: Final = re.compile(r"([0-9]{1,18})[ -]records?")
 
 
@@ -54,12 +54,12 @@ class Loss(PairRecord):
 
     @property
     def least(self) -> int:
-        """Minimum number of records."""
+        """Minimum number of lost records."""
         return sum(one.least for one in self.partitions)
 
     @property
     def most(self) -> int:
-        """Maximum number of records, without partitions whose end offset at the source is unknown."""
+        """Maximum number of lost records, without partitions whose end offset at the source is unknown."""
         return sum(one.most or 0 for one in self.partitions)
 
     @property
@@ -69,12 +69,12 @@ class Loss(PairRecord):
 
     @property
     def figure(self) -> str:
-        """Value of `--accept-loss` that accepts this loss."""
+        """Value of the option `--accept-loss` that accepts this loss."""
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
-        """Return the loss with `seconds` of an earlier measurement, where available. The source was already
-        lost then, so the earlier values remain valid."""
+        """Return the loss with the `seconds` of an earlier measurement, where available. The source was
+        already lost then, so the earlier values remain valid."""
         seconds = {(one.topic, one.partition): one.seconds for one in former.partitions}
         return Loss(
             partitions=tuple(
@@ -96,7 +96,7 @@ class LossLimit(PairRecord):
     unknown: int = 0
 
     def excess(self, loss: Loss) -> str:
-        """Return a message if the loss exceeds the limit, or else an empty string."""
+        """Return a message if the loss exceeds this limit, or else an empty string."""
         if loss.unknown > self.unknown:
             return f"the loss is unknown in {counted(loss.unknown, 'partition')}"
         if self.records is not None and loss.most > self.records:
@@ -111,13 +111,13 @@ class LossLimit(PairRecord):
 
 
 def record_limit(text: str) -> LossLimit | None:
-    """Parse a limit such as `1000-records`. Return None for another unit."""
+    """Parse a loss limit such as `1000-records`. Return None for another unit."""
     found = _RECORDS.fullmatch(text.strip())
     return LossLimit(records=int(found[1])) if found else None
 
 
 def accepted_limit(text: str, loss: Loss) -> LossLimit:
-    """Return a limit that permits exactly the measured loss.
+    """Return a loss limit that permits exactly the measured loss.
 
     Raises InvalidRequest if `text` differs from `loss.figure`.
     """
@@ -130,7 +130,7 @@ def accepted_limit(text: str, loss: Loss) -> LossLimit:
 
 
 class TailDecision(PairRecord):
-    """A replay, skip or export of the tail.
+    """A decision about the tail (records that were not copied): replay, skip or export.
 
     `ends`: source offsets at which the action ends. `records`: number of affected records. `folder`:
     destination of an export.
@@ -167,7 +167,7 @@ class Fork(PairRecord):
 
     @property
     def generation(self) -> int:
-        """Number of replay and skip decisions."""
+        """Number of decisions about the tail so far (replay or skip)."""
         return sum(one.action != EXPORT for one in self.decisions)
 
     def start(self, place: TopicPartition) -> int:
@@ -260,12 +260,12 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Merge two sets of offsets. Offsets of `later` take precedence."""
+    """Return the union of two sets of offsets. Offsets of `later` take precedence."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 
 def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    """Convert offsets to the stored form, grouped by topic."""
+    """Return offsets in their stored form, grouped by topic."""
     found: dict[str, dict[int, int]] = {}
     for place, offset in sorted(offsets.items()):
         found.setdefault(place.topic, {})[place.partition] = offset
@@ -273,7 +273,7 @@ def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, in
 
 
 def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
-    """Convert offsets from the stored form; the inverse of `document_of`."""
+    """Return offsets from their stored form; the inverse of `document_of`."""
     return {
         TopicPartition(topic, number): offset
         for topic, offsets in document.items()

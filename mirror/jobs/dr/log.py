@@ -27,7 +27,7 @@ class StateCopy:
         self._log = progress_log(_StateLog, context, cluster)
 
     async def read(self) -> PairState | None:
-        """Return the stored state, or None if there is none.
+        """Return the stored state of the pair, or None if there is none.
 
         Raises Unreachable, CorruptData, NewerFormat.
         """
@@ -37,8 +37,8 @@ class StateCopy:
         return None if value is None else read_state(value)
 
     async def write(self, state: PairState) -> None:
-        """Write the state, and wait until all replicas have stored it. Raises Unreachable, NotAuthorized,
-        UnsafeProgressTopic."""
+        """Write the state of the pair, and wait until all replicas have stored it. Raises Unreachable,
+        NotAuthorized, UnsafeProgressTopic."""
         await self._log.require_safe()
         await self._log.save([(self._key, write_state(state))], self._context.clock.now_ms())
 

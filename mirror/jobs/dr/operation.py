@@ -1,9 +1,10 @@
 """State of a pair of clusters, and the steps of its operations. Pure.
 
-An operation is a switch-over, a failover, a failback, or a decision about a tail; `STEPS` lists the steps of
-each. Before a step acts, the state is stored with the parameters of the step. If an operation is interrupted
-after the fence, it resumes at the fence, because producers may have written in the meantime. Therefore all
-steps are idempotent. An undo removes only resources that the operation has created.
+An operation is a switch-over, a failover, a failback, or a decision about records that were not copied (the
+tail); `STEPS` lists the steps of each. Before a step acts, the state is stored with the parameters of the
+step. If an operation is interrupted after the fence, it resumes at the fence, because producers may have
+written in the meantime. Therefore all steps are idempotent. An undo removes only resources that the operation
+has created.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ MOST_HISTORY: Final = 20
 
 
 class Kind(StrEnum):
-    """Kinds of operations."""
+    """Kinds of operations on a pair of clusters."""
 
     SWITCHOVER = "switchover"
     FAILOVER = "failover"
     FAILBACK = "failback"
     REPLAY = "replay"
-    """Write the tail to the active cluster."""
+    """Write the tail (records that were not copied) to the active cluster."""
     SKIP = "skip"
-    """Leave the tail on the lost cluster."""
+    """Leave the tail (records that were not copied) on the lost cluster."""
 
 
 class Step(StrEnum):
-    """Steps of operations."""
+    """Steps of operations on a pair of clusters."""
 
     LAG_OK = "LAG_OK"
     """All datastreams are running, and their lag is below `rpo_seconds`."""
@@ -53,17 +54,17 @@ class Step(StrEnum):
     STOPPED = "STOPPED"
     """The datastreams from the origin to the target are stopped."""
     REVERSED = "REVERSED"
-    """The datastreams to the target are deleted. The opposite datastreams run from the end offsets of the
-    target."""
+    """The datastreams from the origin to the target are deleted. The opposite datastreams run from the end
+    offsets of the target."""
     OPEN = "OPEN"
-    """Producers may write at the target. From here, only another switch-over reverses the direction."""
+    """Producers may write to the target. From here, only another switch-over reverses the direction."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
     FORKED = "FORKED"
     """The end offsets of the copied records are stored as the fork."""
     SETTLED = "SETTLED"
-    """Both clusters were compared, to find copied records after the checkpoints."""
+    """Both clusters were compared, to find copied records above the last checkpoints."""
     REPLAYED = "REPLAYED"
     """All records of the tail are written to the active cluster."""
     TAIL_DECIDED = "TAIL_DECIDED"
@@ -90,9 +91,9 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind of operation, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: first step that cannot be undone. Kinds without an entry can always be undone."""
+"""Point of no return: first step that cannot be undone, by kind. Other kinds can always be undone."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
-"""Kinds of operations that need a fork. The origin is the lost cluster; the target is the active cluster."""
+"""Kinds of operations on the tail of a fork. Origin: the lost cluster; target: the active cluster."""
 
 
 class Denial(PairRecord):
@@ -154,9 +155,9 @@ class BegunOperation(PairRecord):
 
 
 class _Account(BegunOperation):
-    """Record of an operation. `operator`: user who started the operation. `continued_by`: other users who
-    continued or undid it. `failure`: reason for the undo, or an empty string. `notes`: notes for the
-    operator. `loss`: loss of a failover."""
+    """Results and messages of an operation, as its report shows them. `operator`: user who started the
+    operation. `continued_by`: other users who continued or undid it. `failure`: reason for the undo, or an
+    empty string. `notes`: notes for the operator. `loss`: loss of a failover."""
 
     kind: Kind = Kind.SWITCHOVER
     operator: str = ""
@@ -174,7 +175,7 @@ class _Account(BegunOperation):
 
 
 class Switchover(_Account):
-    """An operation in progress.
+    """A switch-over, failover, failback or tail decision in progress.
 
     `step`: current step, which may be partly complete. `reached`: the furthest step that was ever begun.
     `fence`: ACLs that this operation creates at the origin. `ends`: end offsets of the origin after writes
@@ -211,8 +212,8 @@ class Switchover(_Account):
 
 
 class PastSwitchover(_Account):
-    """A completed or undone operation. `closed_ms`: time during which producers could not write, in ms. For
-    a failover, the duration of the operation."""
+    """A completed or undone operation in the history of a pair. `closed_ms`: time during which producers
+    could not write, in ms. For a failover, the duration of the operation."""
 
     ended_ms: int
     closed_ms: int = 0
@@ -221,17 +222,17 @@ class PastSwitchover(_Account):
 
     @property
     def abridged(self) -> PastSwitchover:
-        """Copy without the results of topics and groups, which are kept only for the last operation."""
+        """Return the operation without the results of topics and groups, for all but the last."""
         return self.model_copy(
             update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
         )
 
 
 class PairState(PairRecord):
-    """State of a pair. `version`: number of writes. `writer`: identity of the process that wrote this state.
-    `active`: cluster to which producers write. `datastreams`: current name of each datastream, by configured
-    name. `previous`: names before the last switch-over. `fences`: ACLs on the other cluster. `fork`: set
-    between a failover and the failback, while the datastreams are deleted."""
+    """State of a pair of clusters. `version`: number of writes. `writer`: identity of the process that wrote
+    this state. `active`: cluster to which producers write. `datastreams`: current name of each datastream, by
+    configured name. `previous`: names before the last switch-over. `fences`: ACLs on the other cluster.
+    `fork`: set between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT
     name: str
@@ -353,7 +354,7 @@ def begin(
 
 
 def resumed(operation: Switchover) -> Switchover:
-    """Return the operation at the step from which it resumes after a restart. A fence is created and verified
+    """Return the operation at the step from which a restart resumes it. A fence is created and verified
     again, and a failover stops the datastreams again."""
     first = Step.STOPPED if operation.kind is Kind.FAILOVER else Step.FENCED
     if operation.failure or operation.is_final or not has_reached(operation, first):
@@ -377,7 +378,7 @@ def step_after(operation: Switchover) -> Step | None:
 
 
 def failed(state: PairState, reason: str) -> PairState:
-    """Mark the operation for undo, and return the state. Raises IllegalTransition after the point of no
+    """Return the state with its operation marked for undo. Raises IllegalTransition after the point of no
     return."""
     operation = operation_of(state)
     if operation.is_final:
@@ -389,13 +390,13 @@ def failed(state: PairState, reason: str) -> PairState:
 
 
 def steps_to_undo(operation: Switchover) -> tuple[Step, ...]:
-    """Return the steps to undo, in the order of the undo."""
+    """Return the steps of an operation to undo, in the order of the undo."""
     undoable = (Step.REVERSED, Step.STOPPED, Step.FENCED)
     return tuple(step for step in undoable if has_reached(operation, step))
 
 
 def completed(state: PairState, now_ms: int) -> PairState:
-    """Return the state after an operation has succeeded or was undone."""
+    """Return the state of the pair after its operation has succeeded or was undone."""
     operation = state.operation
     if operation is None:
         return state

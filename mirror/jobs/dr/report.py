@@ -26,7 +26,7 @@ _Account = Switchover | PastSwitchover
 def report_of(
     state: PairState, identity: str, settings: PairSettings, issued_ms: int, issuer: str
 ) -> dict[str, Any]:
-    """Return the report on an operation. Raises NotFound.
+    """Return the report on a switch-over or another operation of a pair. Raises NotFound.
 
     `identity`: id of the operation; if empty, the operation in progress or the last operation is used.
     `issuer`: user who requests the report.
@@ -77,7 +77,7 @@ def _ended_ms(account: _Account) -> int | None:
 
 
 def _targets(account: _Account, settings: PairSettings, outcome: str) -> list[dict[str, Any]]:
-    """Return the targets and the actual values. An unknown or inapplicable value is None."""
+    """Return targets (RPO, RTO, loss) and actual values. An unknown or inapplicable value is None."""
     closed = account.closed_ms / 1000 if isinstance(account, PastSwitchover) else None
     lag = _lost_seconds(account) if outcome == COMPLETED else None
     return [_target("RTO", settings.rto_seconds, closed), _target("RPO", settings.rpo_seconds, lag)]
@@ -104,7 +104,7 @@ def _target(name: str, seconds: float, actual: float | None) -> dict[str, Any]:
 
 
 def _stages(account: _Account, outcome: str) -> list[dict[str, Any]]:
-    """Return the steps with their start and end times.
+    """Return the steps of an operation with their start and end times.
 
     A step ends when the next step starts. The end time of a failed step is unknown. A step that was repeated
     after an interruption is listed several times.

@@ -14,7 +14,7 @@ _SHORTEST_STILL: Final = 1.0
 
 
 class PairSettings(Settings):
-    """A primary and a standby cluster, and the datastreams between them."""
+    """Settings of a pair: primary and standby cluster, and the datastreams between them."""
 
     primary: str
     """Alias of the cluster to which producers normally write."""

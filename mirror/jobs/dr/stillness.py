@@ -21,8 +21,8 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class StrayBatch(NamedTuple):
-    """A batch that was written despite the fence. `producer`, `epoch`: producer id and epoch, -1 if the batch
-    has none. `transactional_id`: empty if unknown, and if the batch is not part of a transaction."""
+    """A batch that a producer wrote despite the fence. `producer`, `epoch`: producer id and epoch, -1 if the
+    batch has none. `transactional_id`: empty if unknown, and if the batch is not part of a transaction."""
 
     place: TopicPartition
     offset: int

@@ -2,8 +2,8 @@
 
 When a group has moved to the destination, its positions there are committed at the source.
 
-Each round reads the positions at both clusters, and `lead.py` decides which cluster leads. Before a commit,
-the round stores the new positions, and reads the positions that the commit replaces again.
+Each pass reads the positions at both clusters, and `lead.py` decides which cluster leads. Before a commit,
+the pass stores the new positions, and reads the positions that the commit replaces again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TwoWayFollower(GroupFollower):
         return looks
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
-        """Return the group with its current positions, and with positions that the source has deleted.
+        """Return the group with its current positions, and with those that the source has deleted.
 
         Kafka deletes the positions of a group without members after a week.
         """
@@ -126,7 +126,7 @@ class TwoWayFollower(GroupFollower):
     async def _commit_led(
         self, group: FollowedGroup, leader: Side, offsets: Mapping[TopicPartition, int]
     ) -> FollowedGroup:
-        """Commit positions that one cluster leads at the other cluster. Return the new state of the group.
+        """Commit positions of the leading cluster at the other cluster. Return the new state of the group.
 
         A position that has changed at the other cluster since the last read is not replaced. `offsets`:
         positions at the source as they were read.
@@ -190,7 +190,7 @@ def counterparts_of(
 def ruled(
     position: FollowedPosition, found: Counterparts, here: ListedGroup, there: ListedGroup
 ) -> FollowedPosition:
-    """Decide about a position, and return it with the positions to commit, if any.
+    """Decide which position of a group to commit, and return the position with the decision.
 
     `here`, `there`: description of the group at the source and at the destination.
     """
@@ -228,9 +228,9 @@ def is_led_by(position: FollowedPosition, leader: Side) -> bool:
 
 
 def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
-    """Return the position after its commit.
+    """Return the position of a group after its commit.
 
-    `code`: error code, None if the response has none. Unless the commit was rejected, the next round
+    `code`: error code, None if the response has none. Unless the commit was rejected, the next pass
     determines its result.
     """
     leader, intended = _intent_of(position)

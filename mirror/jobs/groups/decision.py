@@ -20,7 +20,7 @@ class FollowReason(StrEnum):
     NEW = "new"
     """The group had no position at the destination."""
     FORWARD = "forward"
-    """The position moved forward."""
+    """The position of the group moved forward at the source."""
     RESET = "reset"
     """The group was reset at the source, so the position at the destination moves back, too."""
     RETURNED = "forward from the destination"
@@ -68,12 +68,12 @@ class FollowReason(StrEnum):
 
     @property
     def commits(self) -> bool:
-        """Return whether to commit a position. `RETURNED` and `RESET_THERE` commit at the source."""
+        """Return whether a position is committed; `RETURNED` and `RESET_THERE` commit at the source."""
         return self in _COMMITS
 
     @property
     def follows(self) -> bool:
-        """Return whether the positions on both clusters correspond."""
+        """Return whether the positions of the group on both clusters correspond."""
         return self in _COMMITS or self is FollowReason.CURRENT
 
 
@@ -107,7 +107,7 @@ def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | 
 
 
 def decide(source: int, target: int | None, translated: int, last: SyncedPosition | None) -> FollowReason:
-    """Decide whether to commit `translated` at the destination.
+    """Decide whether to commit the translated position of a group at the destination.
 
     `source`, `target`: current positions of the group on both clusters; `target` is None if there is none.
     `translated`: the position `source`, translated to the destination, or a lower bound. `last`: positions

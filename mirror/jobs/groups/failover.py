@@ -40,7 +40,7 @@ async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupL
 async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
-    """Return the offsets to commit, computed from the positions of the last synchronisation.
+    """Return the offsets to commit for a group, from its positions at the last synchronisation.
 
     `log`: stored groups, if they were already read. Raises NotFound if no positions are stored, and the
     errors of `committed_at`.
@@ -72,5 +72,5 @@ async def plan_without_source(
 
 
 def _owner(key: bytes) -> bytes:
-    """Return the part of a record key that identifies the datastream."""
+    """Return the part of a record key of stored groups that identifies the datastream."""
     return key.rpartition(b".")[0]

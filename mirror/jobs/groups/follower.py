@@ -1,8 +1,8 @@
-"""Synchronises consumer groups in rounds.
+"""Synchronises consumer groups in repeated passes.
 
-A round reads the groups of both clusters, translates their positions, and commits and stores the results.
+A pass reads the groups of both clusters, translates their positions, and commits and stores the results.
 
-A round reads the positions at the source before the offset maps, so that the maps cover as many positions as
+A pass reads the positions at the source before the offset maps, so that the maps cover as many positions as
 possible. The follower reads the position at the destination immediately before the commit. If the group has
 gained members, the group coordinator rejects the commit.
 """
@@ -110,7 +110,7 @@ class FollowJob:
 
 
 class RoundReport(NamedTuple):
-    """Result of a round.
+    """Result of one pass over the consumer groups of a datastream.
 
     `groups`: number of groups with positions in the topics of the datastream. `hindered`: groups that were
     not synchronised, with the first reason. `is_complete`: whether every broker of the source has listed its
@@ -150,7 +150,7 @@ class GroupFollower:
         return self._context.clock.now_ms()
 
     async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
-        """Synchronise the named groups, and store the result at the destination.
+        """Synchronise the named consumer groups, and store the result at the destination.
 
         `listings`: groups of the source and of the destination.
 
@@ -178,8 +178,8 @@ class GroupFollower:
         return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
-        """Synchronise the groups that the datastream selects, except hidden groups. Raises the errors of
-        `look`."""
+        """Synchronise the consumer groups that the datastream selects, except hidden groups. Raises the
+        errors of `look`."""
         is_listed = await self._refresh_lists(is_hidden)
         report = await self.look(self._selected, self._listings)
         if is_listed and report.is_complete:
@@ -188,13 +188,13 @@ class GroupFollower:
         return report
 
     async def _refresh_lists(self, is_hidden: Callable[[str], bool]) -> bool:
-        """List the groups if the current list is too old. Return whether this round uses a new list.
+        """List the consumer groups if the current list is too old. Return whether this pass uses a new list.
 
-        Frequent rounds use the previous list until the new one is complete.
+        Frequent passes use the previous list until the new one is complete.
         """
         if self._listing is None and self._context.loop.now() >= self._listed_until:
             self._listing = self._context.loop.spawn(self._list(is_hidden))
-            self._listing.is_awaited = True  # the request may fail before the round that awaits it
+            self._listing.is_awaited = True  # the request may fail before the pass that awaits it
         listing, must_wait = self._listing, not self._is_frequent or self._listed_until == -inf
         if listing is None or not (listing.is_done or must_wait):
             return False
@@ -203,7 +203,7 @@ class GroupFollower:
         return True
 
     async def _list(self, is_hidden: Callable[[str], bool]) -> None:
-        """List the groups of both clusters, and select the groups to synchronise."""
+        """List the consumer groups of both clusters, and select the groups to synchronise."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
         listed_until = self._context.loop.now() + (_LISTING_SECONDS if self._is_frequent else 0.0)
@@ -251,7 +251,7 @@ class GroupFollower:
             return FollowedGroup(name)
 
     async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
-        """Commit and store the positions of these groups, and return their states."""
+        """Commit and store the positions of consumer groups, and return their states."""
         translator = await self._translator()
         done: list[FollowedGroup] = []
         for start in range(0, len(looks), _AT_ONCE):
@@ -325,7 +325,7 @@ class GroupFollower:
         )
 
     def _require_fresh(self, asked_at: float, group: FollowedGroup, cluster: Cluster) -> None:
-        """Raise TimedOut if the positions of a group are too old for a commit.
+        """Raise TimedOut if the positions of a group were read too long ago for a commit.
 
         `asked_at`: time of the request (monotonic seconds).
         """
@@ -333,8 +333,8 @@ class GroupFollower:
             raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
 
     def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
-        """Translate a position. The result has no offset if a commit might skip records that are not
-        copies."""
+        """Return the translation of a group's position. The result has no offset if a commit might skip
+        records that are not copies."""
         if self._job.is_two_way(place.topic):
             copy = self._job.naming.copy_of(place)
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
@@ -350,7 +350,7 @@ class GroupFollower:
     ) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
-        Does not retry: the next round reads all positions again.
+        Does not retry: the next pass reads all positions again.
         """
         call = position_commit(group.group, wanted, group.kind)
         lane = crc32(group.group.encode()) % _COMMIT_CONNECTIONS
@@ -359,7 +359,7 @@ class GroupFollower:
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
-        """Store the states of groups that have changed."""
+        """Store the states of consumer groups that have changed."""
         now_ms = self.now_ms
         entries = [
             (self._job.keys.of(group.group), write_group(replace(group, changed_ms=now_ms)))
@@ -391,12 +391,12 @@ def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
 
 
 def untranslated_reason(move: PositionMove) -> FollowReason:
-    """Return why a position has no counterpart."""
+    """Return why a position of a group has no counterpart at the destination."""
     return _UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET)
 
 
 def is_exact_move(move: PositionMove) -> bool:
-    """Return whether the translation is final: all records before the position are mirrored."""
+    """Return whether the translation of a position is final: all records before it are mirrored."""
     return not move.behind and move.precision != Precision.BEFORE
 
 
@@ -406,7 +406,7 @@ def _decided(
     present: Mapping[TopicPartition, int],
     hindrance: FollowReason | None,
 ) -> FollowedPosition:
-    """Return the position with the decision whether to commit, and the reason."""
+    """Return the position of a group with the decision whether to commit it, and the reason."""
     target = present.get(move.there)
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
@@ -421,7 +421,7 @@ def _decided(
 
 
 def _committed(position: FollowedPosition, wanted: int | None, code: int | None) -> FollowedPosition:
-    """Return the position after a commit.
+    """Return the position of a group after a commit at the destination.
 
     `wanted`: committed offset, None if no commit was sent. `code`: error code, None if the response has none.
     """
@@ -433,7 +433,7 @@ def _committed(position: FollowedPosition, wanted: int | None, code: int | None)
 
 
 def refusal_of(code: int | None) -> FollowReason:
-    """Return why a position was not committed.
+    """Return why a position of a group was not committed.
 
     `code`: error code of the commit. None means that the response has none, because Kafka 4.1 ignores some
     start offsets.

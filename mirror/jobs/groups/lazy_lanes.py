@@ -17,7 +17,7 @@ from mirror.model.topics import TopicSelection
 
 @dataclass(frozen=True)
 class _ParsedLane:
-    """A lane parsed from its main record `raw`. `chunks`: stored chunks of its offset map, in order."""
+    """A stored lane, parsed from its main record `raw`. `chunks`: chunks of its offset map, in order."""
 
     raw: bytes | None
     progress: LaneProgress
@@ -40,12 +40,12 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
         self._parsed: dict[LaneKey, _ParsedLane] = {}
 
     def refresh_if_grown(self) -> None:
-        """Find the lanes again if the number of keys in the progress topic has changed."""
+        """Find the stored lanes again if the number of keys in the progress topic has changed."""
         if self._log.keys != self._log_keys:
             self.refresh()
 
     def refresh(self) -> None:
-        """Find the lanes after a read of the progress topic."""
+        """Find the stored lanes after a read of the progress topic."""
         self._log_keys = self._log.keys
         found = (key for key in self._log.keys_of(self._state) if self._topics.matches(key.partition.topic))
         self._keys = dict.fromkeys(found)
@@ -72,7 +72,7 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
 
 
 def _parsed(key: LaneKey, raw: bytes, stored: Mapping[bytes, bytes]) -> _ParsedLane:
-    """Parse all records of a lane. Raises CorruptData, NewerFormat."""
+    """Parse all stored records of a lane. Raises CorruptData, NewerFormat."""
     progress = read_progress(key, stored)
     assert progress is not None, "its main record is stored"
     return _ParsedLane(raw, progress, [stored[name] for name in _chunk_keys(key, progress)])
@@ -110,7 +110,7 @@ def _chunk_keys(key: LaneKey, progress: LaneProgress) -> list[bytes]:
 
 
 class _WithoutChunks(dict[bytes, bytes]):
-    """Records of a lane, excluding the chunks of its offset map."""
+    """Mapping of the stored records of a lane, excluding the chunks of its offset map."""
 
     def __missing__(self, key: bytes) -> bytes:
         return b"[]"

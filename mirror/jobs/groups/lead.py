@@ -17,14 +17,14 @@ from mirror.protocol.control.groups import ListedGroup
 
 
 class Side(StrEnum):
-    """One of the two clusters of a datastream."""
+    """Source or destination: one of the two clusters of a datastream."""
 
     SOURCE = "source"
     DESTINATION = "destination"
 
 
 class PendingCommit(NamedTuple):
-    """A commit whose result is unknown.
+    """A commit at one cluster whose result is unknown.
 
     `leader`: cluster that led. `positions`: positions on both clusters if the commit was applied.
     """
@@ -46,8 +46,8 @@ class Lead(NamedTuple):
 
 
 class Counterpart(NamedTuple):
-    """Translation of a position to the other cluster. `offset`: None without a translation; `reason` says
-    why. `is_exact`: False if a later checkpoint may give a higher offset."""
+    """Translation of a group's position to the other cluster. `offset`: None without a translation; `reason`
+    says why. `is_exact`: False if a later checkpoint may give a higher offset."""
 
     offset: int | None = None
     is_exact: bool = False
@@ -55,7 +55,7 @@ class Counterpart(NamedTuple):
 
 
 class Counterparts(NamedTuple):
-    """Translations of the positions on both clusters.
+    """Translations of a group's positions on both clusters.
 
     `of_source`: offset at the destination for the source position. `of_target`: offset at the source for the
     destination position. `is_level`: whether the same copied records precede both positions.
@@ -71,7 +71,7 @@ class Counterparts(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """Decision about a position.
+    """Decision about a position of a group in two-way synchronisation.
 
     `leader`: cluster whose position is committed at the other cluster.
     """
@@ -83,7 +83,7 @@ class Ruling(NamedTuple):
 def after_intent(
     last: SyncedPosition | None, lead: Lead, source: int, target: int | None
 ) -> tuple[SyncedPosition | None, Lead]:
-    """Return the last synchronisation and the lead after the last commit.
+    """Return the last synchronisation of a position, and the cluster that leads, after the last commit.
 
     Determines from the current positions whether the last commit was applied.
     """
@@ -102,7 +102,7 @@ def after_intent(
 def decide_both(
     source: int, target: int | None, found: Counterparts, last: SyncedPosition | None, lead: Lead
 ) -> Ruling:
-    """Decide which cluster leads, and whether to commit at the other cluster.
+    """Decide which cluster leads a position, and whether to commit at the other cluster.
 
     `source`, `target`: current positions of the group; `target` is None if there is none. `last`: positions
     after the last synchronisation. If None, only the destination can follow.
@@ -138,7 +138,7 @@ def _is_reset(leader: Side, seen: SyncedPosition, last: SyncedPosition) -> bool:
 
 
 def _reason(leader: Side, found: Counterparts, following: int, *, has_reset: bool) -> FollowReason:
-    """Return whether to commit the translation of the leading position, as a reason.
+    """Return whether to commit the translation of the leading position, and why.
 
     `has_reset`: whether the leading position has moved back since the last synchronisation.
     """
@@ -156,7 +156,7 @@ def _reason(leader: Side, found: Counterparts, following: int, *, has_reset: boo
 
 
 def without_members(ruling: Ruling, here: ListedGroup, there: ListedGroup) -> Ruling:
-    """Return the decision, without a commit at a cluster where the group has members.
+    """Return the decision about a position, without a commit at a cluster where the group has members.
 
     `here`, `there`: description of the group at the source and at the destination.
     """

@@ -4,7 +4,7 @@ Pure.
 The record key is `STATE/DATASTREAM.GROUP`. STATE is the group of datastreams that shares progress. DATASTREAM
 and GROUP are names in base64, because the name of a consumer group may contain any character. The value is
 JSON; readers ignore unknown fields. The record `STATE/DATASTREAM.~round` contains the time of the last
-complete round, in which all brokers listed their groups.
+complete pass, in which all brokers listed their groups.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FollowedPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FollowedGroup:
-    """State of a consumer group as of the last round.
+    """State of a consumer group after the last pass.
 
     `kind`: type of the group, empty if unknown. `reason`: reason why the whole group is not synchronised;
     None if each position has its own reason. `detail`: error message. `changed_ms`: time of the last change
@@ -79,7 +79,7 @@ class FollowedGroup:
         return {position.reason: None for position in self.positions.values() if not position.follows}
 
     def is_same(self, other: FollowedGroup) -> bool:
-        """Return whether both states are equal, apart from `changed_ms`."""
+        """Return whether both states of a group are equal, apart from `changed_ms`."""
         return replace(self, changed_ms=0) == replace(other, changed_ms=0)
 
 
@@ -99,14 +99,14 @@ class GroupKeys(NamedTuple):
 
     @property
     def of_round(self) -> bytes:
-        """Key of the record with the time of the last complete round."""
+        """Key of the record with the time of the last complete pass."""
         return self.start + _ROUND
 
     def of(self, group: str) -> bytes:
         return self.start + _encoded(group).encode()
 
     def groups(self, keys: Iterable[bytes]) -> set[str]:
-        """Decode the names of consumer groups from record keys. Skip keys of other records."""
+        """Return the names of consumer groups in record keys. Skip keys of other records."""
         names = set()
         for key in keys:
             try:
@@ -206,7 +206,7 @@ def _position(number: int, row: list[Any], lead: Lead | None) -> FollowedPositio
 
 
 def _reason(text: str) -> FollowReason:
-    """Parse a reason. Return `FAILED` for the reason of a newer version."""
+    """Parse a FollowReason. Return `FAILED` for a reason that only a newer version knows."""
     try:
         return FollowReason(text)
     except ValueError:
@@ -214,12 +214,12 @@ def _reason(text: str) -> FollowReason:
 
 
 def write_round(at_ms: int) -> bytes:
-    """Return the record value for a complete round."""
+    """Return the record value for a complete pass."""
     return json.dumps({"format": FORMAT, "round_ms": at_ms}, separators=(",", ":")).encode()
 
 
 def read_round(value: bytes) -> int | None:
-    """Parse the time of a complete round. Return None for any other record. Raises NewerFormat."""
+    """Parse the time of a complete pass. Return None for any other record. Raises NewerFormat."""
     try:
         return int(_document(value)["round_ms"])
     except (CorruptData, ValueError, KeyError, TypeError, OverflowError):
@@ -227,15 +227,15 @@ def read_round(value: bytes) -> int | None:
 
 
 def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
-    """Parse a record of any datastream. Return None for the record of a round. Raises the errors of
-    `read_group`."""
+    """Parse a record of a consumer group of any datastream. Return None for the record of a pass. Raises the
+    errors of `read_group`."""
     return None if key.endswith(_ROUND) else read_group(value)
 
 
 class StoredGroups(NamedTuple):
     """Stored consumer groups of a datastream by name.
 
-    `round_ms`: end of the last complete round (epoch ms), None before the first. `damaged`: number of
+    `round_ms`: end of the last complete pass (epoch ms), None before the first. `damaged`: number of
     unreadable records.
     """
 
@@ -245,7 +245,7 @@ class StoredGroups(NamedTuple):
 
 
 def read_groups(keys: GroupKeys, records: Mapping[bytes, bytes]) -> StoredGroups:
-    """Parse the records of a datastream. Raises NewerFormat."""
+    """Parse the records of a datastream's consumer groups. Raises NewerFormat."""
     groups: dict[str, FollowedGroup] = {}
     round_ms, damaged = None, 0
     for key, value in records.items():

@@ -1,4 +1,4 @@
-"""Groups that a round skips because their positions have not changed."""
+"""Groups that a pass skips because their positions have not changed (settled groups)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror.jobs.groups.record import FollowedGroup
 from mirror.jobs.groups.source import SourceLook
 
 _SETTLED_SECONDS: Final = 60.0
-"""Time after which the position of an idle group at the destination is read again."""
+"""Seconds after which the destination position of a skipped (settled) group is read again."""
 
 
 class SettledGroup(NamedTuple):
@@ -26,10 +26,10 @@ class SettledGroup(NamedTuple):
 
 
 class SettledGroups:
-    """Settled groups by name.
+    """Groups to skip (settled groups) by name.
 
     `hindered_seconds`: time for which a group is skipped if only a change at the destination could make it
-    follow; 0 to read such a group in each round.
+    follow; 0 to read such a group in each pass.
     """
 
     def __init__(self, hindered_seconds: float) -> None:
@@ -37,17 +37,17 @@ class SettledGroups:
         self._groups: dict[str, SettledGroup] = {}
 
     def keep(self, names: Iterable[str]) -> None:
-        """Drop all other groups."""
+        """Keep only the named groups."""
         self._groups = {name: self._groups[name] for name in names if name in self._groups}
 
     def of(self, look: SourceLook, now: float) -> SettledGroup | None:
-        """Return the settled group if its positions have not changed, else None."""
+        """Return the entry of a group to skip if its positions have not changed, else None."""
         known = self._groups.get(look.name)
         return known if known is not None and known.mark == look.mark and now < known.until else None
 
     def note(self, look: SourceLook, found: FollowedGroup, now: float) -> None:
-        """Settle a group whose positions were all committed exactly, or that has none in the datastream's
-        topics. A group is settled for a short time if the next checkpoint would change nothing."""
+        """Mark a group to be skipped if all its positions were committed exactly, or if it has none. A group
+        is skipped only briefly if the next checkpoint would change nothing."""
         self._groups.pop(look.name, None)
         positions, hindrances = found.positions.values(), tuple(found.hindrances)
         seconds = self._hindered_seconds if hindrances else _SETTLED_SECONDS

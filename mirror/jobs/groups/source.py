@@ -48,7 +48,7 @@ class GroupListing(NamedTuple):
 
 
 class SourceLook(NamedTuple):
-    """A consumer group at the beginning of a round.
+    """A consumer group as read at the beginning of a pass.
 
     `here`, `there`: description of the group at the source (None if missing) and at the destination.
     `offsets`: positions at the source. `error`: error of reading `offsets`. `present`: positions at the
@@ -73,7 +73,7 @@ class SourceLook(NamedTuple):
 
 
 async def listed(cluster: Cluster) -> GroupListing:
-    """Return the groups of all brokers that respond.
+    """Return the consumer groups that the responding brokers list.
 
     Raises Unreachable or NotAuthorized if all brokers fail.
     """
@@ -98,8 +98,7 @@ async def listed(cluster: Cluster) -> GroupListing:
 
 
 async def with_kind(bench: EngineContext, job: TranslateJob) -> TranslateJob:
-    """Return a job with the type of its group, empty if no broker lists the group. Raises the errors of
-    `listed`."""
+    """Return the translation job with the type of its consumer group. Raises the errors of `listed`."""
     here = await listed(bench.cluster(job.sides[0]))
     return replace(job, kind=here.groups.get(job.group, ListedGroup()).kind)
 
@@ -110,7 +109,7 @@ async def source_looks(
     listings: tuple[Mapping[str, ListedGroup], Mapping[str, ListedGroup]],
     topics: TopicSelection,
 ) -> list[SourceLook]:
-    """Return the groups with their current positions in these topics.
+    """Return the consumer groups with their current positions in the given topics.
 
     `listings`: groups of the source and of the destination.
     """
@@ -132,7 +131,7 @@ async def source_looks(
 async def with_present(
     cluster: Cluster, looks: Sequence[SourceLook], kinds: Mapping[str, str]
 ) -> list[SourceLook]:
-    """Return the groups with their current positions at the destination.
+    """Return the consumer groups with their current positions at the destination.
 
     `kinds`: types of the groups that may have positions.
     """
@@ -172,7 +171,7 @@ async def _read_alone(cluster: Cluster, name: str, kind: str) -> Mapping[TopicPa
 
 
 async def _read_together(cluster: Cluster, names: Sequence[str]) -> Mapping[str, CommittedOffsets]:
-    """Return the responses of the coordinators.
+    """Return the positions that the group coordinators return for many groups at once.
 
     Groups without a response must be read one by one, with retries, to get the error of each group.
     """

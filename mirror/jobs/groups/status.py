@@ -13,11 +13,11 @@ from mirror.wording import counted, first_few
 
 @dataclass(frozen=True, slots=True)
 class FollowingStatus:
-    """Result of the last round for one datastream.
+    """Result of the last synchronisation pass for one datastream's consumer groups.
 
     `groups`: number of groups with positions in the topics of the datastream. `hindered`: groups that were
-    not synchronised, with the first reason. `round_ms`: end of the last complete round (epoch ms), None
-    before the first. `failure`: error of the last round, empty if the round succeeded.
+    not synchronised, with the first reason. `round_ms`: end of the last complete pass (epoch ms), None before
+    the first. `failure`: error of the last pass, empty if it succeeded.
     """
 
     groups: int = 0
@@ -35,7 +35,7 @@ Statuses = Mapping[DatastreamName, FollowingStatus]
 
 
 def sentence_of(statuses: Statuses) -> tuple[str, bool]:
-    """Return a message for the health check, and whether the last round of every datastream succeeded."""
+    """Return a message for the health check, and whether the last pass of every datastream succeeded."""
     failures = [f"{name}: {status.failure}" for name, status in sorted(statuses.items()) if status.failure]
     if failures:
         they = counted(len(failures), "datastream")

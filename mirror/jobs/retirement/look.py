@@ -83,7 +83,7 @@ class OwnGroups(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Topics that a consumer group reads; None if unknown."""
+    """Topics that a consumer group reads; None if they are unknown."""
 
     committed: frozenset[str]
     subscribed: frozenset[str] | None
@@ -91,7 +91,7 @@ class _Group(NamedTuple):
 
 
 async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
-    """Read the state of every topic. Raises Unreachable, NotAuthorized."""
+    """Return the current state of every topic of a cluster. Raises Unreachable, NotAuthorized."""
     topics = {name: metadata for name, metadata in (await cluster.all_topics()).items() if not metadata.error}
     groups = await _groups(cluster, own)
     readers: dict[str, list[TopicReader]] = {}
@@ -223,7 +223,7 @@ _T = TypeVar("_T")
 
 
 class ClusterCalls(Protocol):
-    """Runs calls on clusters."""
+    """Runs calls on clusters by name."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
         """Run a call and return its result. Raises Unreachable if the cluster does not respond in time."""
@@ -232,7 +232,7 @@ class ClusterCalls(Protocol):
 
 @dataclass(frozen=True)
 class TopicWatch:
-    """Reads the state of clusters, and stores each observation.
+    """Reads the use of topics on clusters, and stores each observation.
 
     `topics`: callback that returns the topics of a cluster, None if unknown. `followed_groups`: callback that
     returns the stored consumer groups of a datastream.
@@ -259,7 +259,7 @@ class TopicWatch:
     def evidence(
         self, cluster: ClusterRef, definitions: Definitions, rules: UnusedRules, only: str = ""
     ) -> list[TopicEvidence]:
-        """Return the evidence about the topics of a cluster.
+        """Return the evidence whether topics of a cluster are used.
 
         `only`: name of a single topic; empty for all topics. Raises the errors of `look`, and
         IllegalTransition if a definition is unreadable.

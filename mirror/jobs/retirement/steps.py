@@ -114,7 +114,7 @@ async def _empty(cluster: Cluster, place: TopicPartition, before: int) -> int:
 
 
 def require_same(topic: str, expected: str, found: str | None) -> None:
-    """Raise IllegalTransition if the topic was deleted or recreated since it was sealed."""
+    """Raise IllegalTransition if the sealed topic was deleted or recreated since."""
     if found != expected:
         change = "deleted" if found is None else "re-created"
         raise IllegalTransition(
@@ -144,7 +144,7 @@ class RetirementRequest(NamedTuple):
 
 
 class RetirementOutcome(NamedTuple):
-    """Result of a step.
+    """Result of one step of a topic's retirement.
 
     `is_over`: the topic is deleted or restored, and the retirement is no longer stored. `evidence`: None if
     the step required no evidence.
@@ -157,7 +157,7 @@ class RetirementOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicRetirements:
-    """Starts, continues and ends retirements. Every method requires rights on all datastreams.
+    """Starts, continues and ends retirements of topics. Every method requires rights on all datastreams.
 
     `announce`: callback that publishes events.
     """
@@ -168,13 +168,13 @@ class TopicRetirements:
     announce: Callable[[tuple[PlacementEvent, ...]], None]
 
     def unused(self, control: Control, cluster: ClusterRef, days: int) -> list[TopicEvidence]:
-        """Return the evidence about every topic of a cluster. Raises Unreachable, NotAuthorized,
+        """Return the evidence whether each topic of a cluster is used. Raises Unreachable, NotAuthorized,
         Forbidden."""
         control.check_right_to_all()
         return self.watch.evidence(cluster, control.list_again(), replace(self.rules, days=days))
 
     def all(self) -> list[Retirement]:
-        """Return the retirements in progress."""
+        """Return the retirements of topics in progress."""
         return self.store.all()
 
     def retire(self, control: Control, request: RetirementRequest, *, dry_run: bool) -> RetirementOutcome:
@@ -204,7 +204,7 @@ class TopicRetirements:
     def restore(
         self, control: Control, cluster: ClusterRef, topic: str, requested_by: str, reason: str
     ) -> RetirementOutcome:
-        """Allow writes again, resume the datastreams, and end the retirement.
+        """End the retirement of a topic: allow writes again, and resume its datastreams.
 
         Deleted records remain deleted. Raises NotFound if there is no retirement, and the errors of `retire`.
         """
@@ -360,7 +360,7 @@ class TopicRetirements:
 
 
 def _check(request: RetirementRequest) -> None:
-    """Raise InvalidRequest if the request has invalid values."""
+    """Raise InvalidRequest if the retirement request has invalid values."""
     checked_topic("the topic", request.topic)
     bounds.text("the reason", request.reason, bounds.LONGEST_REASON)
     bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)

@@ -41,7 +41,7 @@ class TopicUseStore:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
-        """Return the observations by topic.
+        """Return the stored observations of a cluster's topics, by topic.
 
         Topics in a damaged node are missing, and therefore count as new.
         """
@@ -100,20 +100,20 @@ def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
 
 
 class StoredRetirement(NamedTuple):
-    """A retirement and the version of its node."""
+    """Retirement of a topic, and the version of its node."""
 
     retirement: Retirement
     version: int
 
 
 class RetirementStore:
-    """Retirements in progress. All writes are compare-and-set."""
+    """Retirements of topics in progress, in the coordination store. All writes are compare-and-set."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def all(self) -> list[Retirement]:
-        """Return all retirements, sorted. Raises Unreachable, DamagedState."""
+        """Return all retirements of topics, sorted. Raises Unreachable, DamagedState."""
         paths = [f"{znodes.RETIREMENTS}/{name}" for name in self._nodes.children(znodes.RETIREMENTS)]
         found = [_retirement(path, node.data) for path, node in self._nodes.read_present(paths).items()]
         return sorted(found, key=lambda retirement: (retirement.cluster, retirement.topic))
@@ -125,7 +125,7 @@ class RetirementStore:
         return None if node is None else StoredRetirement(_retirement(path, node.data), node.version)
 
     def begin(self, retirement: Retirement) -> StoredRetirement:
-        """Store a new retirement. Raises IllegalTransition if the topic already has a retirement."""
+        """Store a new retirement of a topic. Raises IllegalTransition if the topic already has one."""
         try:
             self._nodes.create(_path(retirement.cluster, retirement.topic), _encoded(retirement))
         except AlreadyExists as error:
@@ -135,7 +135,7 @@ class RetirementStore:
         return StoredRetirement(retirement, 0)
 
     def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
-        """Replace a retirement. Raises VersionConflict if the retirement was changed concurrently."""
+        """Replace the retirement of a topic. Raises VersionConflict if it was changed concurrently."""
         if after == before.retirement:
             return before
         path = _path(after.cluster, after.topic)
@@ -146,11 +146,11 @@ class RetirementStore:
         return StoredRetirement(after, version)
 
     def note_problem(self, before: StoredRetirement, problem: str) -> StoredRetirement:
-        """Store the error of the last attempt."""
+        """Store the error of the last attempt to continue a retirement."""
         return self.change(before, replace(before.retirement, problem=problem))
 
     def end(self, before: StoredRetirement) -> None:
-        """Remove a retirement. Raises VersionConflict."""
+        """Remove the stored retirement of a topic. Raises VersionConflict."""
         try:
             self._nodes.delete(_path(before.retirement.cluster, before.retirement.topic), before.version)
         except NotFound as error:

@@ -14,7 +14,7 @@ HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class HourNeed:
-    """Tasks required in one hour, for the median forecast and for its upper bound.
+    """Tasks required in one hour of the forecast, for its median and for its upper bound.
 
     `hour_ms`: start of the hour (epoch ms).
     """
@@ -46,7 +46,7 @@ class GroupNeed:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Sums over the hours of a forecast: hours of the current and of the required tasks and instances.
+    """Task-hours and instance-hours over the hours of a forecast, current and required.
 
     `needed_instance_hours`: None if the number of tasks per instance is unknown.
     """
@@ -60,7 +60,7 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class PastNeed:
-    """Task-hours over past hours in which the load of every group is known.
+    """Required task-hours over past hours in which the load of every group is known.
 
     `task_hours`: task-hours with the current number of tasks. `peak_task_hours`: task-hours if every hour had
     the tasks of the busiest hour. `needed_task_hours`: sum of the tasks that each hour requires for its mean
@@ -75,7 +75,7 @@ class PastNeed:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice computed by the leader at `computed_ms` (epoch ms).
+    """Sizing advice that the leader has computed at `computed_ms` (epoch ms).
 
     `required_tasks`, `required_instances`: number required now and very soon, smoothed for an autoscaler.
     None if the number for any group is unknown; `why` then contains the group. `tasks_at_least`,
@@ -116,7 +116,7 @@ def age_text(advice: Advice, now_ms: int) -> str:
 
 
 def sentence_with_age(advice: Advice, now_ms: int) -> str:
-    """Return the sentence of the advice, followed by its age."""
+    """Return the sentence of the sizing advice, followed by its age."""
     return f"{advice.sentence} (computed {age_text(advice, now_ms)} ago)"
 
 

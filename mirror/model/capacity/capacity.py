@@ -31,7 +31,7 @@ class CapacityOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityTerms:
-    """Configured capacity.
+    """Capacity of a task according to settings and definitions.
 
     `bytes_per_second`: None if the capacity is learned. `unlearned_bytes_per_second`: capacity until enough
     is measured. `of_datastream`: the datastream sets the number.
@@ -46,7 +46,7 @@ class CapacityTerms:
 
 @dataclass(frozen=True, slots=True)
 class CapacityInUse:
-    """Capacity of one task that a plan is based on. Rates are per second.
+    """Capacity of one task on which a plan is based. Rates are per second. Rates are per second.
 
     Placement fills a task to `utilisation_percent` of the capacity. `messages_per_second`: None means that
     only bytes count.
@@ -75,19 +75,19 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """Values that affect a plan."""
+        """Values of the capacity that affect a plan."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property
     def capacity(self) -> TaskCapacity:
-        """Capacity in the form that planners use."""
+        """Capacity of a task in the form that planners use."""
         return TaskCapacity(self.bytes_per_second, self.messages_per_second, self.utilisation_percent)
 
 
 def capacity_in_use(
     terms: CapacityTerms, found: MeasuredCapacity | None, before: CapacityInUse | None
 ) -> CapacityInUse:
-    """Return the capacity to plan with.
+    """Return the task capacity to plan with.
 
     `before`: capacity of the last plan.
 

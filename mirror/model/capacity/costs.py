@@ -22,10 +22,10 @@ from mirror.model.identifiers import GroupName
 
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
-"""Number of hours kept. A period of more than a day includes a daily peak."""
+"""Number of hours for which costs are kept. A period of more than a day includes a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
-"""Minimum number, and minimum total length, of the intervals of an hour for a capacity."""
+"""Minimum number of intervals, and their minimum total seconds, from which a capacity is derived."""
 _ENOUGH_SECONDS: Final = 300.0
 """If any hour has this many seconds of measurements, hours with fewer are ignored.
 
@@ -50,7 +50,7 @@ _SPARE_ERROR: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CostSums:
-    """Sums over intervals of workers, for one group.
+    """Sums of copying costs over intervals of workers, for one group.
 
     `seconds`: total length of the intervals. `passthrough_batches`: batches copied without decompression.
     `spare_cpu_seconds`: part of `cpu_seconds` that disappears under full load. `cpu_squared`,
@@ -82,7 +82,7 @@ class CostSums:
         passed: float,
         spare: float = 0.0,
     ) -> CostSums:
-        """Build the sums of one interval."""
+        """Return the sums of one measurement interval."""
         needed = _needed(cpu_seconds, spare)
         return cls(
             observations=1,
@@ -100,7 +100,7 @@ class CostSums:
         )
 
     def plus(self, other: CostSums) -> CostSums:
-        """Return the sums over the intervals of `self` and `other`."""
+        """Return the sums over the intervals of both."""
         names = [field.name for field in fields(self) if field.name != "fastest"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))
@@ -205,7 +205,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
 
 
 def _together(several: Sequence[CostSums]) -> list[CostSums]:
-    """Return the sum of the hours if it has enough data."""
+    """Return the sum of the hours as a list of one, or an empty list without enough data."""
     if not several:
         return []
     joint = reduce(CostSums.plus, several)

@@ -34,7 +34,7 @@ _ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:
 
 @dataclass(frozen=True, slots=True)
 class RecurringWindow:
-    """Daily or weekly window.
+    """Freeze window that recurs daily or weekly.
 
     `begin`, `end`: minutes within the period. `end` is exclusive, and may be in the next period.
     """
@@ -53,7 +53,7 @@ class RecurringWindow:
 
 @dataclass(frozen=True, slots=True)
 class OneTimeWindow:
-    """Window between two times."""
+    """Freeze window between two fixed times."""
 
     begin: datetime
     end: datetime
@@ -78,7 +78,7 @@ class FreezeWindow:
 
 
 def read_freeze(text: str) -> FreezeWindow:
-    """Parse a window. Raises InvalidRequest."""
+    """Parse a freeze window. Raises InvalidRequest."""
     line = " ".join(text.split())
     found = _WINDOW.fullmatch(line) if len(line) <= LONGEST_NAME else None
     if found is None:
@@ -103,7 +103,7 @@ def read_freeze(text: str) -> FreezeWindow:
 
 
 def frozen_by(windows: Sequence[FreezeWindow], now_ms: int) -> FreezeWindow | None:
-    """Return the first window that contains the timestamp."""
+    """Return the first freeze window that contains the timestamp, or None."""
     return next((window for window in windows if window.contains(now_ms)), None)
 
 
@@ -124,7 +124,7 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
-    """Return a one-time window.
+    """Return a freeze window between two fixed local times.
 
     In an hour that a clock change repeats, the window starts at the first and ends at the second occurrence
     of a time. A time in a skipped hour counts as the time of the clock change.

@@ -128,7 +128,7 @@ def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
 
 
 def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
-    """Return the capacity for tasks that several datastreams share: the strictest value of each option.
+    """Return the capacity terms of tasks that several datastreams share: the strictest value of each option.
 
     `terms`: defaults from the settings. A number takes precedence over `learned`.
     """
@@ -147,19 +147,19 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 
 
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
-    """Return the largest chosen headroom, or None for the default."""
+    """Return the largest headroom that any of several datastreams chooses, or None for the default."""
     return max(
         (knobs.scale_in_headroom for knobs in several if knobs.scale_in_headroom is not None), default=None
     )
 
 
 def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return the first chosen strategy, or None for the default."""
+    """Return the first placement strategy that a datastream chooses, or None for the default."""
     return next((knobs.strategy for knobs in several if knobs.strategy is not None), None)
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return `none` if any datastream chooses it, otherwise the first chosen provider, or None for the
-    default."""
+    """Return the load provider of several datastreams: `none` if any chooses it, otherwise the first chosen
+    provider, or None for the default."""
     chosen = [knobs.load_provider for knobs in several if knobs.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

@@ -21,12 +21,12 @@ _FIRST_WEEKDAY: Final = 3
 _FEWEST_DAYS: Final = 2
 _CLEARLY: Final = 1.25
 Day = Mapping[int, float]
-"""Loads (bytes/s) by hour of the day."""
+"""Loads (bytes/s) of one day by hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuietTerms:
-    """Options of quiet windows.
+    """Length and minimum contrast of quiet windows.
 
     `hours`: length of the window, below 24; 0 disables it. `contrast`: minimum ratio of the load in the other
     hours to the load in the window.
@@ -99,7 +99,7 @@ def _days(weekdays: list[int]) -> str:
 
 
 def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
-    """Return the loads divided by the mean of their day, by day since 1970.
+    """Return the load of each hour divided by the mean of its day, by day since 1970.
 
     Omits days without traffic, and days with fewer than half of the hours.
     """
@@ -116,7 +116,7 @@ def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
 
 
 def _profile(days: Iterable[Day]) -> list[float] | None:
-    """Return the median of each hour of the day, or None if an hour has data from fewer than two days."""
+    """Return the median load of each hour of the day, or None without two days for each hour."""
     shares: list[list[float]] = [[] for _ in range(_DAY)]
     for loads in days:
         for hour, share in loads.items():
@@ -133,7 +133,7 @@ def _lightest(profile: list[float], hours: int) -> int:
 
 
 def _own(profile: list[float] | None, common: int, hours: int) -> int:
-    """Return the first hour of a weekday's window.
+    """Return the first hour of the quiet window of a weekday.
 
     Returns `common`, unless the load in another window is clearly lower.
     """

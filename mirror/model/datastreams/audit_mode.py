@@ -10,7 +10,8 @@ from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
 LATENESS: Final = "headrace-audit-lateness"
-"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys of the audit mode and the lateness. They lack the prefix `headrace.`, so that older versions
+keep them."""
 LONGEST_LATENESS_SECONDS: Final = 604_800
 
 
@@ -18,21 +19,21 @@ class AuditMode(StrEnum):
     """Data that the audit of a datastream compares (docs/data-plane/continuous-audit.md)."""
 
     OFF = "off"
-    """Nothing."""
+    """No audit."""
     COUNTS = "counts"
     """Record counts by event-time window, from the offsets of both logs and the offset map. No records are
     read."""
     SAMPLED = "sampled"
     """As `counts`, and also every record of 1 in 20 windows."""
     FULL = "full"
-    """Every record."""
+    """Every record is compared."""
 
 
 DEFAULT_AUDIT: Final = AuditMode.COUNTS
 
 
 def read_audit_mode(label: str, value: object) -> AuditMode:
-    """Parse a mode. Raises InvalidRequest."""
+    """Parse an audit mode. Raises InvalidRequest."""
     return bounds.choice(label, AuditMode, value)
 
 

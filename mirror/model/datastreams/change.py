@@ -63,11 +63,11 @@ _FIXED_METADATA: Final[Mapping[str, str]] = {
 }
 
 _LASTING: Final = (CREATED_MS, RESTART, START_POSITIONS)
-"""Metadata keys whose values are kept if a change omits them."""
+"""Metadata keys that keep their values if a changed definition omits them."""
 
 
 class FieldProblems:
-    """Collects errors of request fields, to report up to a hundred of them at once.
+    """Collects the errors of request fields, up to a hundred, to report them together.
 
     `contradicts`: some fields contradict each other.
     """
@@ -87,8 +87,8 @@ class FieldProblems:
             self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """Return the result of `make`. If the function raises InvalidRequest, record the error and return
-        `otherwise`."""
+        """Return the result of `make`, or record its error. If the function raises InvalidRequest, record the
+        error and return `otherwise`."""
         try:
             return make()
         except InvalidRequest as error:
@@ -102,7 +102,7 @@ class FieldProblems:
             self.refuse(pointer, detail, advice)
 
     def check(self, error: type[InvalidRequest] = RefusedFields) -> None:
-        """Raise the error with all recorded problems, if any."""
+        """Raise the error with all recorded field problems, if there are any."""
         fields = [
             FieldProblem(pointer, f"{detail}: {advice}" if advice else detail)
             for pointer, detail, advice in self._found
@@ -133,7 +133,7 @@ class WantedDefinition:
 
 
 def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Datastream:
-    """Return the changed definition. Status and pauses are kept.
+    """Return the definition after the requested change. Status and pauses are kept.
 
     `problems`: errors found so far.
 
@@ -177,7 +177,7 @@ def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProb
 def check_metadata(
     metadata: Mapping[str, str], problems: FieldProblems, pointers: Mapping[str, str] | None = None
 ) -> None:
-    """Record errors of metadata: invalid keys, contradictions between two keys, and errors of the whole.
+    """Record the errors of a request's metadata: invalid keys, and contradictions between keys.
 
     `pointers`: see `WantedDefinition`.
     """
@@ -202,7 +202,7 @@ def check_metadata(
 
 
 def _is_possible(metadata: Mapping[str, str]) -> bool:
-    """Return True if the metadata is valid, otherwise raise InvalidRequest."""
+    """Return True if the metadata is valid as a whole, otherwise raise InvalidRequest."""
     checked_metadata(metadata)
     policy_from(metadata)
     return True

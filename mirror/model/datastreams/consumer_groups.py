@@ -16,7 +16,8 @@ INCLUDE: Final = "headrace-groups"
 EXCLUDE: Final = "headrace-groups-exclude"
 INTERVAL: Final = "headrace-groups-interval"
 DIRECTION: Final = "headrace-groups-direction"
-"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys of the options for consumer groups. They lack the prefix `headrace.`, so that older versions
+keep them."""
 FIELDS: Final = {INCLUDE: "include", EXCLUDE: "exclude", INTERVAL: "interval_seconds", DIRECTION: "direction"}
 DEFAULT_SECONDS: Final = 5
 SHORTEST_SECONDS: Final = 0.1
@@ -74,7 +75,7 @@ class FollowingGroups:
         return seconds if self.is_on and seconds < _USUAL_CHECKPOINT_SECONDS else 0.0
 
     def selects(self, group: str) -> bool:
-        """Return whether a group is selected."""
+        """Return whether a consumer group is selected."""
         is_included = self._included is not None and self._included.matches(group)
         return is_included and not (self._excluded is not None and self._excluded.matches(group))
 
@@ -96,7 +97,7 @@ def read_interval(label: str, value: str) -> object:
 
 
 def read_direction(label: str, value: object) -> GroupDirection:
-    """Parse a direction. Raises InvalidRequest."""
+    """Parse the direction in which committed offsets are synchronised. Raises InvalidRequest."""
     return bounds.choice(label, GroupDirection, value)
 
 

@@ -28,7 +28,7 @@ class Creation:
 
 
 def creation_of(kind: str, key: str, document: object, principal: str) -> Creation:
-    """Create the idempotency record of a creation.
+    """Return the idempotency record of a creation.
 
     `kind`: kind of client that issues the key. `document`: the request as a JSON value. `principal`: the
     caller, empty without authentication. Keys of different kinds or principals never collide.

@@ -145,7 +145,7 @@ class PartitionPause:
             raise InvalidRequest(f"paused partitions must be between 0 and {bounds.LARGEST_PARTITION}")
 
     def covers(self, number: int) -> bool:
-        """Return whether a partition is paused."""
+        """Return whether the pause includes a partition number."""
         return self.numbers is None or number in self.numbers
 
 
@@ -245,19 +245,19 @@ class Datastream:
             checked_topic("a paused topic", topic)
 
     def _select_canary(self) -> None:
-        """Add the canary topic to the selection, or remove it if the option is off."""
+        """Add the canary topic to the topic selection, or remove it if the option is off."""
         topic = canary_topic(self.name) if is_on(self.metadata, CANARY) else ""
         if self.selection.canary != topic:
             object.__setattr__(self, "selection", replace(self.selection, canary=topic))
 
     @cached_property
     def policy(self) -> CopyPolicy:
-        """Copy policy from the metadata."""
+        """Copy policy from the metadata of the datastream."""
         return policy_from(self.metadata)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Additional objectives in the metadata."""
+        """Latency objectives in the metadata, in addition to the short form."""
         return objectives_from(self.metadata)
 
     @cached_property
@@ -277,7 +277,7 @@ class Datastream:
 
     @property
     def audit_mode(self) -> AuditMode:
-        """Mode of the continuous audit."""
+        """Mode of the datastream's continuous audit."""
         return audit_mode_from(self.metadata)
 
     @property
@@ -297,7 +297,7 @@ class Datastream:
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Return whether a pause of its topic includes the partition.
+        """Return whether the partition is paused by itself or with its topic.
 
         Pauses of the whole datastream are ignored.
         """
@@ -306,7 +306,7 @@ class Datastream:
 
     @property
     def owner(self) -> str:
-        """Owner of the datastream; empty if the definition names none."""
+        """Owner of the datastream; empty if the definition has none."""
         return self.metadata.get(OWNER, "")
 
     @property
@@ -364,11 +364,11 @@ TRANSITIONS: Final = {
 }
 """Actions, the statuses in which they are permitted, and the resulting status."""
 _ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
-"""Actions that have no effect in this status, because they were already performed."""
+"""Actions without an effect, by status of the datastream, because they were already performed."""
 
 
 def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
-    """Return the status after an action. Raises IllegalTransition."""
+    """Return the status of a datastream after an action. Raises IllegalTransition."""
     if (action, datastream.status) in _ALREADY:
         return datastream.status
     allowed, target = TRANSITIONS[action]

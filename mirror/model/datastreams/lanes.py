@@ -40,7 +40,7 @@ class LaneSpec:
     offset are copied. `consumer_group`: group under which the lane commits its position at the source, for
     standard tools; empty for none. `source_id`, `destination_id`: required ids of the clusters; empty to
     accept any id. `restart_ms`: progress that was stored before this time is ignored. `excuse`: records that
-    do not count against an objective. `checkpoint_seconds`: maximum time between two checkpoints; 0 for the
+    are exempt from latency objectives. `checkpoint_seconds`: maximum time between two checkpoints; 0 for the
     interval of the instance.
     """
 
@@ -64,7 +64,7 @@ class LaneSpec:
 
 @dataclass(frozen=True, slots=True)
 class LaneStarted:
-    """The lane copies from `position` (source offset)."""
+    """Event: the lane copies from `position` (source offset)."""
 
     key: LaneKey
     position: int
@@ -72,7 +72,7 @@ class LaneStarted:
 
 @dataclass(frozen=True, slots=True)
 class LaneStopped:
-    """The lane has drained and its checkpoint is durable; another engine may start it now."""
+    """Event: the lane has drained and its checkpoint is durable; another worker may start it now."""
 
     key: LaneKey
     next_offset: int | None
@@ -101,7 +101,7 @@ class PauseCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LanePaused:
-    """The lane has paused itself. Other lanes continue.
+    """Event: the lane has paused itself. Other lanes continue.
 
     `reason`: contains the cluster, topic, partition and offset if they are relevant.
     """
@@ -113,13 +113,13 @@ class LanePaused:
 
 @dataclass(frozen=True, slots=True)
 class LaneResumed:
-    """The lane copies again after it has paused itself."""
+    """Event: the lane copies again after it has paused itself."""
 
     key: LaneKey
 
 
 class QuotaOwner(StrEnum):
-    """Level at which a quota is set."""
+    """Level at which a quota that throttles lanes is set."""
 
     TASK = "task"
     DATASTREAM = "datastream"
@@ -181,8 +181,8 @@ NO_WINDOWS: Final = LaneWindows()
 
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
-    """Report that a configured quota throttles the lane, or no longer throttles it. `reason`: names the
-    quota; empty if the lane is no longer throttled. `hold`: the quota and the share of throttled time."""
+    """Event: a configured quota throttles the lane, or no longer throttles it. `reason`: names the quota;
+    empty if the lane is no longer throttled. `hold`: the quota and the share of throttled time."""
 
     key: LaneKey
     reason: str

@@ -18,7 +18,7 @@ LONGEST_WINDOW_SECONDS: Final = 3_600
 LONGEST_PERIOD_DAYS: Final = 90
 LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
-"""Upper limit of a percentage.
+"""Upper limit of a percentage in an objective.
 
 The percentile is below 100, so that the error budget is never zero.
 """
@@ -71,7 +71,7 @@ def percent_text(value: float) -> str:
 
 
 OBJECTIVES: Final = "headrace-objectives"
-"""Metadata key of the objectives, one per line.
+"""Metadata key of the latency objectives, one per line.
 
 The metadata key lacks the prefix `headrace.`, so that older versions keep it.
 """
@@ -110,7 +110,7 @@ def read_objective(value: object) -> Objective:
 
 
 def _whole(text: str, unit: int, line: str) -> int:
-    """Parse a duration, and return it in units of `unit` milliseconds."""
+    """Parse a duration in a line of objectives, and return it in units of `unit` milliseconds."""
     number, name = text.rstrip("msdh").rstrip(), text.lstrip("0123456789").strip()
     units, rest = divmod(int(number) * _MILLISECONDS[name], unit)
     if rest:
@@ -133,7 +133,7 @@ def read_objectives(label: str, value: str) -> tuple[Objective, ...]:
 
 
 def checked_objectives(label: str, objectives: Iterable[Objective]) -> tuple[Objective, ...]:
-    """Validate the objectives of one datastream. Raises InvalidRequest."""
+    """Validate the latency objectives of one datastream. Raises InvalidRequest."""
     found = tuple(objectives)
     if len(found) > MOST_OBJECTIVES:
         raise InvalidRequest(
@@ -150,24 +150,24 @@ def objectives_from(metadata: Mapping[str, str]) -> tuple[Objective, ...]:
 
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Metadata key of the mode. The metadata key lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the monitor's mode, without the prefix `headrace.`, so that older versions keep it."""
 
 
 class Mode(StrEnum):
     """Reaction of the monitor to a breach if a rebalance can help."""
 
     ACT = "act"
-    """Request the rebalance."""
+    """Request the rebalance that can help."""
     OBSERVE = "observe"
     """Only report the rebalance that the monitor would request."""
 
 
 def read_mode(label: str, value: object) -> Mode:
-    """Parse a mode. Raises InvalidRequest."""
+    """Parse a monitor mode. Raises InvalidRequest."""
     return bounds.choice(label, Mode, value)
 
 
 def mode_from(metadata: Mapping[str, str]) -> Mode | None:
-    """Return a datastream's mode, or None for the monitor's default. Raises InvalidRequest."""
+    """Return the monitor mode of a datastream, or None for the monitor's default. Raises InvalidRequest."""
     found = metadata.get(MONITOR_MODE)
     return None if found is None else read_mode(f"metadata {MONITOR_MODE}", found)

@@ -44,7 +44,7 @@ from mirror.model.load import LARGEST_CAPACITY
 
 @dataclass(frozen=True, slots=True)
 class DatastreamOption:
-    """An option of a datastream.
+    """An option of a datastream, from which /v1 field, metadata key and command-line option are derived.
 
     `place`: path of the field in a /v1 document. `kind`: type of the value. `text`: description in the
     OpenAPI document. `help`, `flag`: description and name on the command line, if different (with
@@ -67,12 +67,12 @@ class DatastreamOption:
 
     @property
     def field(self) -> str:
-        """Name of the field in its group."""
+        """Name of the option's field in its group."""
         return self.place[-1]
 
     @property
     def name(self) -> str:
-        """Name on the command line, with underscores."""
+        """Name of the option on the command line, with underscores."""
         return self.flag or self.field
 
 

@@ -26,7 +26,7 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """Return the pauses after more partitions were paused.
+    """Return the pauses of partitions after more were paused.
 
     A topic has one pause, so partitions that were paused before get the new reason. If the request omits some
     of these partitions, the later expiry time applies, so that none resumes too early.
@@ -50,12 +50,12 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
 
 
 def later_end(first: int | None, second: int | None) -> int | None:
-    """Return the later end of two pauses. None means until resumed."""
+    """Return the later of two ends of pauses. None means until resumed."""
     return None if first is None or second is None else max(first, second)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """Return the pauses after some partitions were resumed. Raises InvalidRequest.
+    """Return the pauses of partitions after some were resumed. Raises InvalidRequest. Raises InvalidRequest.
 
     Partitions that are not paused are ignored.
     """

@@ -93,7 +93,7 @@ class Isolation(StrEnum):
     READ_COMMITTED = "read-committed"
     """Records of aborted transactions are never copied; open transactions delay copying."""
     READ_UNCOMMITTED = "read-uncommitted"
-    """Every record, regardless of its transaction."""
+    """Read every record, regardless of its transaction."""
 
 
 class OnLoss(StrEnum):
@@ -226,12 +226,13 @@ def _transforms(label: str, value: str) -> tuple[str, ...]:
 
 
 def read_excluded_settings(label: str, value: str) -> frozenset[str]:
-    """Parse setting names, one per line. Raises InvalidRequest for a setting that is never copied."""
+    """Parse names of topic settings, one per line. Raises InvalidRequest for a setting that is never
+    copied."""
     return checked_excluded_settings(label, lines_of(value))
 
 
 def checked_excluded_settings(label: str, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names unchanged. Raises InvalidRequest for a setting that is never copied."""
+    """Return the setting names unchanged. Raises InvalidRequest for a setting that is never copied."""
     for name in names:
         if name not in CARRIED_SETTINGS:
             raise InvalidRequest(
@@ -242,5 +243,5 @@ def checked_excluded_settings(label: str, names: tuple[str, ...]) -> frozenset[s
 
 
 def excluded_settings(metadata: Mapping[str, str]) -> frozenset[str]:
-    """Return the settings that a datastream does not copy. Raises InvalidRequest."""
+    """Return the topic settings that a datastream does not copy to new topics. Raises InvalidRequest."""
     return read_excluded_settings(f"metadata {EXCLUDED_SETTINGS}", metadata.get(EXCLUDED_SETTINGS, ""))

@@ -29,8 +29,8 @@ REDACTED: Final = "[redacted]"
 
 
 def holds_secret(key: str, value: str) -> bool:
-    """Return whether a metadata key or its value looks like a secret. The placeholder `REDACTED` is a secret;
-    an empty value or a reference to a secret is none."""
+    """Return whether a metadata key or its value looks like a secret. The placeholder `REDACTED` counts as a
+    secret; an empty value and a reference to a secret do not."""
     if not value.strip() or _REFERENCE.fullmatch(value.strip()):
         return False
     if value == REDACTED:
@@ -49,7 +49,7 @@ def without_secrets(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def kept_secrets(given: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata of a request, with placeholders replaced by the stored secrets."""
+    """Return the metadata of a request, with each placeholder replaced by the stored secret."""
     return {
         key: present[key]
         if value == REDACTED and key in present and holds_secret(key, present[key])

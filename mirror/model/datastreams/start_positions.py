@@ -40,7 +40,7 @@ class StartPositions:
 
     @property
     def document(self) -> dict[str, dict[str, int]]:
-        """JSON form, with text keys."""
+        """Start offsets as a JSON object, with text keys."""
         return {
             topic: {str(number): offset for number, offset in sorted(offsets.items())}
             for topic, offsets in sorted(self.offsets.items())
@@ -48,7 +48,7 @@ class StartPositions:
 
     @property
     def text(self) -> str:
-        """Text form in the metadata, which `read_positions` parses."""
+        """Start offsets as text for the metadata, which `read_positions` parses."""
         return json.dumps(self.document, separators=(",", ":"))
 
 
@@ -56,7 +56,7 @@ NO_POSITIONS: Final = StartPositions()
 
 
 def read_positions(label: str, value: object) -> StartPositions:
-    """Parse start positions. Raises InvalidRequest."""
+    """Parse the start offsets in the metadata. Raises InvalidRequest."""
     text = bounds.text(label, value, _LONGEST)
     if not text:
         return NO_POSITIONS

@@ -19,7 +19,7 @@ WORDS: Final = tuple(position.value for position in StartPosition if position is
 
 
 class Start(NamedTuple):
-    """A start position.
+    """A start position of a datastream.
 
     `at_ms`: start time (epoch ms), only for `StartPosition.TIMESTAMP`.
     """
@@ -28,7 +28,7 @@ class Start(NamedTuple):
     at_ms: int | None = None
 
     def __str__(self) -> str:
-        """Return the text form. A timestamp is in ISO 8601."""
+        """Return the start position as text: a word, or a timestamp in ISO 8601."""
         if self.at_ms is None:
             return self.position.value
         moment = _EPOCH + timedelta(milliseconds=self.at_ms)
@@ -36,15 +36,16 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Last restart of a datastream. Progress from before the restart is ignored. `at_ms`: time of the restart
-    (epoch ms), 0 if there was none."""
+    """Last restart of a datastream, before which stored progress is ignored. Progress from before the restart
+    is ignored. `at_ms`: time of the restart (epoch ms), 0 if there was none."""
 
     at_ms: int
     start: Start
 
 
 def restart_of(datastream: Datastream) -> Restart:
-    """Return the last restart. If there was none, the time is 0 and the start is that of the datastream."""
+    """Return the last restart of a datastream. Without one, the time is 0 and the start is the
+    datastream's."""
     value = datastream.metadata.get(RESTART)
     if value is None:
         return Restart(0, Start(datastream.start, datastream.start_ms))

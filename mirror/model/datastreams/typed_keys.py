@@ -99,7 +99,7 @@ _DEFAULTS: Final = {key: _effective(key, {}, DEFAULT_POLICY) for key in PLACES}
 
 
 def text_of(key: str, value: object) -> str:
-    """Return the stored text of a typed value. Raises InvalidRequest."""
+    """Return the text form of a typed option value, for the metadata. Raises InvalidRequest."""
     if key == START_POSITIONS:
         return positions_of_document("start_positions", value).text
     if isinstance(value, bool):
@@ -117,7 +117,7 @@ def text_of(key: str, value: object) -> str:
 
 
 def is_unset(value: object) -> bool:
-    """Return whether a typed value is unset, so that no metadata key is stored."""
+    """Return whether a typed value means that its option is not set, so that no metadata key is stored."""
     return (
         value is None
         or value == []
@@ -126,7 +126,7 @@ def is_unset(value: object) -> bool:
 
 
 def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the typed fields as a /v1 document. Raises the errors of `typed_values`."""
+    """Return the options as typed fields of a /v1 document. Raises the errors of `typed_values`."""
     document: dict[str, Any] = {}
     for key, value in typed_values(metadata).items():
         *parents, field = PLACES[key]
@@ -138,12 +138,12 @@ def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys without a typed field."""
+    """Return the metadata keys that have no typed field."""
     return {key: value for key, value in metadata.items() if key not in PLACES}
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the typed values in a /v1 document, by metadata key.
+    """Return the typed options that a /v1 document sets, by metadata key.
 
     A value is None if the field or an enclosing object is null.
     """

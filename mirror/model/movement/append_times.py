@@ -32,15 +32,15 @@ machine."""
 
 
 class AppendSpan(NamedTuple):
-    """Bounds of the append time of records: later than `since_ms` (-1 if unknown), not later than `until_ms`
-    (epoch ms)."""
+    """Bounds of the time at which records were appended to the log: later than `since_ms` (-1 if unknown),
+    not later than `until_ms` (epoch ms)."""
 
     since_ms: int
     until_ms: int
 
     @property
     def is_narrow(self) -> bool:
-        """True if the bounds are close to each other."""
+        """True if the bounds of the append time are close together."""
         return self.since_ms >= 0 and self.until_ms - self.since_ms <= NARROW_MS
 
 
@@ -48,8 +48,8 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End offset of the log. Later records were appended after `requested_at`, earlier records before
-    `answered_at`."""
+    """End offset of the log, as a response reported it. Later records were appended after `requested_at`,
+    earlier records before `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -121,13 +121,13 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the end offset whose neighbours are closest in time, but never the first or the last."""
+        """Drop the stored end offset whose neighbours are closest in time, but not the first or last."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]
 
     def span(self, first: int, last: int) -> AppendSpan:
-        """Return the bounds for records at the offsets from `first` to `last`."""
+        """Return the bounds of the append time for records at the offsets from `first` to `last`."""
         marks = self._marks
         after = len(marks)
         while after and marks[after - 1].end > first:
@@ -153,8 +153,8 @@ class AppendTimes:
         return since_ms if timestamp < since_ms - TOLERANCE_MS else timestamp
 
     def learn(self, timestamp: int, span: AppendSpan, now: float) -> None:
-        """Update the clock errors from a batch. `timestamp`: newest timestamp of the batch. `span`: bounds
-        of its append time. `now`: monotonic seconds."""
+        """Update the clock errors of producers from the timestamps of a batch. `timestamp`: newest timestamp
+        of the batch. `span`: bounds of its append time. `now`: monotonic seconds."""
         if timestamp < 0:
             return
         if now - self._turned >= HOLD_SECONDS and span.is_narrow:  # wide bounds do not prove that it is right

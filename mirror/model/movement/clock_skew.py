@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _VALID_MS: Final = 300_000
-"""Time in ms for which a measurement is valid. A synchronised clock drifts by less than 0.1 s in this
-time."""
+"""Time in ms for which a measured clock skew is valid. A synchronised clock drifts by less than 0.1 s
+meanwhile."""
 _STEP_MS: Final = 1
 """Resolution of both clocks in ms."""
 
@@ -25,26 +25,26 @@ class ClockSkew(NamedTuple):
 
     @property
     def least_ms(self) -> float:
-        """Lower bound of the absolute skew."""
+        """Lower bound of the absolute clock skew in ms."""
         return max(abs(self.ahead_ms) - self.bound_ms, 0.0)
 
 
 def skew_of(sent_ms: int, stamped_ms: int, answered_ms: int) -> ClockSkew:
-    """Return the skew from one acknowledgement. `sent_ms`, `answered_ms`: times of request and
-    acknowledgement by our clock (epoch ms)."""
+    """Return the clock skew of a broker from one acknowledgement. `sent_ms`, `answered_ms`: times of request
+    and acknowledgement by our clock (epoch ms)."""
     between_ms = max(answered_ms - sent_ms, 0)
     return ClockSkew(stamped_ms - sent_ms - between_ms / 2, between_ms / 2 + _STEP_MS)
 
 
 class BrokerClocks:
-    """Best measurement of the last minutes for each broker of one cluster."""
+    """Best measurement of the clock skew of each broker of one cluster in the last minutes."""
 
     def __init__(self) -> None:
         self._of_broker: dict[int, tuple[int, ClockSkew]] = {}
 
     def acknowledged(self, broker: int, sent_ms: int, stamped_ms: int, answered_ms: int) -> None:
-        """Record the timestamp of an acknowledged write. `stamped_ms`: append time by the broker's clock,
-        negative if the broker returns none (topics with create time)."""
+        """Record the timestamp that a broker has assigned to a write. `stamped_ms`: append time by the
+        broker's clock, negative if the broker returns none (topics with create time)."""
         if stamped_ms < 0:
             return
         found = skew_of(sent_ms, stamped_ms, answered_ms)
@@ -55,6 +55,6 @@ class BrokerClocks:
             self._of_broker[broker] = answered_ms, found
 
     def worst(self, now_ms: int) -> ClockSkew | None:
-        """Return the largest skew of any broker, or None without a valid measurement."""
+        """Return the largest clock skew of any broker, or None without a valid measurement."""
         valid = [skew for at_ms, skew in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
         return max(valid, key=lambda skew: (skew.least_ms, abs(skew.ahead_ms)), default=None)

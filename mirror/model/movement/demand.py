@@ -15,7 +15,7 @@ _NONE: Final = (0.0, 0.0)
 
 
 class Demand(NamedTuple):
-    """Demand of a lane.
+    """Arrival rate and backlog of a lane's partition.
 
     `arriving`: bytes and messages per second that arrive at the source. `waiting`: bytes and messages of the
     backlog. `is_least`: `arriving` is a lower bound.
@@ -27,7 +27,7 @@ class Demand(NamedTuple):
 
 
 def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
-    """Return the demand of a running lane.
+    """Return the arrival rate and backlog of a running lane.
 
     `copied`: recent copy rate in bytes and messages per second.
 
@@ -55,7 +55,8 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """Return the new demand. If its arrival rate is only a lower bound, the previous rate is the minimum."""
+    """Return a lane's new demand. If its arrival rate is only a lower bound, the previous rate is the
+    minimum."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

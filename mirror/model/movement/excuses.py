@@ -1,4 +1,4 @@
-"""Records that do not count against a latency objective. Pure.
+"""Records that are exempt from a latency objective. Pure.
 
 If an operator pauses a datastream, or creates one for topics with records, the existing records are late
 because of this decision, and do not count. A lane copies in order. Newer records wait until the existing
@@ -42,15 +42,15 @@ class Resumption:
             bounds.integer(f"{name} of a resumption", getattr(self, name), 0, bounds.LARGEST_MS)
 
     def covers(self, number: int) -> bool:
-        """Return whether the partition was paused."""
+        """Return whether the pause that ended included the partition."""
         return self.numbers is None or number in self.numbers
 
 
 class Excuse(NamedTuple):
-    """Records of a lane that do not count against an objective, by timestamp (epoch ms).
+    """Records of a lane that are exempt from latency objectives, by timestamp (epoch ms).
 
-    The excuse covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
-    Later records wait behind excused records, and do not count for a limited time from `patience_ms` on.
+    The exemption covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
+    Later records wait behind exempt records, and do not count for a limited time from `patience_ms` on.
     """
 
     before_ms: int = 0
@@ -60,18 +60,18 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that identifies the excuse. Later excuses of a lane have higher numbers; 0 means none."""
+        """Number that identifies the exemption. Later ones of a lane have higher numbers; 0 means none."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
-        """Return the excuse with future times replaced by the current time.
+        """Return the exemption with future times replaced by the current time.
 
         A definition may contain any timestamp.
         """
         return Excuse(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
-        """Return whether the excuse applies to a record with this timestamp."""
+        """Return whether a record with this timestamp is exempt."""
         return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms
 
 
@@ -79,7 +79,7 @@ NO_EXCUSE: Final = Excuse()
 
 
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
-    """Return the excuse of a partition.
+    """Return the exempt records of a partition.
 
     `before_ms`: time of the creation or last restart of the datastream.
     """
@@ -98,7 +98,7 @@ def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str,
 def with_resumption(
     present: Mapping[str, Resumption], topic: str, numbers: frozenset[int] | None, since_ms: int, now_ms: int
 ) -> dict[str, Resumption]:
-    """Add a resumption. Only the latest `MOST_RESUMPTIONS` are kept."""
+    """Return the resumptions with another one added. Only the latest `MOST_RESUMPTIONS` are kept."""
     before = present.get(topic)
     is_chained = before is not None and since_ms - before.until_ms < CHAIN_MS
     began_ms = before.began_ms if before is not None and is_chained else now_ms
@@ -109,10 +109,10 @@ def with_resumption(
 
 
 class ExcusedLane:
-    """State of a lane's excuse until the lane has caught up once.
+    """State of the exemption of a lane's records until the lane has caught up once.
 
     `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
-    `_PROGRESS_MS`. Afterwards, later records count again, but the excused records still do not.
+    `_PROGRESS_MS`. Afterwards, later records count again, but the exempt records still do not.
     """
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
@@ -128,11 +128,11 @@ class ExcusedLane:
 
     @classmethod
     def of(cls, excuse: Excuse, patience_ms: int, now_ms: int) -> ExcusedLane | None:
-        """Return the state of a lane that starts at `now_ms` (epoch ms), None without an excuse."""
+        """Return the exemption state of a lane that starts at `now_ms` (epoch ms), None without one."""
         return cls(excuse.as_of(now_ms), patience_ms) if excuse.name else None
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record that is delivered now counts against objectives. Records before a pause
+        """Return whether a record delivered now counts against latency objectives. Records before a pause
         count, because the lane was running."""
         excuse = self.excuse
         if not self._is_patient:
@@ -140,8 +140,8 @@ class ExcusedLane:
         return excuse.before_ms <= timestamp < excuse.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
-        """Return an upper bound for the age of the oldest waiting record that counts, in ms. `age_ms`: age of
-        the oldest waiting record. Returns None if `age_ms` is None."""
+        """Return an upper bound for the age in ms of the oldest waiting record that counts against
+        objectives. `age_ms`: age of the oldest waiting record. Returns None if `age_ms` is None."""
         if age_ms is None:
             return None
         timestamp = now_ms - age_ms
@@ -150,7 +150,7 @@ class ExcusedLane:
         return 0 if self._is_patient else min(age_ms, max(now_ms - self.excuse.name, 0))
 
     def note(self, waiting: int, now_ms: int) -> None:
-        """Record the number of waiting offsets."""
+        """Record the number of offsets that wait to be copied."""
         if self._least < 0 or waiting < self._least:
             self._least, self._least_ms = waiting, now_ms
         has_time = now_ms - self.excuse.patience_ms <= self._patience_ms

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 LATE_MS: Final = 10_000
 """Age in ms above which a waiting record is late."""
 LEAST_SECONDS: Final = 4.0
-"""Minimum seconds between two waypoints. The last may be closer to the one before it.
+"""Minimum seconds between two waypoints (kept reports). The last may be closer to the one before it.
 
 A report within this time replaces the last waypoint, so that the waypoints cover enough time (`min-distance`
 of Burrow).
@@ -23,8 +23,8 @@ UNLIMITED: Final = -1
 
 
 class Retention(NamedTuple):
-    """Retention of the source topic by time (ms) and by size (bytes). A limit is `UNLIMITED` if it deletes
-    nothing, None if unknown."""
+    """Retention limits of the source topic: time in ms, and size in bytes. A limit is `UNLIMITED` if it
+    deletes nothing, None if unknown."""
 
     milliseconds: int | None = None
     size_bytes: int | None = None
@@ -81,7 +81,7 @@ class LanePosition(NamedTuple):
 
 
 class LaneSample(NamedTuple):
-    """A report of a lane, and its time (monotonic seconds).
+    """One report of a lane's position, and its time (monotonic seconds).
 
     `lag_ms`: age of the oldest waiting record by its timestamp; None if unknown, 0 if the source has
     confirmed that no record waits. `hidden_ms`: age of the first record of an open transaction. `life`: as in
@@ -114,7 +114,7 @@ class LaneSample(NamedTuple):
 
 
 class CheckpointRewind(NamedTuple):
-    """A checkpoint that moved back. Records from `down_to` up to `reached` are written again."""
+    """A checkpoint that moved to a lower offset. Records from `down_to` up to `reached` are written again."""
 
     at: float
     reached: int
@@ -122,7 +122,7 @@ class CheckpointRewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """History of a lane.
+    """History of a lane's positions and conditions.
 
     `waypoints`: reports, oldest first; a few for a lane that is on time, those of the last two minutes for a
     late lane.
@@ -150,7 +150,7 @@ class LaneHistory(NamedTuple):
 
     @property
     def newest(self) -> LaneSample | None:
-        """Last report, or None."""
+        """Last report of the lane, or None."""
         return self.waypoints[-1] if self.waypoints else None
 
     @property
@@ -190,7 +190,7 @@ class LaneHistory(NamedTuple):
         retention: Retention = UNKNOWN_RETENTION,
         record_bytes: float | None = None,
     ) -> LaneHistory:
-        """Return the history with one more report.
+        """Return the history with one more report of the lane.
 
         `answered_at`: time of the worker's previous report, even if it omitted this lane. `retention`,
         `record_bytes`: new values; unknown values are not replaced. A different `life` starts a new history.
@@ -260,7 +260,7 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return `waits` and `unrest` of the waypoints.
+        """Return the fields `waits` and `unrest` for the waypoints.
 
         Only the values of the last waypoint are computed, the others are reused.
         """

@@ -35,14 +35,14 @@ _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
-"""Minimum length in seconds of a history from which a trend is derived.
+"""Minimum seconds of history from which a trend is derived.
 
 A shorter burst is not a trend. A loss that would happen within this time is reported immediately.
 """
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
-    """Return the seconds until the first loss, or None.
+    """Return the seconds until the source deletes the first uncopied record of a lane, or None.
 
     None means that no records wait, that retention deletes no records, or that the time is unknown.
     """
@@ -78,7 +78,7 @@ def backlog_share(history: LaneHistory) -> float | None:
 
 
 def is_long_enough(history: LaneHistory) -> bool:
-    """Return whether the history is long enough to derive a trend."""
+    """Return whether a lane's history is long enough to derive a trend."""
     waypoints = history.waypoints
     return len(waypoints) > 1 and waypoints[-1].at - waypoints[0].at >= SLOPE_SECONDS
 
@@ -113,8 +113,8 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
 
 
 def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneSample]:
-    """Return the oldest waypoint, and the latest that is at least `_RECENT_SECONDS` older than the last
-    report."""
+    """Return the oldest waypoint of a lane, and the latest that is at least `_RECENT_SECONDS` older than its
+    last report."""
     older = [waypoint for waypoint in waypoints[:-1] if waypoint.at < newest.at]
     recent = [sample for sample in older if newest.at - sample.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []

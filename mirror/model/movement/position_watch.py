@@ -55,7 +55,7 @@ _NO_AGE: Final = -1
 
 
 class _MutablePosition:
-    """Mutable `CaughtUpPosition`, reused to save memory."""
+    """Mutable form of `CaughtUpPosition`, reused to save memory."""
 
     __slots__ = ("age", "at", "checkpoint", "end", "log_start")
 
@@ -96,7 +96,7 @@ class PositionWatch:
         self._looked_end = 0
 
     def turn(self, number: int, life: int) -> None:
-        """Set `turn` and `life` (see `LanePosition`). After a change, the next position is reported."""
+        """Set `turn` and `life` of `LanePosition`. After a change, the next position is reported."""
         if life != self._life:
             self._life, self._reached = life, -1
             self.forget()
@@ -105,7 +105,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Report the next position, because the instance no longer has the earlier ones."""
+        """Report the next position in any case, because the instance no longer has the earlier ones."""
         self._is_fine, self._starts = False, ()
 
     def withholds(
@@ -118,7 +118,8 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Process a new position. Return whether the position can be withheld.
+        """Process a new position of the lane, and return whether to withhold it. Return whether the position
+        can be withheld.
 
         `moments`: times of this report and of the worker's previous report, even if it omitted this lane.
         `copied`: records and bytes copied between these times. All other arguments are as in `LanePosition`.
@@ -153,7 +154,7 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times by the rules for waypoints, and store a withheld position."""
+        """Update the times of waypoints after a position, and store the position if it is withheld."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:
             self._before = self._at
@@ -176,7 +177,7 @@ class PositionWatch:
     def _is_due(
         self, at: float, checkpoint: int, end: int, age: int, copied: tuple[int, int], has_moved: bool
     ) -> bool:
-        """Return whether the time to loss requires a report of the position."""
+        """Return whether the position must be reported because the time to loss is short or outdated."""
         if at < self._look_at:
             return has_moved and self._is_near
         since, before = self._looked_at, self._looked_end
@@ -199,7 +200,7 @@ class PositionWatch:
         )
 
     def report(self, place: LanePosition) -> LanePosition:
-        """Return the position together with the positions that were withheld before it."""
+        """Return the position to report, together with the positions that were withheld before it."""
         steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
         withheld = tuple([self._steps[step % _MOST_STEPS].position() for step in steps])
         starts = tuple(self._moves[-MOST_STARTS:])

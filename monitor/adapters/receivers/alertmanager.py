@@ -29,7 +29,7 @@ class Alertmanager:
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds, shows_answers=True)
 
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
-        """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
+        """Send a group of alerts. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
         body = json.dumps([posted(notice, now_ms, valid_ms) for notice in notices]).encode()
         headers = {"Content-Type": "application/json"} | self._credentials()

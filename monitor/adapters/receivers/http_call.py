@@ -54,8 +54,8 @@ class HttpCall:
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, has_credentials: bool, now_ms: int
     ) -> None:
-        """Send a POST request. Raises Unreachable, TimedOut, RetryLater, Refused, InvalidRequest like
-        `Receiver.send`."""
+        """Send a POST request to the receiver. Raises Unreachable, TimedOut, RetryLater, Refused,
+        InvalidRequest like `Receiver.send`."""
         address = _checked(url, has_credentials=has_credentials)
         if not all(value.isascii() for value in headers.values()):
             raise Refused("HTTP header values must be ASCII; check the token")
@@ -96,7 +96,7 @@ class HttpCall:
 
 
 def _checked(text: str, *, has_credentials: bool) -> httpx.URL:
-    """Parse the URL. Raises Refused without quoting the URL, which may be a secret."""
+    """Parse the URL of a receiver. Raises Refused without quoting the URL, which may be a secret."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:

@@ -39,7 +39,7 @@ class Mail:
         self._tls = trusting(settings.ca_file, "ca_file")
 
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
-        """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
+        """Send a group of alerts as one mail. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         chosen = self._settings
         password = secret_from(chosen.password_file, chosen.password_variable)
         message = message_of(chosen, notices, now_ms)
@@ -73,10 +73,11 @@ class Mail:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[smtplib.SMTP]:
-        """Open a session that lasts at most the time-out. Raises TimeoutError.
+        """Open an SMTP session with a total time-out. Raises TimeoutError.
 
         The time-out of smtplib applies only to each read, so a server that sends single bytes could block the
-        session forever."""
+        session forever.
+        """
         chosen = self._settings
         deadline = time.monotonic() + chosen.timeout_seconds
         server = _Conversation(chosen.host, chosen.timeout_seconds, deadline)
@@ -114,13 +115,13 @@ class _Conversation(smtplib.SMTP):
                 self._handle.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection. Idempotent."""
+        """Close the SMTP connection. Idempotent."""
         super().close()
         if self._handle is not None:
             self._handle.close()
 
     def begin(self, port: int, security: str, tls: ssl.SSLContext) -> None:
-        """Connect, with TLS according to `security`. Raises OSError, SMTPException."""
+        """Connect to the SMTP server, with TLS according to `security`. Raises OSError, SMTPException."""
         self._implicit_tls = tls if security == "tls" else None
         code, reply = self.connect(self._host, port)
         if code != _READY:
@@ -156,7 +157,7 @@ class _Conversation(smtplib.SMTP):
 
 
 def message_of(settings: MailSettings, notices: Sequence[AlertNotice], now_ms: int) -> EmailMessage:
-    """Return the message. Headers are single lines, so a name cannot inject another header."""
+    """Return the mail for some alerts. Headers are single lines, so a name cannot inject another header."""
     message = EmailMessage()
     message["From"] = settings.sender
     message["To"] = ", ".join(settings.recipients)
@@ -169,5 +170,5 @@ def message_of(settings: MailSettings, notices: Sequence[AlertNotice], now_ms: i
 
 
 def _error_of(code: int, reply: str) -> Exception:
-    """Return the error for an SMTP code (RFC 5321, 4.2.1): 4yz is transient, 5yz permanent."""
+    """Return the error for an SMTP reply code (RFC 5321, 4.2.1): 4yz is transient, 5yz permanent."""
     return Refused(reply) if code >= _FIRST_PERMANENT else Unreachable(reply)

@@ -28,7 +28,7 @@ class Webhook:
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds)
 
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
-        """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
+        """Send a group of alerts. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         chosen = self._settings
         body = json.dumps(webhook_body(self._name, self._group_by, notices)).encode()
         headers = {"Content-Type": "application/json"}
@@ -47,6 +47,7 @@ class Webhook:
 def signature(secret: str, timestamp_seconds: int, body: bytes) -> str:
     """Return `v1=` and the hexadecimal HMAC-SHA-256 of the timestamp, a full stop and the body.
 
-    The receiver should reject timestamps that are minutes off, to prevent replays of intercepted messages."""
+    The receiver should reject timestamps that are minutes off, to prevent replays of intercepted messages.
+    """
     signed = b"%d." % timestamp_seconds + body
     return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"

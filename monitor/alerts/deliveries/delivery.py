@@ -64,12 +64,12 @@ class Delivery(BackgroundThread):
         metrics.watch(name, self._waiting)
 
     def wake(self) -> None:
-        """Let the thread check its work again."""
+        """Make the receiver's thread check for new alerts."""
         with self._changed:
             self._changed.notify()
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice]) -> None:
-        """Queue all firing alerts and the alerts that have ended. Does not block."""
+        """Queue all firing alerts and the alerts that have ended for this receiver. Does not block."""
         with self._changed:
             self._offered_at = self._clock.monotonic()
             dropped = self._outbox.offer(firing, ended, self._offered_at)
@@ -99,7 +99,7 @@ class Delivery(BackgroundThread):
             self._attempt(notices)
 
     def _next(self) -> Sequence[AlertNotice]:
-        """Wait for the next message and return it. Empty when the thread stops without pending alerts."""
+        """Wait for the next message and return its alerts. Empty if the thread stops without pending ones."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()
@@ -108,7 +108,7 @@ class Delivery(BackgroundThread):
                 notices = self._outbox.take(now, is_last=is_last) if is_confirmed else ()
                 if notices or is_last:
                     return notices
-                # A later turn confirms the alerts by offering them.
+                # A later evaluation confirms the alerts by offering them.
                 next_at = self._outbox.next_at() if is_confirmed else NEVER
                 self._changed.wait(None if next_at == NEVER else min(next_at - now, _LONGEST_WAIT_SECONDS))
 
@@ -145,7 +145,7 @@ class Delivery(BackgroundThread):
             self._trouble = ""
 
     def _fail(self, notices: Sequence[AlertNotice], error: Exception, event: str) -> None:
-        """Count the failure, and log it if it is the first or has a new reason."""
+        """Count a failed delivery, and log it if it is the first or has a new reason."""
         self._metrics.count_failed(self.name, len(notices))
         reason = reason_of(error)
         if self._trouble != reason:

@@ -94,6 +94,6 @@ def _document_of(notice: AlertNotice) -> dict[str, Any]:
 
 
 def _common(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return the entries that all tables share."""
+    """Return the label entries that all alerts of a message share."""
     first, *rest = tables
     return {name: value for name, value in first.items() if all(notice.get(name) == value for notice in rest)}

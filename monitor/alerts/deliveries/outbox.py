@@ -22,7 +22,7 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Timing and limits of an outbox.
+    """Timing and size limits of an outbox.
 
     `capacity`: maximum number of firing alerts, and of resolved alerts. `most_at_once`: maximum number of
     alerts in one message.
@@ -51,7 +51,7 @@ class _OutboxEntry:
     is_told: bool = False
 
     def time(self) -> float:
-        """Return the time to send the alert, or `NEVER` if it is neither confirmed nor resolved."""
+        """Return when to send the alert (monotonic seconds); `NEVER` if neither confirmed nor resolved."""
         return self.due_at if self.is_current or not self.notice.is_firing else NEVER
 
 
@@ -79,7 +79,7 @@ class Outbox:
         return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
-        """Replace the firing alerts (by key), and add the alerts that ended since the last call.
+        """Replace the firing alerts by key, and add the alerts that ended since the last call.
 
         Returns the number of alerts that were dropped because the outbox is full. A later call can add a
         dropped alert if it still fires.
@@ -117,8 +117,8 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
-        """Queue the ends of alerts that were sent before. Above `capacity`, the oldest ends are dropped,
-        because the current state is more important than the history."""
+        """Queue the ends of alerts whose firing state was sent. Above `capacity`, the oldest ends are
+        dropped, because the current state is more important than the history."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -169,7 +169,7 @@ class Outbox:
             entry.is_current = False  # sent again when the monitor confirms it
 
     def failed(self, now: float, retry_after: float = 0.0) -> None:
-        """Record that the receiver did not respond, or requested a later retry."""
+        """Record that the receiver did not respond, or requested a retry after `retry_after` seconds."""
         most = self._schedule.most_retry_seconds
         self._pause = min(most, 2 * self._pause or _FIRST_RETRY_SECONDS)
         self._retry_at = now + max(self._pause, min(retry_after, most))
@@ -182,5 +182,5 @@ class Outbox:
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the current state is unsent. It is sent early if another alert of its group is due."""
+    """Return whether the alert's current state is unsent. It is sent early if its group is due."""
     return not entry.is_told and entry.time() < NEVER

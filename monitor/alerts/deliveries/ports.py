@@ -21,7 +21,7 @@ class Receiver(Protocol):
     """A receiver of alerts. Called by one thread at a time."""
 
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
-        """Send one message within the timeout of the receiver.
+        """Send a group of alerts within the timeout of the receiver.
 
         Raises Unreachable if a retry may succeed; RetryLater if the receiver says when to retry; Refused if
         an operator must change the configuration; InvalidRequest if the receiver will never accept this

@@ -22,7 +22,7 @@ every third of its duration."""
 
 
 class PauseDetector(BackgroundThread):
-    """Detects pauses with a background thread. Every query also checks the clock."""
+    """Detects pauses of the process with a background thread. Every query also checks the clock."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("standstill")
@@ -33,13 +33,13 @@ class PauseDetector(BackgroundThread):
         self._ended_at = 0.0
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that checks the clock."""
         with self._lock:
             self._looked_at = self._clock.monotonic()
         super().start()
 
     def count(self) -> int:
-        """Return the number of pauses so far."""
+        """Return the number of pauses of the process so far."""
         with self._lock:
             self._look()
             return self._count

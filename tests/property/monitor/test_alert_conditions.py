@@ -12,9 +12,9 @@ from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
-from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 PATIENCE: Final = AlertPatience(30.0, 600.0, 60.0, 60.0)
@@ -49,7 +49,7 @@ def play(history: Sequence[Turn]) -> list[tuple[float, Turn, list[Alert]]]:
         else:
             is_halted = turn.is_halted or turn.standing is ObjectiveStatus.HALTED
             verdict = LatencyVerdict(turn.standing, None, "so it is", is_halted)
-            found = TurnResult(verdict, Incident(is_open=turn.is_open), "", "east")
+            found = Evaluation(verdict, Incident(is_open=turn.is_open), "", "east")
             alerts = conditions.judged({ORDERS: found}, moment)
         played.append((now, turn, alerts))
     return played

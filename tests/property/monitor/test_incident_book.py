@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mirror.errors import DamagedState
 from mirror.model.bounds import LARGEST_MS
 from mirror.model.identifiers import DatastreamName
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.records.book import IncidentBook, resumed
@@ -28,11 +29,10 @@ from monitor.records.record import (
     record_from_json,
     record_to_json,
 )
-from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 findings = st.builds(
-    lambda standing, is_open, act, worst: TurnResult(
+    lambda standing, is_open, act, worst: Evaluation(
         LatencyVerdict(standing, worst, standing.value),
         Incident(is_open=is_open),
         act,
@@ -76,7 +76,7 @@ records = st.builds(
 )
 
 
-def play(history: Sequence[TurnResult | str | None]) -> dict[str, IncidentRecord]:
+def play(history: Sequence[Evaluation | str | None]) -> dict[str, IncidentRecord]:
     """Return the stored records at the end. None in the history: a turn without judgement."""
     book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
     for finding in history:
@@ -93,7 +93,7 @@ def play(history: Sequence[TurnResult | str | None]) -> dict[str, IncidentRecord
 
 
 @given(histories)
-def test_a_timeline_tells_one_story(history: list[TurnResult | str | None]) -> None:
+def test_a_timeline_tells_one_story(history: list[Evaluation | str | None]) -> None:
     found = sorted(play(history).values(), key=lambda one: one.opened_ms)
     for one in found:
         phases = [entry.phase for entry in one.timeline]
@@ -112,8 +112,8 @@ def test_a_timeline_tells_one_story(history: list[TurnResult | str | None]) -> N
 
 
 @given(histories)
-def test_a_restart_changes_nothing(history: list[TurnResult | str | None]) -> None:
-    def told(history: list[TurnResult | str | None]) -> dict[str, IncidentRecord]:
+def test_a_restart_changes_nothing(history: list[Evaluation | str | None]) -> None:
+    def told(history: list[Evaluation | str | None]) -> dict[str, IncidentRecord]:
         """Return the records without costs, which are written every minute."""
         return {
             key: replace(one, bad_seconds=0.0, unknown_seconds=0.0, judged_ms=0)
@@ -125,7 +125,7 @@ def test_a_restart_changes_nothing(history: list[TurnResult | str | None]) -> No
 
 @given(findings, findings)
 def test_what_was_found_before_the_former_records_were_known_is_appended(
-    one: TurnResult, two: TurnResult
+    one: Evaluation, two: Evaluation
 ) -> None:
     former = IncidentRecord("orders-1", ORDERS, "east", 1).noted(1, Phase.DETECTED, "late")
     book = IncidentBook()

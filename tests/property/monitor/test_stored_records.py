@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirror.errors import DamagedState
 from mirror.model.bounds import LARGEST_MS
 from monitor.alerts.alert import rfc3339
-from monitor.alerts.told import read_alerts
+from monitor.alerts.stored_alerts import read_alerts
 from monitor.records.record import IncidentRecord, Phase, TimelineEntry, record_from_json, record_to_json
 
 ONE = IncidentRecord("i", "orders", "east", 5, None, 7.0, (TimelineEntry(5, Phase.DETECTED, "late"),))

@@ -102,7 +102,7 @@ def test_a_plan_is_applied_or_not_true_any_more(client: Client, site: Site, brea
     applied, again = (state(client, one) for one in locations)
     assert (applied["kind"], applied["state"], applied["plan_epoch"]) == ("apply", "done", 2)
     said = (
-        f"plan {plans[0]['id']} is in force"
+        f"plan {plans[0]['id']} is in effect"
         if breaks_off
         else f"requested by me: apply plan {plans[0]['id']}"
     )

@@ -24,6 +24,7 @@ from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence
 from monitor.causes.inquiry import LEAST_SECONDS
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
+from monitor.evaluation import Evaluation
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement
@@ -31,7 +32,6 @@ from monitor.objectives.budgets import Budgets
 from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
-from monitor.turn_result import TurnResult
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -135,7 +135,7 @@ class Rig:
     def turn(self, observation: LatencyObservation | None, seconds: float = 10.0) -> str:
         self.clock.advance(seconds)
         self.world.seen = {SOURCE: {"t": observation}} if observation else {}
-        return self.cycle.turn()[ORDERS].action
+        return self.cycle.evaluate()[ORDERS].action
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_diagnosis_comes_with_what_is_found_while_an_incident_is_open(rig: Rig
     def found(observation: LatencyObservation) -> Cause | None:
         rig.clock.advance(10.0)
         rig.world.seen = {SOURCE: {"t": observation}}
-        diagnosis = rig.cycle.turn()[ORDERS].diagnosis
+        diagnosis = rig.cycle.evaluate()[ORDERS].diagnosis
         return diagnosis.cause if diagnosis else None
 
     causes = [found(one) for one in (BAD, BAD, GOOD, BAD, GOOD, GOOD)]
@@ -200,7 +200,7 @@ def test_a_new_monitor_does_not_blame_the_fault_before_this_one(rig: Rig) -> Non
         )
     )
     rig.clock.advance(10.0)
-    diagnosis = rig.cycle.turn()[ORDERS].diagnosis
+    diagnosis = rig.cycle.evaluate()[ORDERS].diagnosis
     assert diagnosis is not None
     assert diagnosis.cause is Cause.INSTANCE_LOST
 
@@ -210,7 +210,7 @@ def test_where_the_evidence_cannot_be_read_that_is_said_and_a_dry_run_decides(ri
     rig.turn(BAD)
     action = rig.turn(BAD)
     assert re.search(": restarting; rebalance r-1 ", action)
-    assert rig.cycle.turn()[ORDERS].diagnosis is None
+    assert rig.cycle.evaluate()[ORDERS].diagnosis is None
 
 
 def test_judging_once_says_the_cause_of_a_breach_and_asks_for_nothing(rig: Rig) -> None:
@@ -298,7 +298,7 @@ def test_nothing_measured_is_neither_good_nor_bad(rig: Rig) -> None:
 def test_a_datastream_that_is_gone_is_forgotten(rig: Rig) -> None:
     rig.turn(BAD)
     rig.world.wanted = {}
-    assert rig.cycle.turn() == {}
+    assert rig.cycle.evaluate() == {}
     rig.world.wanted = {ORDERS: a_subject()}
     assert rig.turn(BAD) == ""
 
@@ -318,7 +318,7 @@ class RecordingListener:
         self.heard: list[str] = []
         self.moving = NOTHING_KNOWN
 
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         self.heard += [f"{name} from {one.cluster}: {one.action}" for name, one in findings.items()]
         self.moving = movements
 
@@ -367,7 +367,7 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
     well: Observations = {SOURCE: {"t": GOOD}}
 
     class Broken:
-        def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
+        def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
         def judging_failed(self, reason: str, movements: FleetMovement) -> None:
@@ -379,7 +379,7 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
     assert loop.run() is LoopEnd.STOPPED
     assert [one.partition(":")[0] for one in ear.heard] == [
         "orders from east",
-        "a turn failed",
+        "evaluation failed",
         "orders from east",
     ]
 
@@ -413,16 +413,16 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
     assert verdict.standing is ObjectiveStatus.WITHIN
     assert budget.left == pytest.approx(-49)
     assert [burn.rule.text for burn in budget.firing] == ["14.4 over 1 h and 5 m"]
-    assert cycle.turn()[ORDERS].verdict.budgets == (budget,)
+    assert cycle.evaluate()[ORDERS].verdict.budgets == (budget,)
     past.is_away = True
-    assert cycle.turn()[ORDERS].verdict.budgets == (budget,), "budgets are not judged in every turn"
+    assert cycle.evaluate()[ORDERS].verdict.budgets == (budget,), "budgets are not judged in every turn"
     rig.clock.advance(30.0)
-    (unknown,) = cycle.turn()[ORDERS].verdict.budgets
+    (unknown,) = cycle.evaluate()[ORDERS].verdict.budgets
     assert (unknown.left, unknown.firing) == (None, ())
     past.is_away = False
     rig.world.wanted[DatastreamName("new")] = replace(a_subject(), objectives=(Objective(5, 99.0),))
     rig.clock.advance(59.0)
-    found = cycle.turn()
+    found = cycle.evaluate()
     assert [one.left for name in found for one in found[name].verdict.budgets] == [None, None], "not read yet"
     rig.clock.advance(1.0)
     verdicts = cycle.judge_only()
@@ -503,7 +503,7 @@ def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) ->
 
     world = Unmeasured()
     world.wanted = {}
-    assert MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0).turn() == {}
+    assert MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0).evaluate() == {}
 
 
 def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:

@@ -77,14 +77,14 @@ def border() -> GateRig:
 
 def test_the_way_back_is_refused_and_names_who_leads_there(border: GateRig) -> None:
     border.passes("there", "A>B", "t")
-    border.refuses("t: it may hold records of A, copied by datastream there", "back", "B>A")
+    border.refuses("t: the topic may contain records of A, copied by datastream there", "back", "B>A")
     border.passes("other", "B>A", "u")
 
 
 def test_a_ring_is_refused_where_it_closes(border: GateRig) -> None:
     border.passes("one", "A>B", "t")
     border.passes("two", "B>C", "t")
-    border.refuses("t: it may hold records of A", "three", "C>A", "t")
+    border.refuses("t: the topic may contain records of A", "three", "C>A", "t")
 
 
 def test_a_chain_within_a_cluster_is_foreseen(border: GateRig) -> None:
@@ -94,7 +94,7 @@ def test_a_chain_within_a_cluster_is_foreseen(border: GateRig) -> None:
 
 def test_prefixes_both_ways_are_foreseen(border: GateRig) -> None:
     border.passes("there", "A>B", "t", naming="a.*")
-    border.refuses(r"a\.t: it may hold records of A", "back", "B>A", naming="b.*")
+    border.refuses(r"a\.t: the topic may contain records of A", "back", "B>A", naming="b.*")
     border.passes("back", "B>A", naming="b.*", exclude=r"a\..*")
 
 

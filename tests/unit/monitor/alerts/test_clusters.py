@@ -14,27 +14,27 @@ from monitor.alerts.alert import Alert, Style
 from monitor.alerts.catalogue import AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.silence import Silence
-from monitor.alerts.told import matters_of
+from monitor.alerts.stored_alerts import matters_of
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
 from monitor.objectives.late_times import Lateness
-from monitor.turn_result import TurnResult
 
 BEGIN_MS: Final = 1_764_000_000_000
 NAMES: Final = ("clicks", "orders", "users")
 CLUSTERS: Final = {MovementState.SOURCE_AWAY: "east", MovementState.DESTINATION_AWAY: "west"}
-LATE: Final = TurnResult(
+LATE: Final = Evaluation(
     LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "", "east"
 )
-WELL: Final = TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "", "east")
-HALTED: Final = TurnResult(
+WELL: Final = Evaluation(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "", "east")
+HALTED: Final = Evaluation(
     LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), Incident(), "", "east"
 )
-UNJUDGED: Final = TurnResult(
+UNJUDGED: Final = Evaluation(
     LatencyVerdict(ObjectiveStatus.UNKNOWN, None, "nothing was measured"), Incident(), "", "east"
 )
 
@@ -61,7 +61,7 @@ class Monitor:
         self.pages: set[tuple[str, str]] = set()
 
     def turns(
-        self, times: int, moving: FleetMovement, findings: Mapping[str, TurnResult] = {}
+        self, times: int, moving: FleetMovement, findings: Mapping[str, Evaluation] = {}
     ) -> list[Alert]:
         alerts: list[Alert] = []
         for _ in range(times):
@@ -73,7 +73,7 @@ class Monitor:
         return alerts
 
 
-def every(finding: TurnResult) -> dict[str, TurnResult]:
+def every(finding: Evaluation) -> dict[str, Evaluation]:
     return dict.fromkeys(NAMES, finding)
 
 
@@ -83,7 +83,7 @@ def every(finding: TurnResult) -> dict[str, TurnResult]:
 )
 @pytest.mark.parametrize("finding", [LATE, HALTED, UNJUDGED])
 def test_a_dead_cluster_and_the_catch_up_after_it_are_one_page(
-    state: MovementState, kind: str, finding: TurnResult
+    state: MovementState, kind: str, finding: Evaluation
 ) -> None:
     monitor, away = Monitor(), movements(dict.fromkeys(NAMES, state))
     (alert,) = monitor.turns(90, away, every(finding))
@@ -98,7 +98,7 @@ def test_a_dead_cluster_and_the_catch_up_after_it_are_one_page(
 def test_a_cluster_that_answers_nothing_is_one_page_before_partitions_say_so() -> None:
     """The cluster is frozen: requests wait for a response, and therefore records are late."""
     frozen = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 9 s", {"produce_unanswered_seconds": 9.0})
-    late = TurnResult(LATE.verdict, LATE.incident, "", "east", frozen)
+    late = Evaluation(LATE.verdict, LATE.incident, "", "east", frozen)
     monitor = Monitor()
     (alert,) = monitor.turns(7, movements({}), every(late))
     assert (alert.kind.name, alert.cluster, alert.datastreams) == ("HeadraceDestinationAway", "west", NAMES)
@@ -109,7 +109,7 @@ def test_a_cluster_that_is_slow_for_a_moment_hides_nothing() -> None:
     slow = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 2 s", {"produce_unanswered_seconds": 2.0})
     monitor = Monitor()
     assert (
-        monitor.turns(2, movements({}), {"orders": TurnResult(LATE.verdict, LATE.incident, "", "east", slow)})
+        monitor.turns(2, movements({}), {"orders": Evaluation(LATE.verdict, LATE.incident, "", "east", slow)})
         == []
     )
     monitor.turns(1, movements({}), {"orders": LATE})
@@ -136,10 +136,10 @@ def test_what_is_late_again_after_it_has_caught_up_is_an_alert_of_its_own() -> N
 def test_windows_of_error_budgets_that_hold_the_outage_page_nobody() -> None:
     fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
     budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)
-    late = TurnResult(
+    late = Evaluation(
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late", budgets=budgets), LATE.incident, "", "east"
     )
-    well = TurnResult(
+    well = Evaluation(
         LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well", budgets=budgets), WELL.incident, "", "east"
     )
     monitor = Monitor()
@@ -170,7 +170,7 @@ def test_a_datastream_whose_own_alert_came_first_is_in_the_list_of_the_cluster()
 def test_where_all_have_their_own_alert_the_cluster_has_none_and_budgets_page_nobody() -> None:
     fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
     budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)
-    late = TurnResult(
+    late = Evaluation(
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late", budgets=budgets), LATE.incident, "", "east"
     )
     monitor, away = Monitor(), movements({"orders": MovementState.DESTINATION_AWAY})
@@ -192,8 +192,8 @@ def test_measurements_of_a_cluster_that_is_away_are_no_second_page() -> None:
     assert pages == {"HeadraceDestinationAway", "HeadraceNothingJudged"}, "the cluster is back"
 
 
-def of_cause(cause: Cause, evidence: Mapping[str, float | str] = {}) -> TurnResult:
-    return TurnResult(
+def of_cause(cause: Cause, evidence: Mapping[str, float | str] = {}) -> Evaluation:
+    return Evaluation(
         LATE.verdict, LATE.incident, "", "east", Diagnosis(cause, f"{cause}: because", evidence)
     )
 
@@ -208,7 +208,7 @@ def of_cause(cause: Cause, evidence: Mapping[str, float | str] = {}) -> TurnResu
     ],
 )
 def test_a_fault_of_several_datastreams_is_one_page_and_none_if_it_is_over_soon(
-    finding: TurnResult, kind: str, cluster: str
+    finding: Evaluation, kind: str, cluster: str
 ) -> None:
     monitor = Monitor()
     monitor.turns(5, movements({}), every(finding))

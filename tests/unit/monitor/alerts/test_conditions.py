@@ -14,34 +14,34 @@ from monitor.alerts.catalogue import AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
 from monitor.objectives.late_times import Lateness
 from monitor.records.record import IncidentRecord
-from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 OPEN, CLOSED = Incident(is_open=True), Incident()
 FINDINGS: Final = {
-    "W": TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), CLOSED, ""),
-    "L": TurnResult(LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), OPEN, "", "east"),
-    "w": TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well again"), OPEN, ""),
-    "H": TurnResult(LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), CLOSED, ""),
-    "B": TurnResult(
+    "W": Evaluation(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), CLOSED, ""),
+    "L": Evaluation(LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), OPEN, "", "east"),
+    "w": Evaluation(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well again"), OPEN, ""),
+    "H": Evaluation(LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), CLOSED, ""),
+    "B": Evaluation(
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late; not copied", is_halted=True), OPEN, ""
     ),
-    "l": TurnResult(
+    "l": Evaluation(
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late once"), Incident(is_open=True, breaches=1), ""
     ),
-    "T": TurnResult(
+    "T": Evaluation(
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"),
         OPEN,
         "",
         diagnosis=Diagnosis(Cause.WRONG_TIMESTAMPS, "wrong timestamps"),
     ),
-    "U": TurnResult(LatencyVerdict(ObjectiveStatus.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
+    "U": Evaluation(LatencyVerdict(ObjectiveStatus.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
 }
 LETTERS: Final = {
     "HeadraceLatencyObjectiveBreached": "L",
@@ -106,7 +106,7 @@ def test_an_error_budget_that_burns_is_an_alert_while_it_does() -> None:
         verdict = LatencyVerdict(
             ObjectiveStatus.WITHIN, 1.0, "well", budgets=(Budget(objective, 0.5, 30, burns),)
         )
-        found = conditions.judged({ORDERS: TurnResult(verdict, CLOSED, "")}, ClockReading(at, float(at)))
+        found = conditions.judged({ORDERS: Evaluation(verdict, CLOSED, "")}, ClockReading(at, float(at)))
         assert all(" 50% " in one.description for one in found)
         return [one.kind.name for one in found]
 
@@ -130,7 +130,7 @@ def test_a_budget_that_burns_near_its_limit_is_one_alert() -> None:
         verdict = LatencyVerdict(
             ObjectiveStatus.WITHIN, 1.0, "well", budgets=(Budget(Objective(2_000, 99.5), 0.5, 30, burns),)
         )
-        found = conditions.judged({ORDERS: TurnResult(verdict, CLOSED, "")}, ClockReading(at, float(at)))
+        found = conditions.judged({ORDERS: Evaluation(verdict, CLOSED, "")}, ClockReading(at, float(at)))
         return [one.kind.name.removeprefix("HeadraceErrorBudget") for one in found]
 
     conditions = Conditions(AlertPatience())
@@ -146,7 +146,7 @@ def test_a_budget_that_burns_near_its_limit_is_one_alert() -> None:
 
 def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     conditions = Conditions(AlertPatience())
-    helped = TurnResult(FINDINGS["L"].verdict, OPEN, "rebalance r-1 asked for", "east")
+    helped = Evaluation(FINDINGS["L"].verdict, OPEN, "rebalance r-1 asked for", "east")
     conditions.judged({ORDERS: helped}, ClockReading(5_000, 5.0))
     (alert,) = conditions.judged({ORDERS: FINDINGS["L"]}, ClockReading(15_000, 15.0))
     assert (alert.since_ms, alert.datastream, alert.cluster) == (5_000, ORDERS, "east")
@@ -173,7 +173,7 @@ def test_an_incident_pages_nobody_once_its_records_are_no_longer_late() -> None:
     assert fires(4, is_over=True) == ["HeadraceLatencyObjectiveBreached"], "it resolves by the objective"
 
 
-BURNING: Final = TurnResult(
+BURNING: Final = Evaluation(
     LatencyVerdict(
         ObjectiveStatus.WITHIN,
         1.0,

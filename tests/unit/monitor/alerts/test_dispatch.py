@@ -28,17 +28,17 @@ from monitor.alerts.deliveries.standstill import LONGEST_SECONDS, PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.silence import Silence
 from monitor.burn.rates import Budget, BurnResult, read_rule
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN
-from monitor.turn_result import TurnResult
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
-LATE: Final = TurnResult(
+LATE: Final = Evaluation(
     LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "", "east"
 )
-WELL: Final = TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "", "east")
+WELL: Final = Evaluation(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "", "east")
 ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 
 
@@ -90,7 +90,7 @@ class Rig:
             Conditions(patience), style, lambda: self.silences, deliveries, clock, self.metrics
         )
 
-    def judged(self, **found: TurnResult) -> None:
+    def judged(self, **found: Evaluation) -> None:
         self.dispatch.judged({DatastreamName(name): one for name, one in found.items()}, NOTHING_KNOWN)
 
     def metric(self, name: str) -> float:
@@ -297,7 +297,7 @@ def test_the_end_of_the_monitor_waits_for_nobody_who_is_frozen() -> None:
 def test_alerts_of_one_cluster_are_one_message() -> None:
     receiver = Memory()
     with running(receiver, schedule=Schedule(3600.0, 3600.0)) as rig:
-        elsewhere = TurnResult(LATE.verdict, LATE.incident, "", "west")
+        elsewhere = Evaluation(LATE.verdict, LATE.incident, "", "west")
         rig.judged(orders=LATE, clicks=LATE, users=elsewhere)
     assert sorted(len(one) for one in receiver.messages) == [1, 2]
 
@@ -387,7 +387,7 @@ def test_the_watchdog_always_fires_for_who_asks_for_it_silenced_or_not() -> None
     assert other.messages == []
 
 
-def burning(finding: TurnResult) -> TurnResult:
+def burning(finding: Evaluation) -> Evaluation:
     """The same with an error budget that burns too fast."""
     fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
     budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)

@@ -12,8 +12,9 @@ from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity, Style
 from monitor.alerts.catalogue import LONG_PAUSE, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
-from monitor.alerts.told import matters_of
+from monitor.alerts.stored_alerts import matters_of
 from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -25,16 +26,15 @@ from monitor.movement.summary import (
     Movement,
     StateCount,
 )
-from monitor.turn_result import TurnResult
 
 BEGIN_MS: Final = 1_764_000_000_000
 ORDERS: Final = DatastreamName("orders")
-WELL: Final = {ORDERS: TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "")}
+WELL: Final = {ORDERS: Evaluation(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "")}
 LATE: Final = {
-    ORDERS: TurnResult(LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "")
+    ORDERS: Evaluation(LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "")
 }
 HALTED: Final = {
-    ORDERS: TurnResult(
+    ORDERS: Evaluation(
         LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), Incident(), ""
     )
 }
@@ -62,7 +62,7 @@ class Monitor:
         self,
         movements: FleetMovement,
         times: int = 1,
-        findings: dict[DatastreamName, TurnResult] | None = None,
+        findings: dict[DatastreamName, Evaluation] | None = None,
     ) -> list[Alert]:
         found: list[Alert] = []
         for _ in range(times):
@@ -148,7 +148,7 @@ def test_what_comes_and_goes_is_one_alert_until_it_is_gone_for_a_while() -> None
     ("findings", "kind"), [(LATE, "LatencyObjectiveBreached"), (HALTED, "DatastreamHalted")]
 )
 def test_a_state_that_begins_within_another_alert_is_named_there(
-    findings: dict[DatastreamName, TurnResult], kind: str
+    findings: dict[DatastreamName, Evaluation], kind: str
 ) -> None:
     monitor = Monitor()
     (alert,) = monitor.turns(moving(PAUSED, STALL), 9, findings)
@@ -209,7 +209,7 @@ def away(since_ms: int) -> FleetMovement:
     return FleetMovement({ORDERS: DatastreamStates("east", movement)}, True)
 
 
-def of_cause(cause: Cause, action: str = "") -> dict[DatastreamName, TurnResult]:
+def of_cause(cause: Cause, action: str = "") -> dict[DatastreamName, Evaluation]:
     return {ORDERS: replace(LATE[ORDERS], diagnosis=Diagnosis(cause, f"{cause}: why"), action=action)}
 
 

@@ -13,9 +13,9 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import TOPIC_RETIREMENT
 from monitor.alerts.retirements import retirement_alerts, retirements_of_answer
-from monitor.alerts.told import InheritedAlerts, read_alerts
+from monitor.alerts.stored_alerts import InheritedAlerts, read_alerts
+from monitor.evaluation import Evaluation
 from monitor.movement.summary import NOTHING_KNOWN
-from monitor.turn_result import TurnResult
 from tests.patience import wait_until
 from tests.unit.monitor.alerts.test_dispatch import Memory, running
 
@@ -72,7 +72,7 @@ def test_a_topic_and_its_copy_of_the_same_name_are_told_separately_and_once() ->
     copy = replace(SEALED, cluster=ClusterRef("west"))
     retirements = [SEALED]
     receiver = Memory()
-    turn: dict[DatastreamName, TurnResult] = {}
+    turn: dict[DatastreamName, Evaluation] = {}
     with running(receiver) as rig:
         rig.dispatch.watch(lambda _: [*retirement_alerts(retirements)])
         for _ in range(3):

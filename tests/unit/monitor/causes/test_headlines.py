@@ -11,11 +11,11 @@ from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import Inquiry
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.records.book import IncidentBook
 from monitor.records.record import IncidentRecord, Phase
-from monitor.turn_result import TurnResult
 from tests.unit.monitor.causes.test_judge import (
     CASES,
     HOLDS_TASK,
@@ -42,7 +42,7 @@ def record_of(found: Iterable[Diagnosis | None]) -> IncidentRecord:
     known: dict[str, IncidentRecord] = {}
     for number, diagnosis in enumerate(found):
         verdict = LatencyVerdict(ObjectiveStatus.BREACHED, None, "late")
-        finding = TurnResult(verdict, Incident(is_open=True), "", "east", diagnosis)
+        finding = Evaluation(verdict, Incident(is_open=True), "", "east", diagnosis)
         for record in book.judged({ORDERS: finding}, 1_000 + 1_000 * TURN_SECONDS * number):
             known[record.id] = record
     (record,) = known.values()

@@ -126,7 +126,7 @@ def alerts_of(hand_overs: Sequence[HandOver], seed: int) -> tuple[set[str], bool
     conditions, fired, has_incident = Conditions(settings.alerts.patience()), set[str](), False
     service.now = settings.window_seconds + rng.uniform(0, settings.interval_seconds)
     while service.now < END_SECONDS:
-        findings = cycle.turn()
+        findings = cycle.evaluate()
         has_incident = has_incident or findings[NAME].incident.is_open
         alerts = conditions.judged(findings, ClockReading(service.now_ms(), service.now))
         fired |= {one.kind.name for one in alerts}

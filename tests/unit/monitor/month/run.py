@@ -102,7 +102,7 @@ class Month:
         before = {one.key: one for one in self._firing}
         try:
             assert not self._cycle.held_by()
-            findings = self._cycle.turn()
+            findings = self._cycle.evaluate()
         except HeadraceError as error:
             alerts = self._conditions.judging_failed(str(error), now)
         else:

@@ -14,6 +14,7 @@ from monitor.actions import PredictedSaving
 from monitor.alerts.catalogue import CATALOGUE
 from monitor.burn.rates import Budget
 from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -22,7 +23,6 @@ from monitor.objectives.late_times import Lateness, TimeInterval
 from monitor.records.book import NO_MATTERS, DatastreamProblem, IncidentBook, resumed
 from monitor.records.headline import _IMPLIED
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain, record_from_json, record_to_json
-from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 OBJECTIVE: Final = Objective(2_000, 99.5)
@@ -30,17 +30,17 @@ AWAY: Final = {ORDERS: [DatastreamProblem("HeadraceSourceAway", "east", "9 parti
 BOTH: Final = {ORDERS: [*AWAY[ORDERS], DatastreamProblem("HeadraceDataLossAhead", "east", "40 min")]}
 
 
-def a_finding(standing: ObjectiveStatus, left: float | None = None, *, is_open: bool = True) -> TurnResult:
+def a_finding(standing: ObjectiveStatus, left: float | None = None, *, is_open: bool = True) -> Evaluation:
     budgets = (Budget(OBJECTIVE, left, 30),)
     verdict = LatencyVerdict(standing, None, standing.value, budgets=budgets)
-    return TurnResult(verdict, Incident(is_open=is_open), "", "east")
+    return Evaluation(verdict, Incident(is_open=is_open), "", "east")
 
 
-def late(left: float | None = None) -> dict[DatastreamName, TurnResult]:
+def late(left: float | None = None) -> dict[DatastreamName, Evaluation]:
     return {ORDERS: a_finding(ObjectiveStatus.BREACHED, left)}
 
 
-def well(left: float | None = None, *, is_open: bool = False) -> dict[DatastreamName, TurnResult]:
+def well(left: float | None = None, *, is_open: bool = False) -> dict[DatastreamName, Evaluation]:
     return {ORDERS: a_finding(ObjectiveStatus.WITHIN, left, is_open=is_open)}
 
 
@@ -138,7 +138,7 @@ def test_bad_seconds_are_those_with_waiting_records_or_a_missed_objective(
     assert (record.bad_seconds, record.unknown_seconds) == (bad, unknown)
 
 
-def with_cause(cause: Cause) -> dict[DatastreamName, TurnResult]:
+def with_cause(cause: Cause) -> dict[DatastreamName, Evaluation]:
     return {ORDERS: replace(late()[ORDERS], diagnosis=Diagnosis(cause, f"{cause}: because"))}
 
 
@@ -361,7 +361,7 @@ def test_what_a_rebalance_has_saved_stands_beside_what_was_predicted(
     assert record_from_json(record_to_json(closed)) == closed
 
 
-def late_at(*intervals: TimeInterval, is_over: bool = False) -> dict[DatastreamName, TurnResult]:
+def late_at(*intervals: TimeInterval, is_over: bool = False) -> dict[DatastreamName, Evaluation]:
     return {ORDERS: replace(late()[ORDERS], lateness=Lateness(intervals, is_over))}
 
 

@@ -23,10 +23,11 @@ from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
+from monitor.alerts.stored_alerts import InheritedAlerts, matters_of, read_alerts
 from monitor.burn.pieces import TimeRangePiece
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
+from monitor.evaluation import Evaluation
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
@@ -44,7 +45,6 @@ from monitor.records.record import (
     record_from_json,
     record_to_json,
 )
-from monitor.turn_result import TurnResult
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -206,10 +206,10 @@ class Monitor:
         self.keeper.stop(PATIENCE_SECONDS)
         self.alerts.stop(PATIENCE_SECONDS)
 
-    def turn(self, seen: LatencyObservation) -> TurnResult:
+    def turn(self, seen: LatencyObservation) -> Evaluation:
         self.site.clock.advance(10.0)
         self.site.seen = seen
-        findings = self.cycle.turn()
+        findings = self.cycle.evaluate()
         for listener in (self.alerts, self.keeper):
             listener.judged(findings, NOTHING_KNOWN)
         return findings[ORDERS]
