@@ -203,7 +203,7 @@ POLICY: Final = (
 
 
 def page_of(document: Mapping[str, Any]) -> str:
-    """Render the page as HTML. `document`: an OpenAPI document."""
+    """Return an OpenAPI document as an HTML page."""
     return "\n".join(_page(document))
 
 

@@ -189,7 +189,7 @@ async def topics(
 
 @router.get("/retirements")
 def retirements(services: ServicesDep) -> list[RetirementAnswer]:
-    """Return the retirements in progress."""
+    """Return the retirements of topics in progress."""
     return [RetirementAnswer.of(retirement) for retirement in services.retirements.all()]
 
 

@@ -65,7 +65,7 @@ class LedgerAccount:
         self._tally.note(source, -1)
 
     def uncopied(self) -> Uncopied:
-        """Return the number of records that were not copied, by offset class."""
+        """Return the number of records that were intentionally not copied, by offset class."""
         return self._tally.judge()
 
 

@@ -89,7 +89,7 @@ def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
 
 
 class Announcer:
-    """Stores and publishes events of changes. A change succeeds even if its event is lost."""
+    """Stores and publishes events of requested changes. A change succeeds even if its event is lost."""
 
     def __init__(
         self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock, caller: Caller
@@ -120,12 +120,12 @@ class Announcer:
         self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
-        """Write the audit line of a request to the leader. The leader publishes the event later."""
+        """Write the audit line of a request for the leader. The leader publishes the event later."""
         kind = type(request).__name__.removesuffix("Request").lower()
         audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
 
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
-        """Announce a changed definition."""
+        """Announce a changed definition of a datastream."""
         fields = [change.pointer for change in definition_changes(before, after)]
         self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
         audit("change", after.name, self._caller, before, after, command.requested_by, command.reason)
@@ -143,7 +143,7 @@ class Announcer:
         audit(action, command.name, self._caller, before, after, requester, command.reason)
 
     def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
-        """Announce paused or resumed partitions."""
+        """Announce that partitions of a datastream were paused or resumed."""
         shown = ", ".join(
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
             for topic, numbers in sorted(command.partitions.items())
@@ -167,7 +167,7 @@ class Announcer:
     ) -> PlacementEvent:
         because = f": {command.reason}" if command.reason else ""
         place = f" (from {self._caller.remote})" if self._caller.name and self._caller.remote else ""
-        sentence = f"{command.requested_by or 'somebody'}{place} {action}{because}"
+        sentence = f"{command.requested_by or 'an unknown caller'}{place} {action}{because}"
         return command_event(name, sentence, self._clock.now_ms())
 
     def _guard(self, event: PlacementEvent, store: Callable[[], None]) -> None:

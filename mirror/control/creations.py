@@ -29,7 +29,7 @@ _ATTEMPTS: Final = 20
 
 
 class OwnerLocks:
-    """Locks by owner. A lock exists only while a call uses it. Thread-safe."""
+    """Locks that serialise the creations of each owner. A lock exists only while in use. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -80,7 +80,7 @@ class Creations:
         return None, self.checks.created(command, others, self.caller.name)
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream. Raises VersionConflict if another change affects the checks."""
+        """Create a datastream in one attempt. Raises VersionConflict if another change affects the checks."""
         guard = self.definitions.guard(self.checks.guarded((command.datastream,)))
         created, others = self._existing(command.datastream)
         if created is not None:

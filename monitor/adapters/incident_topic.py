@@ -127,7 +127,7 @@ class IncidentTopic:
         self._log_skipped_rows(next(iter(refused.values()), ""))
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:
-        """Write the rows. Return the error for each rejected row, by key."""
+        """Write rows of incidents for Pinot. Return the error of each rejected row, by key."""
         await create_missing(cluster, self._rows)
         now_ms, refused = cluster.loop.clock.now_ms(), dict[str, str]()
         records = [Record(0, now_ms, key.encode(), row) for key, row in rows.items()]

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 @dataclass(frozen=True)
 class _CreationTerms:
-    """Parameters of a creation."""
+    """Parameters of requests that create a datastream."""
 
     reads: Reads
     key: str | None

@@ -79,7 +79,7 @@ class LoopThread:
                 self._guard(partial(self._jobs.popleft(), loop))
 
     def _guard(self, step: Callable[[], object]) -> None:
-        """Run a step and log its exceptions, so that requests to other clusters continue."""
+        """Run one step of the loop, and log its exceptions."""
         with Bulkhead(lambda _: _log.exception("step failed", thread=self._name)):
             step()
 

@@ -153,7 +153,7 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
 
 
 def from_stored(document: Mapping[str, Any]) -> Proposal:
-    """Parse a proposal. Raises InvalidRequest, ValueError."""
+    """Parse a stored proposal. Raises InvalidRequest, ValueError."""
     placed = bounds.sequence("tasks", bounds.field(document, "placed"), node_codec.MOST_PARTITIONS)
     removed = bounds.sequence("tasks", bounds.field(document, "gone"), node_codec.MOST_PARTITIONS)
     asked_by = document.get("asked_by")

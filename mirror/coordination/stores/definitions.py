@@ -396,7 +396,7 @@ def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
 
 @lru_cache(1_024)
 def _parsed(data: bytes, path: str) -> Datastream:
-    """Parse a definition, with a cache shared by all readers in this process."""
+    """Parse a definition. All readers in this process share a cache of parsed definitions."""
     return from_document(node_codec.decode(data, path))
 
 

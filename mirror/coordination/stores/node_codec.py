@@ -51,8 +51,8 @@ def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> l
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode chunks. Raises DamagedState for incomplete, damaged or too large chunks. The limit is
-    `LARGEST_DOCUMENT`."""
+    """Decode the chunks of a document. Raises DamagedState for incomplete, damaged or too large chunks. The
+    limit is `LARGEST_DOCUMENT`."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
@@ -78,7 +78,7 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Decode the result of `encode_partitions`.
+    """Decode partitions from ranges, the inverse of `encode_partitions`.
 
     Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` partitions.
     """
@@ -106,7 +106,7 @@ def encode_ranges(numbers: Iterable[int]) -> str:
 
 
 def decode_ranges(ranges: str) -> Iterable[int]:
-    """Decode the result of `encode_ranges`.
+    """Decode numbers from ranges, the inverse of `encode_ranges`.
 
     Raises ValueError if the text is malformed or contains more than `MOST_PARTITIONS` numbers.
     """

@@ -36,8 +36,8 @@ class ChildrenCache(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """Return the values of all children by node name, sorted. The latest changes of other processes may
-        be missing."""
+        """Return the parsed values of all children by node name, sorted. The latest changes of other
+        processes may be missing."""
         with self._lock:
             names = self._nodes.children(self._path)
             while not self._changed.empty():
@@ -57,7 +57,7 @@ class ChildrenCache(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """Watch on a node.
+    """Watch on a child node.
 
     Watches on the same node are equal, so that only one is registered.
     """

@@ -15,7 +15,7 @@ Written = Mapping[GroupName, Collection[str]]
 
 
 class RouteMap:
-    """Routes of datastreams, with cluster ids. Not thread-safe.
+    """Routes of datastreams, with the ids of their clusters. Not thread-safe.
 
     `reserved`: names of internal topics of Headrace, which must not be destinations.
     """
@@ -26,7 +26,7 @@ class RouteMap:
         self._known: dict[ClusterRef, str] = {}
 
     def note(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Store the ids of clusters."""
+        """Store the ids that clusters have reported."""
         for cluster, identity in identities.items():
             if identity != self._known.get(cluster):
                 self._ids.put(cluster, identity)

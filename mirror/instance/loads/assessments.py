@@ -108,7 +108,7 @@ def _planned_by(assessment: Assessment) -> object:
 
 
 def encoded(assessment: Assessment) -> bytes:
-    """Serialize to the stored form."""
+    """Return the stored form of an assessment."""
     (data, *_) = node_codec.encode_chunks(asdict(assessment))
     return data
 

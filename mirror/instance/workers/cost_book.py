@@ -14,31 +14,31 @@ LEAST_BUSY: Final = 0.02
 """Minimum CPU use of a worker in cores. Below it, the cost of polling dominates."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval for which brokers may throttle a worker.
+"""Maximum share of an interval in which brokers may have throttled a worker.
 
 With more throttling, rate and batch size depend on the brokers, so the interval is ignored.
 """
 
 
 class CostBook:
-    """Collects the costs that workers report."""
+    """Collects the copying costs that workers report."""
 
     def __init__(self) -> None:
         self._hours: dict[GroupName, dict[int, CostSums]] = {}
 
     @property
     def hours(self) -> GroupCosts:
-        """Costs of the last day."""
+        """Copying costs of the last day."""
         return self._hours
 
     def restore(self, costs: GroupCosts) -> None:
-        """Add the costs recorded before a restart."""
+        """Add the costs of this instance that were recorded before a restart."""
         for group, hours in costs.items():
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
-        """Add the costs of one measurement interval of a worker. Groups that a quota throttled are ignored.
-        The whole interval is ignored if the worker was idle, or throttled by a broker."""
+        """Add the copying costs of one measurement interval of a worker. Groups that a quota throttled are
+        ignored. The whole interval is ignored if the worker was idle, or throttled by a broker."""
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():
             if group not in held_back:

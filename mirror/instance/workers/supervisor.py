@@ -70,7 +70,7 @@ class Supervisor:
         self._lease_until = 0.0
 
     def forget(self, groups: Set[GroupName]) -> None:
-        """Drop the counts and suspicions of groups that no longer exist."""
+        """Drop the sums and suspicions of groups that no longer exist."""
         self._quarantine.forget(groups)
         self.measurements.forget(groups)
 

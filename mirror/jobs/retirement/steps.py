@@ -124,7 +124,7 @@ def require_same(topic: str, expected: str, found: str | None) -> None:
 
 
 PARTITIONS_AT_ONCE: Final = 20
-"""Number of partitions whose records one call deletes. The call checks for readers first."""
+"""Number of partitions whose records one call deletes at most. The call checks for readers first."""
 
 
 class RetirementRequest(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from mirror.coordination.stores import znodes
+from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.definition_document import to_document
 from mirror.model.load import TaskLimits
 from tests.builders import a_datastream
@@ -57,7 +57,7 @@ class Attacker:
         datastream = a_datastream(
             name, name, metadata={"headrace.transforms": "no-such:x"}, limits=TaskLimits(min_tasks=2)
         )
-        self._operator.store(name, znodes.encode(to_document(datastream)))
+        self._operator.store(name, node_codec.encode(to_document(datastream)))
         self._site.wait(fault.seconds)
         self._operator.delete(name)
         return Outcome(name)
