@@ -166,7 +166,7 @@ class BatchRouter:
         must = bool(
             not header.is_dense
             or header.base_offset < self._first
-            or size > rules.batch_limit
+            or (size > rules.batch_limit and (header.record_count > 1 or size > rules.record_limit))
             or (header.attributes & LOG_APPEND_TIME and rules.keeps_append_time)
             or (codec == Codec.ZSTD and not rules.takes_zstd)
         )
