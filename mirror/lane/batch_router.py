@@ -96,10 +96,10 @@ class BatchRouter:
                     if self._room <= 0 or (rewriter is not None and rewriter.work >= self._room):
                         self.is_cut = True
                         break
+                    verify(batch, header)
                     if header.base_offset >= self._end:
                         routed.skip_hole(self._end, header.span)
                         break
-                    verify(batch, header)
                     self._take_batch(batch, header, committed)
             self._flush()
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
