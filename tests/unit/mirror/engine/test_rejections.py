@@ -87,7 +87,8 @@ def test_a_record_that_the_destination_accepts_is_not_too_large_after_a_rejected
     topic_with(fakes, "max.message.bytes", "9500")
     fakes.target.faults.plant(DESCRIBE_CONFIGS, Code(NOT_AUTHORIZED, "t"), times=None)
     now_ms = fakes.clock.now_ms()
-    large, small = (now_ms, b"key", b"x" * 8_000, []), (now_ms, b"key", b"y" * 2_000, [])
+    large: Content = (now_ms, b"key", b"x" * 8_000, [])
+    small: Content = (now_ms, b"key", b"y" * 2_000, [])
     for _ in range(2):
         fakes.source.write("t", [large, small])
         fakes.source.write("t", [large])
@@ -99,9 +100,7 @@ def test_a_record_that_the_destination_accepts_is_not_too_large_after_a_rejected
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_refused_record_of_an_old_message_becomes_a_letter(
-    fakes: MirroredFakes, magic: int
-) -> None:
+def test_a_refused_record_of_an_old_message_becomes_a_letter(fakes: MirroredFakes, magic: int) -> None:
     topic_with(fakes, "cleanup.policy", "compact")
     contents = [(None if number == 2 else b"key", b"%d" % number) for number in range(5)]
     fakes.source.append("t", batches.old_messages(contents, 0, magic, GZIP))
