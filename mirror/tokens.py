@@ -15,9 +15,9 @@ def token_from_file(path: str) -> Callable[[], str]:
         try:
             with open(path, encoding="utf-8") as file:
                 return file.read().strip()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise NotAuthorized(
-                f"cannot read the token file {path} ({error.strerror})",
+                f"cannot read the token file {path} ({getattr(error, 'strerror', 'it is not UTF-8')})",
                 advice="the process that renews it must make it readable for the user of this service",
             ) from error
 

@@ -19,13 +19,7 @@ from mirror.client.frame_reader import FrameReader
 from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import API_VERSIONS, Request, unusable_response
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
-from mirror.errors import (
-    CorruptData,
-    HeadraceError,
-    ResponseStalled,
-    TimedOut,
-    Unreachable,
-)
+from mirror.errors import CorruptData, HeadraceError, ResponseStalled, TimedOut, Unreachable
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import BufferPool, ReceiveBuffer
 from mirror.loggers import get_logger
@@ -61,7 +55,7 @@ class Connection:
         self._cluster_throttling = cluster_throttling or HeldTime()
         self.promptness = Promptness()
         self.failure: HeadraceError | None = None
-        self.on_close: Callable[[HeadraceError], None] | None = None
+        self._on_close: Callable[[HeadraceError], None] | None = None
         self.loop = loop
         self.transport = transport
         self.reader = FrameReader(transport, pool, loop, name)
@@ -215,12 +209,18 @@ class Connection:
         for _, _, request in pending:
             request.on_failure(self.failure)
         self.release()
-        if self.on_close is not None:
-            self.on_close(self.failure)
+        if self._on_close is not None:
+            self._on_close(self.failure)
+
+    def when_closed(self, callback: Callable[[HeadraceError], None]) -> None:
+        """Call `callback` with the error once the connection is closed, which may be now."""
+        self._on_close = callback
+        if self.failure is not None:
+            callback(self.failure)
 
     def _on_ready(self, events: int) -> None:
         try:
-            if events & WRITE:
+            if events & WRITE and self.failure is None:
                 now = self.loop.now()
                 self._put_off(lambda since: max(since, now))  # slow network: the broker receives data
                 self._write()

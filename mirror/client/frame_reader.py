@@ -146,8 +146,8 @@ class FrameReader:
             self._transport.expect(expected)
 
     def close(self) -> None:
-        """Release the receive buffer of a partial response."""
-        self._frame = memoryview(b"")
+        """Release the memory, although a timer may keep the connection for hours."""
+        self._frame, self._scratch = memoryview(b""), bytearray()
         if self._slab is not None:
             self._slab.release()
             self._slab = None

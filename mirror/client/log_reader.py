@@ -227,7 +227,7 @@ class PartitionRange:
             aborted = AbortedFilter(part.aborted) if self._committed else None
             for start, end, header in scan(part.records):
                 batch = part.records[start:end]
-                first, last = _range_of(batch, header)
+                first, last = self._range_of(batch, header)
                 if last < self.position:
                     continue
                 if first >= self._end:
@@ -256,9 +256,8 @@ class PartitionRange:
             self._cluster, self._place, self.position, committed=self._committed, most_bytes=self._bytes
         )
 
-
-def _range_of(batch: memoryview, header: BatchHeader | None) -> tuple[int, int]:
-    if header is not None:
-        return header.base_offset, header.last_offset
-    last = last_offset(batch)
-    return last, last
+    def _range_of(self, batch: memoryview, header: BatchHeader | None) -> tuple[int, int]:
+        if header is not None:
+            return header.base_offset, header.last_offset
+        last = last_offset(batch)
+        return min(self.position, last), last  # a compressed message contains earlier records, too

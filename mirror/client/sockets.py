@@ -59,9 +59,9 @@ async def connect(
     name = address_of(endpoint.host, endpoint.port)
     failure: HeadraceError = Unreachable(f"cannot connect to {name}: no address", advice=_ADVICE)
     for family, address in await _resolve(loop, endpoint, deadline):
-        sock = loop.new_socket(family, socket.SOCK_STREAM)
         try:
             with ExitStack() as undo:
+                sock = loop.new_socket(family, socket.SOCK_STREAM)
                 undo.callback(sock.close)
                 await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
                 made = Transport(sock) if tls is None else await encrypt(loop, sock, endpoint, tls, deadline)
@@ -69,8 +69,8 @@ async def connect(
         except TimedOut as error:
             failure = TimedOut(f"cannot connect to {name}: {error.message}", advice=error.advice)
             failure.__cause__ = error
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, ValueError, OverflowError) as error:  # brokers may advertise any host and port
+            reason = getattr(error, "strerror", None) or error
             failure = Unreachable(f"cannot connect to {name}: {reason}", advice=_ADVICE)
             failure.__cause__ = error
         except HeadraceError as error:
@@ -100,8 +100,9 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
         found = await _result_of(loop, _addresses_of(host), deadline)
     except TimeoutError:
         raise TimedOut(f"cannot resolve host {host}: timed out", advice=_ADVICE_HOST) from None
-    except OSError as error:
-        raise Unreachable(f"cannot resolve host {host}: {error.strerror}", advice=_ADVICE_HOST) from error
+    except (OSError, ValueError) as error:  # a label of the name may be invalid
+        reason = getattr(error, "strerror", None) or error
+        raise Unreachable(f"cannot resolve host {host}: {reason}", advice=_ADVICE_HOST) from error
     return [(info[0], (str(info[4][0]), endpoint.port)) for info in found]
 
 

@@ -224,8 +224,8 @@ class BatchRewriter:
             self._send_records(records[:middle])
             self._send_records(records[middle:])
             return
-        if len(batch) > limit:
-            batch = write_smallest(records[0], self._codec_to_write, limit)
+        if len(batch) > self._rules.record_limit:
+            batch = write_smallest(records[0], self._codec_to_write, self._rules.record_limit)
         made = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
         self._send_made(made, Path.RECORDS)
 

@@ -96,10 +96,10 @@ class BatchRouter:
                     if self._room <= 0 or (rewriter is not None and rewriter.work >= self._room):
                         self.is_cut = True
                         break
+                    verify(batch, header)
                     if header.base_offset >= self._end:
                         routed.skip_hole(self._end, header.span)
                         break
-                    verify(batch, header)
                     self._take_batch(batch, header, committed)
             self._flush()
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
@@ -166,7 +166,7 @@ class BatchRouter:
         must = bool(
             not header.is_dense
             or header.base_offset < self._first
-            or size > rules.batch_limit
+            or (size > rules.batch_limit and (header.record_count > 1 or size > rules.record_limit))
             or (header.attributes & LOG_APPEND_TIME and rules.keeps_append_time)
             or (codec == Codec.ZSTD and not rules.takes_zstd)
         )

@@ -69,15 +69,15 @@ class ProbeRule:
 class Pause:
     """Pause of a lane, and its reason.
 
-    `lasting`: the lane is not retried until an operator or a new owner acts. `failed_ms`: time of the latest
-    failure (epoch ms), not stored; 0 for a pause that was read from storage and is not yet reported. `cause`:
-    cause of the pause, not stored.
+    `delay_ms`: delay before the next retry, not stored. `lasting`: the lane is not retried until an operator
+    or a new owner acts. `failed_ms`: time of the latest failure (epoch ms), not stored; 0 for a pause that
+    was read from storage and is not yet reported. `cause`: cause of the pause, not stored.
     """
 
     reason: str
     since_ms: int
     attempt: int
-    probe_at_ms: int
+    delay_ms: int
     lasting: bool = False
     failed_ms: int = 0
     cause: PauseCause = PauseCause.OTHER
@@ -86,19 +86,15 @@ class Pause:
         """Return whether an outage of a cluster from `since_ms` until now may have caused the pause."""
         return not self.lasting and self.failed_ms >= since_ms
 
-    def is_due(self, now_ms: int) -> bool:
-        """Return whether it is time to retry the lane."""
-        return not self.lasting and now_ms >= self.probe_at_ms
-
     def to_json(self) -> dict[str, Any]:
         """Return the pause in its stored form."""
         document: dict[str, Any] = {"reason": self.reason, "since_ms": self.since_ms, "attempt": self.attempt}
         return document | {"lasting": True} if self.lasting else document
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any], now_ms: int) -> Pause:
+    def from_json(cls, document: Mapping[str, Any]) -> Pause:
         """Restore a pause from its stored form. The next retry is due immediately, as after a restart."""
-        return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), now_ms)
+        return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), 0)
 
 
 def pause_again(
@@ -120,7 +116,7 @@ def pause_again(
     since = former.since_ms if former else now_ms
     if former and former.attempt and not (counts or lasting):
         reason, cause = former.reason, former.cause
-    return Pause(reason, since, attempt, now_ms + rule.delay_ms(max(attempt, 1)), lasting, now_ms, cause)
+    return Pause(reason, since, attempt, rule.delay_ms(max(attempt, 1)), lasting, now_ms, cause)
 
 
 class LaneState(StrEnum):

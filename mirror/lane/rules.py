@@ -74,12 +74,13 @@ def refused(refusals: Mapping[int, Refusal], offset: int, leader_epoch: int) -> 
 class RoutingRules:
     """Rules for processing the batches of a lane.
 
-    `batch_limit`: maximum batch size of the destination in bytes. `merge`: None if small batches are not
-    merged. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
-    records that the destination rejected, by source offset. `opened_from`, `opened_below`, `opened_epoch`:
-    range of source offsets and maximum leader epoch of batches that must be encoded again. `opens_singly`:
-    each record of these batches becomes a batch. `transform_names`: names of the transforms for messages.
-    `opened_bytes`, `opened_records`: limits for decoding a batch, unless the batch itself is larger.
+    `batch_limit`: maximum size in bytes of a batch with several records, the destination's limit or less.
+    `record_limit`: the destination's limit, which applies to a batch with one record. `merge`: None if small
+    batches are not merged. `keeps_append_time`: append times of the source become timestamps of the records.
+    `omitted`: records that the destination rejected, by source offset. `opened_from`, `opened_below`,
+    `opened_epoch`: range of source offsets and maximum leader epoch of batches that must be encoded again.
+    `opens_singly`: each record of these batches becomes a batch. `transform_names`: names of the transforms
+    for messages. `opened_bytes`, `opened_records`: limits for decoding a batch, unless it is larger itself.
     `unopened`: skipped batches by last offset, because they exceed the limits or cannot be decoded.
     `refused_of`: topic id and cluster id to which the refusals belong, empty if unknown; `refused_life`:
     `LaneProgress.life` when the last refusal was added.
@@ -87,6 +88,7 @@ class RoutingRules:
 
     read_committed: bool = True
     batch_limit: int = LARGEST_BATCH
+    record_limit: int = LARGEST_BATCH
     merge: MergeRule | None = None
     keeps_append_time: bool = True
     takes_zstd: bool = True

@@ -131,6 +131,17 @@ TRANSIENT: Final = MOVED | {
 }
 """Codes after which the same request may succeed on retry."""
 
+MAYBE_STORED: Final = MOVED | {
+    Code.REQUEST_TIMED_OUT,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.NETWORK_EXCEPTION,
+}
+"""Produce codes after which the destination may have stored the batch.
+
+A leader that loses its leadership while it waits for the replicas returns a code of `MOVED`, although the new
+leader may have the batch.
+"""
+
 COORDINATOR_MOVED: Final = frozenset(
     {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 )

@@ -156,7 +156,7 @@ class BatchEngine:
         for cluster, since in self._context.take_returned().items():
             self.runner.wake(cluster, self._context.clock.now_ms() - int((now - since) * 1000))
             self.checkpoints.hurry(cluster)
-        self.runner.probe(self._context.clock.now_ms())
+        self.runner.probe(now)
         self._fetch_handler.hanging.pump(now)
         self._transactions.pump(now)
         self.checkpoints.pump(now)

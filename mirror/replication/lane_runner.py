@@ -179,7 +179,7 @@ class LaneRunner:
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
         longest = min(settings.probe_longest_seconds, _CREATED_SECONDS)
         self._created_soon = ProbeRule(settings.probe_first_seconds, longest)
-        self._probes: list[tuple[int, int, Lane, int]] = []
+        self._probes: list[tuple[float, int, Lane, int]] = []
         self._numbers = count()
         self.transactions = transactions(self)
         actions = LaneActions(context, lanes, self.transactions.abandon)
@@ -213,7 +213,8 @@ class LaneRunner:
 
     def _probe_later(self, lane: Lane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
-        heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
+        due = self._context.loop.now() + lane.pause.delay_ms / 1000
+        heapq.heappush(self._probes, (due, next(self._numbers), lane, lane.turn))
 
     def set_aside(self, lane: Lane, error: Exception) -> None:
         """Pause a lane after an exception in one of its operations, and free its memory."""
@@ -325,9 +326,9 @@ class LaneRunner:
         if lane.pause is not None and lane.intent is None:
             self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 
-    def probe(self, now_ms: int) -> None:
-        """Restart the paused lanes whose next retry is due."""
-        while self._probes and self._probes[0][0] <= now_ms:
+    def probe(self, now: float) -> None:
+        """Restart the paused lanes whose next retry is due at `now` (monotonic seconds)."""
+        while self._probes and self._probes[0][0] <= now:
             _, _, lane, turn = heapq.heappop(self._probes)
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 

@@ -22,7 +22,6 @@ from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms
 
 _AT_ONCE: Final = 200
-_LEAST_BATCH: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,9 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
 
 
 def learn_cap(lane: Lane, size: int) -> None:
-    """Halve the maximum batch size of the lane after the destination rejected `size` bytes, although the
-    topic's limit is larger."""
-    lane.size_cap = max(size // 2, _LEAST_BATCH)
+    """Halve the maximum batch size of the lane after a rejection of `size` bytes, despite the topic's limit.
+    A larger record has its own batch, which the destination accepts or rejects."""
+    lane.size_cap = max(size // 2, 1)
 
 
 def forget_cap(lane: Lane) -> None:
@@ -183,6 +182,7 @@ class RuleBook:
         return RoutingRules(
             read_committed=policy.isolation is Isolation.READ_COMMITTED,
             batch_limit=limits.batch_bytes,
+            record_limit=limits.batch_bytes,
             merge=MergeRule() if merges else None,
             keeps_append_time=not limits.stamps_append_time,
             takes_zstd=limits.takes_zstd,

@@ -118,8 +118,14 @@ class LaneStartup:
         places = {spec.key.partition for spec in specs}
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
         committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
-        roles = [ChannelKey(lane, live).role for lane in committed for live in (False, True)]
         await source.refresh({place.topic for place in places})
+        named = {not source.topic_id(place.topic) for place in places}
+        roles = [
+            ChannelKey(lane, live, named=by_name).role
+            for lane in committed
+            for live in (False, True)
+            for by_name in named
+        ]
         await target.refresh({place.topic for place in targets})
         await self._context.progress(specs[0].destination).catch_up([spec.key for spec in specs])
         await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
@@ -172,12 +178,11 @@ class LaneStartup:
             return
         log = self._context.progress(wanted[0].spec.destination)
         await log.catch_up([lane.key for lane in wanted])
-        now_ms = self._context.clock.now_ms()
         for lane in starting():
             if not lane.is_loaded:
-                self._runner.guard(lane, lambda lane: self._restore(lane, log.stored(lane.key), now_ms))
+                self._runner.guard(lane, lambda lane: self._restore(lane, log.stored(lane.key)))
 
-    def _restore(self, lane: Lane, progress: LaneProgress | None, now_ms: int) -> None:
+    def _restore(self, lane: Lane, progress: LaneProgress | None) -> None:
         disputed = lane.ownership.disputed
         if disputed is not None and lane.ownership.has_owned and self._unsaved.is_foreign(lane, progress):
             raise disputed.lost()
@@ -185,7 +190,7 @@ class LaneStartup:
             progress.require_cluster(lane.spec.destination, self._lanes.sink(lane).cluster.cluster_id)
         self._unsaved.load(lane, progress)
         if progress is not None and progress.pause is not None:
-            pause = Pause.from_json(progress.pause, now_ms)
+            pause = Pause.from_json(progress.pause)
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, starting: Starting) -> None:

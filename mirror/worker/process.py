@@ -106,7 +106,8 @@ class Worker:
         self._step_seconds = step_seconds
         self._on_plan = on_plan
         self._reader = MessageReader(_skipped)
-        self._refused: dict[LaneKey, tuple[LaneSpec, Pause]] = {}
+        self._refused: dict[LaneKey, tuple[LaneSpec, Pause, float]] = {}
+        """Lanes that could not start, with their pause and the due time of the retry (monotonic seconds)."""
         self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._orders: deque[Message] = deque()
@@ -212,16 +213,15 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
             reason = reason_of(error)
             pause = pause_again(former, reason, self._clock.now_ms(), _PROBES)
-            self._refused[spec.key] = spec, pause
+            self._refused[spec.key] = spec, pause, self._clock.monotonic() + pause.delay_ms / 1000
             if former is None or former.reason != reason:
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.error("cannot start lane", **spec.key.log_fields, reason=reason, exc_info=trace)
                 self._send(LaneNews((LanePaused(spec.key, reason),)))
 
     def _try_refused(self) -> None:
-        now_ms = self._clock.now_ms()
-        for spec, pause in tuple(self._refused.values()):
-            if pause.is_due(now_ms):
+        for spec, pause, due in tuple(self._refused.values()):
+            if self._clock.monotonic() >= due:
                 self._start(spec, pause)
 
     def _send(self, *messages: Message) -> None:

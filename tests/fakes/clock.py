@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """Wall clock and monotonic clock that advance together."""
+    """Wall clock and monotonic clock that advance together, unless the wall clock is set."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._start_ms = now_ms
@@ -17,6 +17,10 @@ class ManualClock:
     def monotonic(self) -> float:
         """Return the current monotonic time in seconds."""
         return self._seconds
+
+    def set_back(self, seconds: float) -> None:
+        """Set the wall clock back."""
+        self._start_ms -= round(seconds * 1000)
 
     def advance(self, seconds: float) -> None:
         """Advance the time."""

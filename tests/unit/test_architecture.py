@@ -71,14 +71,8 @@ COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
 
 LATE_CALLBACKS: Final = {
     "mirror/lane/memory.py": {"on_room"},
-    "mirror/replication/channels/fetch_channel.py": {"on_close"},
-    "mirror/replication/channels/ahead_connections.py": {"on_close"},
-    "mirror/replication/channels/produce_channel.py": {"on_close"},
 }
-"""Callbacks that another object sets after construction: none may be added.
-
-A connection is opened before the reader of its responses is known, and a channel takes it over.
-"""
+"""Callbacks that another object sets after construction: none may be added."""
 
 PRINTERS: Final = {
     "headrace/console/terminal.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from mirror.client.brokers.directory import BrokerDirectory
@@ -12,7 +12,7 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, Unreachable
 from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT
 from mirror.protocol.control.call import Call
-from mirror.protocol.control.cluster import GROUP, MANY_COORDINATORS_FROM, find_coordinators
+from mirror.protocol.control.cluster import GROUP, MANY_COORDINATORS_FROM, Coordinator, find_coordinators
 
 T = TypeVar("T")
 
@@ -59,8 +59,8 @@ class Coordinators:
     def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
         self._known: dict[tuple[int, str], int] = {}
-        self._sought: dict[int, set[str]] = {}
-        self._seeking: dict[int, Promise[None]] = {}
+        self._sought: dict[int, dict[str, Promise[int]]] = {}
+        """Names by kind, of which the next lookup asks for the coordinators."""
 
     def forget(self) -> None:
         """Drop all coordinators."""
@@ -91,33 +91,50 @@ class Coordinators:
         return answer
 
     async def find(self, kind: int, key: str) -> int:
-        """Return the broker id of a group's or transactional id's coordinator. Raises Unreachable,
-        NotAuthorized."""
+        """Return the broker id of a coordinator. Raises Unreachable, NotAuthorized.
+
+        Concurrent calls share a request. An error of one name does not affect the others.
+        """
         known = self._known.get((kind, key))
         if known is not None:
             return known
-        self._sought.setdefault(kind, set()).add(key)
-        if kind not in self._seeking:
-            self._seeking[kind] = self._cluster.loop.spawn(self._seek(kind))
-        await self._seeking[kind]
-        return self._known[kind, key]
+        sought = self._sought.setdefault(kind, {})
+        if not sought:
+            self._cluster.loop.spawn(self._seek(kind))
+        return await sought.setdefault(key, Promise())
 
     async def _seek(self, kind: int) -> None:
-        cluster = self._cluster
-        await cluster.loop.sleep(0.0)
-        del self._seeking[kind]
-        missing = sorted(self._sought.pop(kind))
+        await self._cluster.loop.sleep(0.0)
+        sought = self._sought.pop(kind)
+        try:
+            await self._look_up(kind, sought)
+        except HeadraceError as error:
+            for promise in sought.values():
+                promise.fail(error)
+
+    async def _look_up(self, kind: int, sought: Mapping[str, Promise[int]]) -> None:
+        cluster, missing = self._cluster, sorted(sought)
         while missing:
             connection = await cluster.any_connection()
-            call = find_coordinators(kind, missing[:_AT_ONCE])
+            call = find_coordinators(kind, asked := missing[:_AT_ONCE])
             if call.choose(connection.features.versions.get(call.api)) < MANY_COORDINATORS_FROM:
-                call = find_coordinators(kind, missing[:1])
+                call = find_coordinators(kind, asked := missing[:1])
             found = await make_call(connection, call, cluster.timeout_seconds)
-            for key, coordinator in found.items():
-                if coordinator.error:
-                    right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
-                    raise cluster.error(coordinator.error, f"cannot find the coordinator of {key}", right)
-                if coordinator.node not in cluster.directory.brokers:
-                    cluster.directory.add(coordinator.node, coordinator.endpoint)
-                self._known[kind, key] = coordinator.node
-            missing = [key for key in missing if key not in found]
+            missing = missing[len(asked) :]
+            for key in asked:
+                try:
+                    sought[key].resolve(self._learn(kind, key, found.get(key)))
+                except HeadraceError as error:
+                    sought[key].fail(error)
+
+    def _learn(self, kind: int, key: str, found: Coordinator | None) -> int:
+        cluster = self._cluster
+        if found is None:
+            raise Unreachable(f"the response does not name the coordinator of {key}")
+        if found.error:
+            right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
+            raise cluster.error(found.error, f"cannot find the coordinator of {key}", right)
+        if found.node not in cluster.directory.brokers:
+            cluster.directory.add(found.node, found.endpoint)
+        self._known[kind, key] = found.node
+        return found.node

@@ -22,6 +22,7 @@ from crc32c import crc32c
 from mirror.errors import CorruptData
 from mirror.protocol.batches.checksum import correct
 from mirror.protocol.batches.holes import Span
+from mirror.protocol.frame import LARGEST_FRAME
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
@@ -45,6 +46,8 @@ _IDENTITY_BITS: Final = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZ
 
 NO_PRODUCER: Final = -1
 NO_SEQUENCE: Final = -1
+LOG_END: Final = 2**62
+"""Offsets from this limit on are invalid: the checksum does not cover the base offset."""
 SEQUENCE_LIMIT: Final = 2**31
 """The sequence after `SEQUENCE_LIMIT - 1` is 0."""
 
@@ -149,10 +152,13 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
 
 
 def first_size(records: memoryview) -> int:
-    """Return the size in bytes of the first batch, complete or not; 0 if its length field is missing."""
+    """Return the size in bytes of the first batch, complete or not; 0 if its length field is missing. Raises
+    CorruptData for a length that no response can have."""
     if len(records) < OVERHEAD:
         return 0
     (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)
+    if not 0 <= length <= LARGEST_FRAME:
+        raise CorruptData(f"a batch has an invalid length of {length} bytes")
     return OVERHEAD + int(length)
 
 
@@ -163,7 +169,7 @@ def verify(batch: memoryview, header: BatchHeader) -> None:
     """
     if crc32c(batch[CHECKED_FROM:]) != header.checksum:
         raise CorruptData(f"batch at offset {header.base_offset} does not match its checksum")
-    if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.base_offset < 0:
+    if not 0 <= header.record_count <= header.last_offset_delta + 1 or not 0 <= header.base_offset < LOG_END:
         raise CorruptData(
             f"batch at offset {header.base_offset} claims {header.record_count} records"
             f" up to offset delta {header.last_offset_delta}"

@@ -13,7 +13,7 @@ import zlib
 from typing import Final
 
 from mirror.errors import CorruptData
-from mirror.protocol.batches.batch import CODEC_MASK, LEGACY_SMALLEST, LOG_APPEND_TIME, OVERHEAD
+from mirror.protocol.batches.batch import CODEC_MASK, LEGACY_SMALLEST, LOG_APPEND_TIME, LOG_END, OVERHEAD
 from mirror.protocol.batches.decompression import LARGEST_PAYLOAD, decompress
 from mirror.protocol.batches.records import Record
 
@@ -32,7 +32,7 @@ def last_offset(message: memoryview) -> int:
 def verify_message(message: memoryview) -> None:
     """Verify the checksum of a complete message of format 0 or 1. Raises CorruptData."""
     offset, _, checksum, _, _ = _HEAD.unpack_from(message)
-    if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
+    if zlib.crc32(message[_CHECKED_FROM:]) != checksum or not 0 <= offset < LOG_END:
         raise CorruptData(f"message at offset {offset} does not match its checksum")
 
 

@@ -135,7 +135,7 @@ class AheadConnections:
             connection.close()
             return
         opened = self.by_number[number] = AheadConnection(connection)
-        connection.on_close = partial(self._on_close, number, opened)
+        connection.when_closed(partial(self._on_close, number, opened))
         if len(self.by_number) == self._count.count:
             self._count.opened(self._cluster.loop.now(), connection.round_trip())
         self._on_change()

@@ -13,6 +13,7 @@ from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
+from mirror.protocol import fetch
 from mirror.protocol.fetch import FetchedPartition
 from mirror.protocol.produce import ProducedPartition
 
@@ -22,13 +23,20 @@ class ChannelKey(NamedTuple):
 
     `copy`: number of the channel, above 0 if several lanes read the same partition, because a request can
     name a partition only once. `near`: requests carry the client's rack, so that the leader may redirect to a
-    closer replica.
+    closer replica. `named`: the topics have no id, so requests contain their names (as in clusters before
+    Kafka 2.8, and during an upgrade from them).
     """
 
     committed: bool
     live: bool
     near: bool = False
     copy: int = 0
+    named: bool = False
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Lowest and highest version of Fetch for these topics."""
+        return (fetch.VERSIONS[0], fetch.BY_ID_FROM - 1) if self.named else fetch.VERSIONS
 
     @property
     def role(self) -> str:
@@ -42,7 +50,7 @@ class ChannelKey(NamedTuple):
     @property
     def _rest(self) -> str:
         isolation, rack = "committed" if self.committed else "all", " near" if self.near else ""
-        return f"{isolation}{rack} {self.copy}"
+        return f"{isolation}{rack}{' named' if self.named else ''} {self.copy}"
 
 
 class FetchListener(Protocol):

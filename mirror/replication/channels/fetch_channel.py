@@ -329,14 +329,14 @@ class FetchChannel:
         self._is_opening = False
         if self._is_closed:
             return
-        self._version = connection.version_of(fetch.API, fetch.VERSIONS)
+        self._version = connection.version_of(fetch.API, self.tier.versions)
         self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
         if self._ahead is None and self._rules.connections and connection.round_trip() >= FAR_SECONDS:
             self._ahead = ReadAhead(self, self._cluster, self._listener, self._rules, self._source.rack)
             self._max_bytes = min(self._max_bytes, self._ahead.most_bytes)
         self._connection = connection
         self._times.is_answered = False
-        connection.on_close = self._on_close
+        connection.when_closed(self._on_close)
         lanes, self._lanes = list(self._lanes.values()), {}
         for lane in lanes:
             self._place(lane)

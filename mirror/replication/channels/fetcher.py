@@ -49,8 +49,9 @@ class Fetcher:
             return
         broker, near = self._replicas.broker(lane, leader[0])
         committed = lane.spec.policy.isolation is Isolation.READ_COMMITTED
+        named = not lane.progress.source.topic_id
         for copy in count():
-            channel = self._channel(broker, ChannelKey(committed, lane.read.is_live, near, copy))
+            channel = self._channel(broker, ChannelKey(committed, lane.read.is_live, near, copy, named))
             if channel.has_room_for(lane):
                 channel.attach(lane, waits=waits)
                 return

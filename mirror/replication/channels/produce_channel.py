@@ -285,8 +285,8 @@ class ProduceChannel:
             self._on_close(error)
             return
         self._is_opening = False
-        connection.on_close = self._on_close
         self._connection = connection
+        connection.when_closed(self._on_close)
         if self._role != SLOW_ROLE and connection.round_trip() >= FAR_SECONDS:
             self._parallel, self._window = self._sink.distant.writes(self.broker), SendWindow()
         for lane in list(self._lanes):

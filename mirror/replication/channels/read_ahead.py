@@ -206,7 +206,7 @@ class ReadAhead:
 
     def _ask(self, reader: AheadConnection, lane: Lane, wanted: OffsetRange) -> None:
         connection, place = reader.connection, lane.key.partition
-        version = connection.version_of(fetch.API, fetch.VERSIONS)
+        version = connection.version_of(fetch.API, self._channel.tier.versions)
         leader = self._cluster.leader(place)
         topic = lane.progress.source.topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
         position = FetchPosition(leader[1] if leader else -1, wanted.start, -1, wanted.size)

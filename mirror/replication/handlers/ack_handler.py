@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch, RejectedBatch
-from mirror.protocol.codes import TRANSIENT, Code
+from mirror.protocol.codes import MAYBE_STORED, TRANSIENT
 from mirror.protocol.produce import ProducedPartition
 from mirror.replication.context import EngineContext
 from mirror.replication.handlers.produce_failures import ProduceFailures
@@ -15,11 +13,6 @@ from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.read_pacer import ReadPacer
-
-_MAYBE_STORED: Final = frozenset(
-    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
-)
-"""Produce errors after which the destination may have stored the batch."""
 
 
 class AckHandler:
@@ -53,7 +46,7 @@ class AckHandler:
         queue, transaction = lane.queue, lane.ownership.transaction
         if answer.error:
             rejected = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
-            self._delivery.reject(lane, rejected, maybe_stored=answer.error in _MAYBE_STORED)
+            self._delivery.reject(lane, rejected, maybe_stored=answer.error in MAYBE_STORED)
         else:
             now_ms, now = self._context.clock.now_ms(), self._context.loop.now()
             self._delivery.acknowledge(lane, outgoing, answer.base_offset, now_ms, now)

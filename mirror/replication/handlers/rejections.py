@@ -202,6 +202,8 @@ class Rejections:
         async for batch, header in span.batches():
             records = opener.message_records(batch) if header is None else opener.records(batch, header)
             found += [record for record in records if record.offset in wanted]
+        if missing := wanted - {record.offset for record in found}:
+            raise Unreachable(f"offset {min(missing)} of {lane.key.partition} could not be read")
         return found
 
 

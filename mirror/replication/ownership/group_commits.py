@@ -5,12 +5,16 @@ Copying does not depend on these commits, so failures are only logged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from mirror.client.event_loop import Promise
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
+from mirror.lane.lifecycle import LaneState
 from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import MISSING, Code
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import commit_offsets
 from mirror.replication.context import EngineContext
@@ -51,24 +55,38 @@ class GroupCommits:
         await self.commit()
 
     async def _show(self, source: ClusterRef, moved: dict[Lane, int]) -> None:
-        by_group: dict[str, dict[TopicPartition, int]] = {}
-        for lane, position in moved.items():
-            by_group.setdefault(lane.spec.consumer_group, {})[lane.key.partition] = position
-        try:
-            for group, offsets in by_group.items():
-                await self._commit(source, group, offsets)
-        except HeadraceError as error:
-            _log.warning("cannot commit consumer group positions", cluster=source, reason=str(error))
-            for lane, position in moved.items():
-                self._unsaved.moved.setdefault(lane, position)
-        except Exception:  # noqa: BLE001 - it affects only the group positions of one cluster
-            _log.exception("cannot commit consumer group positions", cluster=source)
+        by_group: dict[str, list[Lane]] = {}
+        for lane in moved:
+            by_group.setdefault(lane.spec.consumer_group, []).append(lane)
+        for group, lanes in by_group.items():
+            positions = {lane: moved[lane] for lane in lanes}
+            try:
+                self._keep(positions, await self._commit(source, group, positions))
+            except HeadraceError as error:
+                _log.warning(
+                    "cannot commit consumer group positions", cluster=source, group=group, reason=str(error)
+                )
+                self._keep(positions, lanes)
+            except Exception:  # noqa: BLE001 - it affects only the positions of one group
+                _log.exception("cannot commit consumer group positions", cluster=source, group=group)
 
-    async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
-        call = commit_offsets(group, offsets)
-        codes = await self._context.cluster(source).coordinators.ask(
-            GROUP, group, call, lambda found: max(found.values(), default=0)
-        )
-        if any(codes.values()):
-            failed = sorted(set(codes.values()) - {0})
-            _log.warning("consumer group positions rejected", cluster=source, group=group, codes=failed)
+    def _keep(self, positions: Mapping[Lane, int], lanes: Iterable[Lane]) -> None:
+        """Commit the positions of these lanes later."""
+        for lane in lanes:
+            self._unsaved.moved.setdefault(lane, positions[lane])
+
+    async def _commit(self, source: ClusterRef, group: str, positions: Mapping[Lane, int]) -> list[Lane]:
+        """Commit positions, and return the running lanes whose topics the brokers do not know (yet)."""
+        call = commit_offsets(group, {lane.key.partition: positions[lane] for lane in positions})
+        codes = await self._context.cluster(source).coordinators.ask(GROUP, group, call, _worst)
+        if refused := set(codes.values()) - {Code.NONE, *MISSING}:
+            _log.warning(
+                "consumer group positions rejected", cluster=source, group=group, codes=sorted(refused)
+            )
+        unknown = (lane for lane in positions if codes.get(lane.key.partition, Code.NONE) in MISSING)
+        return [lane for lane in unknown if lane.state is not LaneState.STOPPED]
+
+
+def _worst(codes: Mapping[TopicPartition, int]) -> int:
+    """Return an error of the whole group. A topic may be unknown because it was deleted."""
+    return max((code for code in codes.values() if code not in MISSING), default=Code.NONE)

@@ -75,11 +75,14 @@ class StartPositionFinder:
         if not lanes:
             return
         cluster = self._lanes.sink(lanes[0]).cluster
-        known = await cluster.loop.together(has_identity(cluster, identity_name(lane.key)) for lane in lanes)
-        for lane in _of_group(
-            [lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()
-        ):
-            self._note_lost_progress(lane)
+        known = await cluster.loop.together(_was_copied(cluster, lane) for lane in lanes)
+        answers = dict(zip(lanes, known, strict=True))
+        for lane in _of_group(lanes, starting()):
+            answer = answers[lane]
+            if isinstance(answer, HeadraceError):
+                self._runner.pause(lane, answer)
+            elif answer:
+                self._note_lost_progress(lane)
 
     def _note_lost_progress(self, lane: Lane) -> None:
         loss = DataLossDetected(
@@ -106,6 +109,14 @@ class StartPositionFinder:
             self._runner.pause(lane, self._lanes.source(lane).cluster.error(answer.error, doing, right))
         else:
             self._unsaved.begin(lane, answer.offset)
+
+
+async def _was_copied(cluster: Cluster, lane: Lane) -> bool | HeadraceError:
+    """Return whether the lane has had an owner, or the error of its coordinator."""
+    try:
+        return await has_identity(cluster, identity_name(lane.key))
+    except HeadraceError as error:
+        return error
 
 
 def begins_at_offset(lane: Lane) -> bool:

@@ -194,7 +194,7 @@ class _Expected:
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self._cluster = cluster
         self._lane = lane
-        self._rules = replace(lane.read.rules, merge=None, batch_limit=_UNLIMITED)
+        self._rules = replace(lane.read.rules, merge=None, batch_limit=_UNLIMITED, record_limit=_UNLIMITED)
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []

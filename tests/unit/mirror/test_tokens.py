@@ -22,3 +22,10 @@ def test_the_file_is_read_anew_for_every_authentication(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotAuthorized, match="no-token"):
         token_from_file(str(tmp_path / "no-token"))()
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(NotAuthorized, match="token"):
+        token_from_file(str(file))()

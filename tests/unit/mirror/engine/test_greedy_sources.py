@@ -13,12 +13,14 @@ from mirror.model.datastreams.lanes import LaneKey, LanePaused, PauseCause
 from mirror.model.identifiers import ClusterRef
 from tests.engines import specs
 from tests.fakes.broker.batches import Content
-from tests.fakes.broker.faults import Announce
+from tests.fakes.broker.faults import Announce, Edit
 from tests.fakes.broker.mirrored import MirroredFakes
 
 FETCH, METADATA, LIST_OFFSETS = 1, 3, 2
 OTHERS: Final = ("c", "d", "e")
 GIB: Final = 2**30
+BASE_OFFSET, LENGTH = slice(0, 8), slice(8, 12)
+"""Fields of a batch header."""
 LARGE: Final = 20_000_000
 """More than the memory of all lanes, less than the maximum size of a batch."""
 MANY: Final = 600
@@ -112,3 +114,31 @@ def test_answers_about_one_cluster_wait_for_no_other_cluster(
     fakes.start("t", 2000)
     fakes.run_to("t", 10, 1999)
     assert fakes.clock.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("field", [LENGTH, BASE_OFFSET])
+def test_a_batch_with_an_impossible_header_stops_no_other_lane(fakes: MirroredFakes, field: slice) -> None:
+    """The checksum covers neither the length nor the base offset."""
+
+    def change(answer: Any) -> None:
+        for topic in answer.responses:
+            for part in topic.partitions:
+                if part.partition_index == 1 and part.records:
+                    part.records = b"%b%b%b" % (
+                        bytes(part.records)[: field.start],
+                        b"\x7f" + b"\xff" * (field.stop - field.start - 1),
+                        bytes(part.records)[field.stop :],
+                    )
+
+    fakes.make_topic("t", 2)
+    fakes.source.faults.plant(FETCH, Edit(change), times=None)
+    for number in range(2):
+        fakes.write("t", 0, 10, number)
+    fakes.start("t", 2)
+    fakes.run_to("t", 10, 0)
+    fakes.run_until_paused("t", 1)
+    fakes.write("t", 10, 10, 0)
+    fakes.run_to("t", 20, 0)
+    fakes.source.faults.clear()
+    fakes.run_to("t", 10, 1)
+    fakes.check("t", 2)

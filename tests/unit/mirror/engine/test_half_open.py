@@ -14,13 +14,16 @@ from mirror.client.sockets import reset_on_close
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import ClusterRef
 from tests.fakes.broker.cluster import FakeCluster
-from tests.fakes.broker.faults import Delay, Gate, HandledRequest, Hold, Throttle
+from tests.fakes.broker.faults import Cut, Delay, Gate, HandledRequest, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE = 0
 FETCH = 1
 INIT_PRODUCER_ID = 22
 END_TXN = 26
+API_VERSIONS = 18
+WHOLE = 2**20
+"""More bytes than any response has."""
 PROGRESS = "headrace-progress"
 
 
@@ -358,3 +361,20 @@ def test_a_replaced_connection_is_reset() -> None:
             replaced.close()
             with pytest.raises(ConnectionResetError):
                 other.recv(1)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_broker_that_closes_each_connection_after_its_first_response_is_asked_again(
+    fakes: MirroredFakes, side: str
+) -> None:
+    copying(fakes)
+    cluster: FakeCluster = getattr(fakes, side)
+    cluster.faults.plant(API_VERSIONS, Cut(WHOLE), times=20)
+    for node in (1, 2):
+        cluster.server.drop_connections(node)
+    for number in range(4):
+        fakes.write("t", 10, 10, number)
+    for number in range(4):
+        fakes.run_to("t", 20, number)
+    assert cluster.faults.is_spent
+    fakes.check("t", 4)

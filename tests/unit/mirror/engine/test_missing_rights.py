@@ -11,6 +11,8 @@ import pytest
 import mirror
 from mirror.client.access import ClusterAccess
 from mirror.errors import NotAuthorized
+from mirror.lane.lifecycle import LaneState
+from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.protocol.codes import Code as BrokerCode
@@ -21,6 +23,7 @@ from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, FETCH, METADATA, OFFSET_FETCH, FIND_COORDINATOR, INIT_PRODUCER_ID = 0, 1, 3, 9, 10, 22
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 29, 30, 31, 53
+COORDINATOR_NOT_AVAILABLE = 15
 GRANT = r"grant .*%s.* to User:ANONYMOUS"
 
 
@@ -89,3 +92,25 @@ def _callers() -> Iterator[str]:
 
 def test_errors_of_a_cluster_are_made_where_its_principal_is_known() -> None:
     assert set(_callers()) <= BARE
+
+
+@pytest.mark.parametrize("code", [TRANSACTIONAL_ID, COORDINATOR_NOT_AVAILABLE])
+@pytest.mark.parametrize("start", [StartPosition.EARLIEST, StartPosition.LATEST])
+def test_a_coordinator_that_cannot_be_found_stops_its_own_lane_only(
+    fakes: MirroredFakes, start: StartPosition, code: int
+) -> None:
+    fakes.make_topic("t", 3)
+    fakes.start("t", 3, policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE), start=start)
+    lanes = [fakes.lane("t", number) for number in range(3)]
+    fakes.target.faults.plant(FIND_COORDINATOR, Code(code, identity_name(lanes[1].key)), times=None)
+    fakes.run_until(
+        lambda: all(lane.state is LaneState.COPYING for lane in (lanes[0], lanes[2])), "they have started"
+    )
+    for number in range(3):
+        fakes.write("t", 0, 10, number)
+    for number in (0, 2):
+        fakes.run_to("t", 10, number)
+    assert lanes[1].checkpoint == 0
+    fakes.target.faults.clear()
+    fakes.run_until(lambda: lanes[1].checkpoint == 10, "the lane has started, too")
+    fakes.check("t")

@@ -48,3 +48,24 @@ def test_known_ids_of_topics_are_kept_while_an_older_broker_reports_none(
     progress = fakes.lane("t").progress
     assert (progress.source.topic_id, progress.target_id) == known
     assert all(known)
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_topics_without_ids_are_read_by_name(fakes: MirroredFakes, is_far: bool) -> None:
+    """An upgraded broker reads by topic id before the topics of the cluster have ids."""
+    fakes.network.round_trip = 0.05 if is_far else 0.0
+    fakes.source.newest_versions[METADATA] = BEFORE_TOPIC_IDS
+    fakes.make_topic("t")
+    fakes.make_topic("u")
+    fakes.write("t", 0, 5)
+    fakes.start("t")
+    fakes.run_to("t", 5)
+    del fakes.source.newest_versions[METADATA]
+    fakes.start("u")
+    for topic in ("t", "u"):
+        fakes.write(topic, 5, 5)
+    fakes.run_to("t", 10)
+    fakes.run_to("u", 5)
+    fakes.check_contents("t")
+    fakes.check_contents("u")
+    assert not fakes.source.server.refused

@@ -359,3 +359,15 @@ def test_an_outage_is_a_few_lines_however_many_partitions_wait(
     lines = [one for one in logged if one["log_level"] != "debug"]
     assert len(lines) < 20, lines
     assert any(one["event"] == "lanes wait" and one["lanes"] == partitions for one in lines), lines
+
+
+def test_a_clock_that_is_set_back_delays_no_retry(fakes: MirroredFakes) -> None:
+    copying(fakes, 1)
+    fakes.target.faults.plant(PRODUCE, Code(MESSAGE_TOO_LARGE), times=None)
+    fakes.write("t", 10, 1)
+    fakes.run_until_paused("t")
+    fakes.clock.set_back(3_600)
+    fakes.target.faults.clear()
+    began = fakes.clock.monotonic()
+    fakes.run_to("t", 11)
+    assert fakes.clock.monotonic() - began < 10

@@ -9,8 +9,10 @@ import pytest
 from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from tests.fakes.broker.faults import Code
 from tests.fakes.broker.mirrored import MirroredFakes
 
+PRODUCE, METADATA, UNKNOWN_TOPIC, NOT_LEADER = 0, 3, 3, 6
 GUARANTEES = pytest.mark.parametrize("guarantee", Guarantee)
 AGAIN: Final[dict[str, Any]] = {"restart_ms": 1_000, "start": StartPosition.EARLIEST}
 
@@ -71,4 +73,22 @@ def test_a_restart_accepts_another_cluster(fakes: MirroredFakes, guarantee: Guar
     fakes.new_engine()
     fakes.start("t", policy=policy, destination_id="rebuilt", **AGAIN)
     fakes.run_to("t", 20)
+    fakes.check("t")
+
+
+def test_a_batch_that_a_former_leader_stored_is_not_copied_again_by_the_next_owner(
+    fakes: MirroredFakes,
+) -> None:
+    """The leader stored the batch, and lost its leadership before it could confirm it."""
+    copied(fakes, CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE))
+    fakes.target.faults.plant(METADATA, Code(UNKNOWN_TOPIC, "t"), times=None)
+    fakes.target.faults.plant(PRODUCE, Code(NOT_LEADER, "t", applied=True))
+    fakes.write("t", 20, 5)
+    fakes.run_until_paused("t")
+    fakes.target.faults.clear()
+    fakes.stop()
+    fakes.new_engine()
+    fakes.write("t", 25, 5)
+    fakes.start("t", policy=CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE))
+    fakes.run_to("t", 30)
     fakes.check("t")

@@ -161,7 +161,7 @@ def test_the_first_trouble_is_named_though_a_later_one_is_found_before() -> None
 
 
 def test_of_a_large_batch_that_ends_in_garbage_nothing_is_sent() -> None:
-    rules = RoutingRules(batch_limit=600)
+    rules = RoutingRules(batch_limit=600, record_limit=600)
     data = batch(4, range(40), size=100)
     taken = Taken(rules, batch(0, range(4)), cut(data), batch(44, range(2)))
     assert isinstance(taken.trouble, UndecodableBatch)
@@ -171,7 +171,7 @@ def test_of_a_large_batch_that_ends_in_garbage_nothing_is_sent() -> None:
 
 
 def test_a_record_that_is_too_large_among_holes_keeps_the_classes_of_what_is_before_it() -> None:
-    rules = RoutingRules(batch_limit=400)
+    rules = RoutingRules(batch_limit=400, record_limit=400)
     records = [Record(place, 5, None, bytes(600 if place == 7 else 80)) for place in (1, 2, 4, 7, 8)]
     data = sealed(holed_batch(records, Codec.NONE, base=0, span=10), 0, Codec.NONE, NO_PRODUCER)
     taken = Taken(rules, data)

@@ -155,7 +155,7 @@ def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
     assert (lane.is_loaded, lane.ownership.identity) == (False, None)
     assert (other.state, len(other.queue.unsent)) == (LaneState.COPYING, 2)
     rig.clock.advance(60)
-    rig.runner.probe(rig.clock.now_ms())
+    rig.runner.probe(rig.clock.monotonic())
     assert list(rig.registry.to_start) == [lane]
 
 
@@ -172,7 +172,7 @@ def test_a_lane_that_is_fenced_does_not_try_again(rig: Rig) -> None:
     rig.runner.set_aside(lane, Fenced("another owner"))
     assert lane.is_fenced
     rig.clock.advance(3600)
-    rig.runner.probe(rig.clock.now_ms())
+    rig.runner.probe(rig.clock.monotonic())
     assert not rig.registry.to_start
 
 
@@ -215,7 +215,7 @@ def test_a_lane_whose_step_fails_while_it_is_paused_is_loaded_again_and_stores_w
     assert (lane.state, lane.is_loaded, lane.is_broken) == (LaneState.PAUSED, False, False)
     assert "ZeroDivisionError" in rig.reasons["t-0"]
     rig.clock.advance(60)
-    rig.runner.probe(rig.clock.now_ms())
+    rig.runner.probe(rig.clock.monotonic())
     assert list(rig.registry.to_start) == [lane]
 
 
@@ -246,7 +246,7 @@ STEPS: Final[dict[str, Callable[[Rig, Lane], object]]] = {
     "fence": lambda rig, lane: rig.runner.set_aside(lane, Fenced("another owner")),
     "restart": lambda rig, lane: rig.runner.restart(lane, "a test says so"),
     "break": lambda rig, lane: 1 // 0,
-    "probe": lambda rig, lane: rig.runner.probe(rig.clock.now_ms() + 3_600_000),
+    "probe": lambda rig, lane: rig.runner.probe(rig.clock.monotonic() + 3_600),
     "answer": lambda rig, lane: answer(rig, lane, 0),
     "refuse": lambda rig, lane: answer(rig, lane, Code.TOPIC_AUTHORIZATION_FAILED),
 }

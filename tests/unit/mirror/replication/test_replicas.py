@@ -79,6 +79,7 @@ class Brokers(Cluster):
             round_trip=lambda: 0.0,
             send=lambda request: self.asked.append(SentRequest(broker, request)),
             close=lambda: None,
+            when_closed=lambda callback: None,
         )
 
     async def refresh(self, topics: Iterable[str]) -> None:

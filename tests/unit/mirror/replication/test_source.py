@@ -34,7 +34,7 @@ class OpenConnection:
     def __init__(self) -> None:
         self.asked: list[Request] = []
         self.send: Callable[[Request], None] = self.asked.append
-        self.on_close: Any = None
+        self.when_closed: Any = lambda callback: None
 
     def version_of(self, api: int, ours: tuple[int, int]) -> int:
         return VERSION
