@@ -172,7 +172,7 @@ class HeadraceSettings(BaseSettings):
                 with _noted(wrong):
                     self.check_cluster(f"dr.{name}.{key}", getattr(pair, key))
         if wrong:
-            raise _all_of(wrong)
+            raise all_of(wrong)
         return self
 
     def _check_store(self) -> None:
@@ -251,12 +251,12 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
         settings = HeadraceSettings(**document)
     except ValidationError as error:
         problems = [ConfigError(_sentence(problem)) for problem in error.errors()]
-        raise _all_of([*wrong, *problems], "headrace config example lists every key") from error
+        raise all_of([*wrong, *problems], "headrace config example lists every key") from error
     except SettingsError as error:
         problem = ConfigError(f"environment: {error}", advice="separate levels with two underscores")
-        raise _all_of([*wrong, problem]) from error
+        raise all_of([*wrong, problem]) from error
     if wrong:
-        raise _all_of(wrong)
+        raise all_of(wrong)
     return settings
 
 
@@ -314,7 +314,7 @@ def _noted(wrong: list[HeadraceError]) -> Iterator[None]:
         wrong.append(error)
 
 
-def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
+def all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
     """Combine errors into one, with a line for each."""
     lines = [str(error) for error in wrong]
     if len(lines) == 1:
