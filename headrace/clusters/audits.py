@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from headrace.clusters.adhoc import bench_of
+from headrace.clusters.adhoc import bench_of, reach
 from headrace.clusters.directory import ClusterDirectory
 from headrace.console.patience import last_look
 from headrace.settings import HeadraceSettings
@@ -120,6 +120,7 @@ def audit_datastream(
     """
     name, job = definition["name"], audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        reach(bench, job.source, job.destination)
         if not last_look(lambda: bench.run(has_copied(bench, job)), bool, _FIRST_CHECKPOINT_SECONDS):
             raise NotFound(
                 f"{name} has copied nothing yet: no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
@@ -139,6 +140,7 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
     if not topic:
         raise InvalidRequest("mirror.audit.topic is empty, so audits write no windows")
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        reach(bench, cluster)
         return window_sums(bench.run(read_rows(bench.cluster(cluster), topic, since_ms)), datastream)
 
 
@@ -177,11 +179,13 @@ def watch_datastream(
     `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable
     error is yielded as the problem of a run. Other errors are raised.
     """
-    clock, watch = SystemClock(), AuditWatch(audit_job(definition))
+    clock, job = SystemClock(), audit_job(definition)
+    watch = AuditWatch(job)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
         while True:
             following = clock.monotonic() + seconds
             try:
+                reach(bench, job.source, job.destination)
                 results = results_by_topic(bench.run(watch.turn(bench)))
             except HeadraceError as error:
                 if not error.retriable:

@@ -229,7 +229,7 @@ def certify(
     with 1 unless all records of the period are copied, and no record is missing, altered, out of order or
     foreign (not from the source).
     """
-    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.adhoc import bench_of, reach
     from headrace.clusters.audits import audit_job
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.resources import path_of
@@ -249,6 +249,7 @@ def certify(
         raise InvalidRequest("--from must be before --to")
     job = audit_job(service.connect().get(path_of(datastream)))
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        reach(bench, job.source, job.destination)
         document = bench.run(certified(bench, job, datastream, period))
     written = sign(document, private)
     if output is None:
@@ -274,17 +275,19 @@ def check(
     Exits with 1 if the certificate was altered or, with --against-clusters, if the records of a partition
     differ from the certificate.
     """
-    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.adhoc import bench_of, reach
     from headrace.clusters.directory import ClusterDirectory
     from headrace.settings import load_settings
     from mirror.audit.certificate import read_certificate, verification_key
-    from mirror.jobs.certify_job import changed_since
+    from mirror.jobs.certify_job import certified_job, changed_since
 
     settings = load_settings(config)
     document = read_certificate(content_of(file), verification_key(key_of(settings, key)))
     changed = []
     if against_clusters:
+        job, _ = certified_job(document)
         with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+            reach(bench, job.source, job.destination)
             changed = bench.run(changed_since(bench, document))
     if as_json:
         print_json({"certificate": document, "changed": [place._asdict() for place in changed]})
