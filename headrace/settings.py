@@ -35,7 +35,7 @@ from headrace.console.settings import ClientSettings
 from mirror.errors import ConfigError, HeadraceError
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
-from mirror.options import Settings
+from mirror.options import Settings, validation_text
 from mirror.settings import CoordinationSettings, KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
 from monitor.settings import MonitorSettings
@@ -331,7 +331,7 @@ def _sentence(problem: Mapping[str, Any]) -> str:
         return f"unknown setting {key}{_suggestion(str(last), _keys_of(parents))}"
     if problem["type"] == "missing":
         return f"{key} is missing"
-    return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+    return f"{key}: {validation_text(problem)}"
 
 
 def _keys_of(location: Iterable[str | int]) -> Iterable[str]:

@@ -11,11 +11,12 @@ import typer
 from headrace.commands.calls import connect
 from headrace.commands.datastreams.connection import NameArgument
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.resources import age_text, path_of, path_of_consumer_group
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group.")]
 
 

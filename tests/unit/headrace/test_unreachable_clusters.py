@@ -54,7 +54,7 @@ def fakes() -> Iterator[MirroredFakes]:
         ("translate", *SIDES, "--state", "s", "--group", "g"),
         ("translate", *SIDES, "--state", "s", "--group", "g", "--back"),
         ("copy", *SIDES, "--topics", "t", "--until-end"),
-        ("copy", "--source", "source", "--destination", "file:FOLDER/records", "--topics", "t", "--until-end"),
+        ("copy", "--source", "source", "--destination", "file:FOLDER", "--topics", "t", "--until-end"),
         ("audit", "windows"),
         ("audit", "orders"),
     ],
