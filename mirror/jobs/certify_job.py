@@ -141,6 +141,10 @@ def _job(document: Mapping[str, Any]) -> VerifyJob:
     )
 
 
-def is_clean(document: Mapping[str, Any]) -> bool:
-    """Return whether a certificate states that all records arrived. Duplicates are permitted."""
-    return document["verdict"] in (Verdict.COMPLETE.value, Verdict.DUPLICATED.value)
+def is_clean(document: Mapping[str, Any], *, may_repeat: bool) -> bool:
+    """Return whether a certificate states that all records arrived.
+
+    `may_repeat`: duplicates are permitted.
+    """
+    clean = (Verdict.COMPLETE, Verdict.DUPLICATED) if may_repeat else (Verdict.COMPLETE,)
+    return document["verdict"] in clean
