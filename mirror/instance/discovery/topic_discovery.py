@@ -32,6 +32,7 @@ from mirror.instance.discovery.questions import ClusterIdentities
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.ports import Clock, TopicAdmin
+from mirror.repeats import RepeatedErrors
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
@@ -66,6 +67,7 @@ class TopicDiscovery:
         self._judged: TopicsByCluster = {}
         self._requested_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
+        self._outages = RepeatedErrors[ClusterRef]()
         self.preparations = Preparations(clock)
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
@@ -256,20 +258,20 @@ class TopicDiscovery:
                     f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
                 )
                 self._problems.pop(cluster, None)
+                if (outage := self._outages.succeeded(cluster, now)) is not None:
+                    _log.warning(
+                        "reading cluster again", cluster=cluster, after_seconds=round(outage.seconds, 1)
+                    )
                 if found != self._topics.get(cluster):  # the same object means no change
                     self._topics[cluster] = found
         except CallPending as error:
             del self._requested_at[cluster]
-            if cluster not in self._problems:  # the earlier problem is the better reason
-                self._note_problem(cluster, error)
+            self._problems.setdefault(cluster, error)  # an earlier problem is the better reason
 
     def _note_failure(self, cluster: ClusterRef, error: Exception) -> None:
         self._topics.pop(cluster, None)
-        self._note_problem(cluster, error)
-
-    def _note_problem(self, cluster: ClusterRef, error: Exception) -> None:
-        reason, before = reason_of(error), self._problems.get(cluster)
-        if before is None or reason_of(before) != reason:
-            trace = None if isinstance(error, HeadraceError) else error
-            _log.warning("cannot read cluster", cluster=cluster, reason=reason, exc_info=trace)
         self._problems[cluster] = error
+        kind = "" if getattr(error, "retriable", False) else type(error).__name__
+        if self._outages.failed(cluster, kind, self._clock.monotonic()):
+            trace = None if isinstance(error, HeadraceError) else error
+            _log.warning("cannot read cluster", cluster=cluster, reason=reason_of(error), exc_info=trace)
