@@ -101,7 +101,7 @@ def test_a_pair_is_read_from_the_live_cluster(fakes: MirroredFakes) -> None:
     clusters = {"source": SOURCE, "destination": DESTINATION}
     assert PairBook(FakeZooKeeper().session(), fakes.context, clusters, fresh, notes.append).read() == fresh
     assert len(notes) == 1
-    assert "on source: cannot connect to " in notes[0]
+    assert "on source: " in notes[0]
 
 
 def test_a_service_that_accepts_no_connection_fails_before_its_requests_time_out() -> None:
