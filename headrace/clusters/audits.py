@@ -121,9 +121,9 @@ def may_repeat(definition: Mapping[str, Any]) -> bool:
 
 def _metadata_of(definition: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the metadata, including the options of the copy policy, which are fields in /v1."""
+    metadata: Mapping[str, str] = definition["metadata"]
     options = {key: value for key, value in given_values(definition).items() if key.startswith(PREFIX)}
-    texts = {key: text_of(key, value) for key, value in options.items() if not is_unset(value)}
-    return definition["metadata"] | texts
+    return {**metadata, **{key: text_of(key, value) for key, value in options.items() if not is_unset(value)}}
 
 
 def audit_datastream(
