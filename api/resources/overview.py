@@ -222,8 +222,7 @@ def _glance(
 ) -> DatastreamGlance:
     name, group = datastream.name, datastream.group
     problem, assessment = seen.problems.get(name), seen.assessments.get(group)
-    moving = seen.movements.datastreams.get(name)
-    movement = moving.movement if moving is not None else _NO_MOVEMENT
+    movement = moving.movement if (moving := seen.movements.datastreams.get(name)) else _NO_MOVEMENT
     milliseconds, percentile = _strictest(datastream)
     is_reported = seen.is_complete and total.lanes + total.idle > 0
     is_judged = is_reported and not total.unjudged
