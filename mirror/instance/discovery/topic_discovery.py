@@ -32,7 +32,6 @@ from mirror.instance.discovery.questions import ClusterIdentities
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.ports import Clock, TopicAdmin
-from mirror.repeats import RepeatedErrors
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
@@ -67,7 +66,6 @@ class TopicDiscovery:
         self._judged: TopicsByCluster = {}
         self._requested_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
-        self._outages = RepeatedErrors[ClusterRef]()
         self.preparations = Preparations(clock)
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
@@ -257,11 +255,8 @@ class TopicDiscovery:
                 found = self._background_calls.ask(
                     f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
                 )
-                self._problems.pop(cluster, None)
-                if (outage := self._outages.succeeded(cluster, now)) is not None:
-                    _log.warning(
-                        "reading cluster again", cluster=cluster, after_seconds=round(outage.seconds, 1)
-                    )
+                if _is_outage(self._problems.pop(cluster, None)):
+                    _log.warning("reading cluster again", cluster=cluster)
                 if found != self._topics.get(cluster):  # the same object means no change
                     self._topics[cluster] = found
         except CallPending as error:
@@ -270,8 +265,12 @@ class TopicDiscovery:
 
     def _note_failure(self, cluster: ClusterRef, error: Exception) -> None:
         self._topics.pop(cluster, None)
-        self._problems[cluster] = error
-        kind = "" if getattr(error, "retriable", False) else type(error).__name__
-        if self._outages.failed(cluster, kind, self._clock.monotonic()):
+        if not _is_outage(self._problems.get(cluster)):  # the reasons of one outage may alternate
             trace = None if isinstance(error, HeadraceError) else error
             _log.warning("cannot read cluster", cluster=cluster, reason=reason_of(error), exc_info=trace)
+        self._problems[cluster] = error
+
+
+def _is_outage(problem: Exception | None) -> bool:
+    """Return whether a request has failed. A late response is no failure yet."""
+    return problem is not None and not isinstance(problem, CallPending)
