@@ -35,7 +35,7 @@ from headrace.console.settings import ClientSettings
 from mirror.errors import ConfigError, HeadraceError
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
-from mirror.options import Settings
+from mirror.options import Settings, validation_text
 from mirror.settings import CoordinationSettings, KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
 from monitor.settings import MonitorSettings
@@ -172,7 +172,7 @@ class HeadraceSettings(BaseSettings):
                 with _noted(wrong):
                     self.check_cluster(f"dr.{name}.{key}", getattr(pair, key))
         if wrong:
-            raise _all_of(wrong)
+            raise all_of(wrong)
         return self
 
     def _check_store(self) -> None:
@@ -252,12 +252,12 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
         settings = HeadraceSettings(**document)
     except ValidationError as error:
         problems = [ConfigError(_sentence(problem)) for problem in error.errors()]
-        raise _all_of([*wrong, *problems], "headrace config example lists every key") from error
+        raise all_of([*wrong, *problems], "headrace config example lists every key") from error
     except SettingsError as error:
         problem = ConfigError(f"environment: {error}", advice="separate levels with two underscores")
-        raise _all_of([*wrong, problem]) from error
+        raise all_of([*wrong, problem]) from error
     if wrong:
-        raise _all_of(wrong)
+        raise all_of(wrong)
     return settings
 
 
@@ -315,8 +315,8 @@ def _noted(wrong: list[HeadraceError]) -> Iterator[None]:
         wrong.append(error)
 
 
-def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
-    """Combine several errors into one, with a line for each."""
+def all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
+    """Combine errors into one, with a line for each."""
     lines = [str(error) for error in wrong]
     if len(lines) == 1:
         return ConfigError(lines[0], advice=advice)
@@ -332,7 +332,7 @@ def _sentence(problem: Mapping[str, Any]) -> str:
         return f"unknown setting {key}{_suggestion(str(last), _keys_of(parents))}"
     if problem["type"] == "missing":
         return f"{key} is missing"
-    return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+    return f"{key}: {validation_text(problem)}"
 
 
 def _keys_of(location: Iterable[str | int]) -> Iterable[str]:

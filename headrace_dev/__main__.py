@@ -8,6 +8,7 @@ from typing import Any, Final
 import typer
 
 from headrace.__main__ import HELP_OPTIONS, run_command
+from headrace.console.option_groups import CommandGroup
 from headrace_dev.commands import calibrate, demo, reference, spark, stack
 
 _STACK: Final = "Run ZooKeeper, two Kafka clusters and Pinot locally."
@@ -16,7 +17,7 @@ _STACK: Final = "Run ZooKeeper, two Kafka clusters and Pinot locally."
 @cache
 def app() -> typer.Typer:
     """Return the typer application of `headrace-dev`."""
-    made = typer.Typer(
+    made = CommandGroup(
         name="headrace-dev",
         help="Try and develop Headrace on this machine.",
         no_args_is_help=True,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 
 from mirror.errors import InvalidRequest
@@ -14,6 +23,16 @@ from mirror.errors import InvalidRequest
 Seconds = Annotated[float, Field(gt=0)]
 _LONGEST: Final = {"_seconds": 10**9, "_hours": 10**5}
 """Maximum value by suffix of the setting's name. Clocks and waits cannot handle longer times."""
+_WORDS: Final = (
+    (r"^(Value error|Assertion failed), ", ""),
+    (r"^[A-Z][a-z]+ should ", "must "),
+    (r"\bgreater than or equal to\b", "at least"),
+    (r"\bless than or equal to\b", "at most"),
+    (r" or instance of \w+$", ""),
+    (r"^Field required$", "required"),
+    (r"^Extra inputs are not permitted$", "unknown field"),
+)
+"""Phrases of pydantic, and the words of Headrace's other errors."""
 
 
 class Settings(BaseModel):
@@ -67,3 +86,17 @@ def read_by(read: Callable[[str], object]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def validation_text(problem: Mapping[str, Any]) -> str:
+    """Return the text of one error of pydantic (`ValidationError.errors`), such as `must be at least 1`."""
+    text = str(problem["msg"])
+    for phrase, words in _WORDS:
+        text = re.sub(phrase, words, text)
+    return text
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the location and the text of the first error, such as `limits.max_tasks: must be at least 1`."""
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {validation_text(problem)}"

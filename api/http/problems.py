@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse
 from api.access.origins import BodyNotJson
 from mirror import errors
 from mirror.model.documents import pointer_to
+from mirror.options import validation_text
 
 
 class MethodNotAllowed(errors.InvalidRequest):
@@ -113,16 +114,11 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
     the first hundred errors of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
-        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), _detail(one))
+        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), validation_text(one))
         for one in found[:_MOST_PROBLEMS]
         if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
     ]
-    return errors.InvalidRequest(f"{where or 'the body'}: {_detail(found[0])}", fields=fields)
-
-
-def _detail(problem: Mapping[str, Any]) -> str:
-    """Return the text of a validation error without pydantic's prefix."""
-    return str(problem["msg"]).removeprefix("Value error, ")
+    return errors.InvalidRequest(f"{where or 'the body'}: {validation_text(found[0])}", fields=fields)
 
 
 class LegibleJson(JSONResponse):
@@ -308,7 +304,7 @@ _MEANINGS: Final = {
     HTTPStatus.BAD_REQUEST: _StatusDescription(
         "The body or a parameter of the request is invalid.",
         "InvalidRequest",
-        "name: String should have at least 1 character",
+        "name: must have at least 1 character",
     ),
     HTTPStatus.UNAUTHORIZED: _StatusDescription(
         "Authentication is required, or an upstream server rejects Headrace's credentials.",

@@ -222,10 +222,10 @@ def _glance(
 ) -> DatastreamGlance:
     name, group = datastream.name, datastream.group
     problem, assessment = seen.problems.get(name), seen.assessments.get(group)
-    moving = seen.movements.datastreams.get(name)
-    movement = moving.movement if moving is not None else _NO_MOVEMENT
+    movement = moving.movement if (moving := seen.movements.datastreams.get(name)) else _NO_MOVEMENT
     milliseconds, percentile = _strictest(datastream)
-    is_judged = seen.is_complete and not total.unjudged
+    is_reported = seen.is_complete and total.lanes + total.idle > 0
+    is_judged = is_reported and not total.unjudged
     budget, as_of_ms = _budget_left(incidents)
     return DatastreamGlance(
         name=name,
@@ -252,7 +252,7 @@ def _glance(
         usable_bytes_per_second=usable_of(assessment, seen.usable),
         partitions=total.lanes + total.idle,
         not_copied=total.idle,
-        bytes_per_second=None if total.unmeasured or not seen.is_complete else total.bytes_per_second,
+        bytes_per_second=None if total.unmeasured or not is_reported else total.bytes_per_second,
         lag_records=total.lag_records if is_judged else None,
         oldest_ms=(total.oldest_ms or 0) if is_judged else None,
         at_least_ms=total.oldest_ms,

@@ -29,7 +29,7 @@ from mirror.model.documents import mapping_of
 from mirror.model.identifiers import GroupName, task_name
 from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
-from mirror.options import read_by
+from mirror.options import read_by, validation_text
 
 Label = int | str
 """Name of a task in a what-if document."""
@@ -270,7 +270,7 @@ def _prefix(label: str) -> str:
 def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
     problem = error.errors()[0]
     where = [part for part in problem["loc"] if part not in ("int", "str")]
-    text = problem["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    text = validation_text(problem)
     if problem["type"] == "extra_forbidden":
         text = "unknown key"
     key = ".".join(_key_text(part) for part in where)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from headrace.clusters.adhoc import bench_of
+from headrace.clusters.adhoc import bench_of, reach
 from headrace.clusters.directory import ClusterDirectory
 from headrace.console.patience import last_look
 from headrace.settings import HeadraceSettings
@@ -20,7 +20,8 @@ from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.verify_job import VerifyJob, audit_copy, has_copied
 from mirror.jobs.watch_job import AuditWatch
 from mirror.model.datastreams.metadata import TASK_PREFIX
-from mirror.model.datastreams.policy import SHARED_DESTINATION, is_on, policy_from
+from mirror.model.datastreams.policy import PREFIX, SHARED_DESTINATION, Guarantee, is_on, policy_from
+from mirror.model.datastreams.typed_keys import given_values, is_unset, text_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext
@@ -39,7 +40,7 @@ class AuditResult:
     after the checkpoints. `expired`: number of copied offsets that only the destination has deleted.
     `at_least`: whether the counts are estimates, because there were too many differences. `findings`: the
     first differences, each with its source partition. `problems`: reasons why partitions could not be
-    compared.
+    compared. `may_repeat`: the delivery guarantee permits duplicates.
     """
 
     topic: str
@@ -52,14 +53,21 @@ class AuditResult:
     findings: tuple[tuple[TopicPartition, Finding], ...]
     problems: tuple[str, ...]
     verdict: Verdict
+    may_repeat: bool
 
     @property
     def is_complete(self) -> bool:
         """True if source and destination are equal up to the checkpoints.
 
-        Records that were left out intentionally, and duplicates, do not count as differences.
+        Records that were left out intentionally, and duplicates that the guarantee permits, do not count as
+        differences.
         """
-        return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED)
+        return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED) and not self.repeated
+
+    @property
+    def repeated(self) -> int:
+        """Number of duplicates, unless the guarantee permits them."""
+        return 0 if self.may_repeat else self.counts.duplicated
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit result as a JSON object."""
@@ -91,7 +99,7 @@ class AuditResult:
 
 def audit_job(definition: Mapping[str, Any]) -> VerifyJob:
     """Return the comparison job of a datastream. `definition`: definition in the format of /v1."""
-    wanted, metadata = definition["source"], definition["metadata"]
+    wanted, metadata = definition["source"], _metadata_of(definition)
     policy = policy_from(metadata)
     return VerifyJob(
         ClusterRef(wanted["cluster"]),
@@ -104,6 +112,18 @@ def audit_job(definition: Mapping[str, Any]) -> VerifyJob:
         is_transformed=bool(policy.transforms),
         is_shared=is_on(metadata, SHARED_DESTINATION),
     )
+
+
+def may_repeat(definition: Mapping[str, Any]) -> bool:
+    """Return whether the guarantee of a datastream permits duplicates. `definition`: see `audit_job`."""
+    return policy_from(_metadata_of(definition)).guarantee is Guarantee.AT_LEAST_ONCE
+
+
+def _metadata_of(definition: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the metadata, including the options of the copy policy, which are fields in /v1."""
+    metadata: Mapping[str, str] = definition["metadata"]
+    options = {key: value for key, value in given_values(definition).items() if key.startswith(PREFIX)}
+    return {**metadata, **{key: text_of(key, value) for key, value in options.items() if not is_unset(value)}}
 
 
 def audit_datastream(
@@ -120,13 +140,14 @@ def audit_datastream(
     """
     name, job = definition["name"], audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        reach(bench, job.source, job.destination)
         if not last_look(lambda: bench.run(has_copied(bench, job)), bool, _FIRST_CHECKPOINT_SECONDS):
             raise NotFound(
                 f"{name} has copied nothing yet: no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
                 advice=f"headrace lag {name} shows what its partitions are waiting for",
             )
         verdicts = bench.run(audit_copy(bench, job, on_progress))
-    return results_by_topic(verdicts)
+    return results_by_topic(verdicts, may_repeat=may_repeat(definition))
 
 
 def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms: int) -> list[WindowSum]:
@@ -139,6 +160,7 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
     if not topic:
         raise InvalidRequest("mirror.audit.topic is empty, so audits write no windows")
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        reach(bench, cluster)
         return window_sums(bench.run(read_rows(bench.cluster(cluster), topic, since_ms)), datastream)
 
 
@@ -177,12 +199,15 @@ def watch_datastream(
     `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable
     error is yielded as the problem of a run. Other errors are raised.
     """
-    clock, watch = SystemClock(), AuditWatch(audit_job(definition))
+    clock, job = SystemClock(), audit_job(definition)
+    watch = AuditWatch(job)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
         while True:
             following = clock.monotonic() + seconds
             try:
-                results = results_by_topic(bench.run(watch.turn(bench)))
+                reach(bench, job.source, job.destination)
+                verdicts = bench.run(watch.turn(bench))
+                results = results_by_topic(verdicts, may_repeat=may_repeat(definition))
             except HeadraceError as error:
                 if not error.retriable:
                     raise
@@ -198,8 +223,11 @@ async def _pause(bench: EngineContext, seconds: float) -> None:
     await bench.loop.sleep(max(seconds, 0.0))
 
 
-def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
-    """Add up the audit results of partitions by topic. `verdicts` must be sorted by topic."""
+def results_by_topic(verdicts: Sequence[PartitionVerdict], *, may_repeat: bool) -> list[AuditResult]:
+    """Add up the results of partitions by topic.
+
+    `verdicts` must be sorted by topic. `may_repeat`: see `AuditResult`.
+    """
     results = []
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.partition.topic):
         parts, counts = list(group), RecordCounts()
@@ -219,6 +247,7 @@ def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
                 ),
                 tuple(f"{part.partition}: {part.problem}" for part in parts if part.problem),
                 worst(part.verdict for part in parts),
+                may_repeat,
             )
         )
     return results

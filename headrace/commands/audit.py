@@ -102,8 +102,9 @@ def compare(
 ) -> None:
     """Compare every record at both ends of a datastream.
 
-    Exits with 1 if any record is missing, altered, out of order or foreign (not from the source). Records
-    that the checkpoints classify as filtered or dead-lettered are skipped, and not counted as missing.
+    Exits with 1 if any record is missing, altered, out of order or foreign (not from the source), or
+    duplicated unless the guarantee is at-least-once. Records that the checkpoints classify as filtered or
+    dead-lettered are skipped, and not counted as missing.
 
     With --watch, each comparison reads the records copied since the previous comparison, and shows the time
     before which every record of the source is at the destination. With --json, each comparison is one line.
@@ -227,10 +228,10 @@ def certify(
 
     Compares every record of the period like `headrace audit`. Writes the certificate in any case, and exits
     with 1 unless all records of the period are copied, and no record is missing, altered, out of order or
-    foreign (not from the source).
+    foreign (not from the source), or duplicated unless the guarantee is at-least-once.
     """
-    from headrace.clusters.adhoc import bench_of
-    from headrace.clusters.audits import audit_job
+    from headrace.clusters.adhoc import bench_of, reach
+    from headrace.clusters.audits import audit_job, may_repeat
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.resources import path_of
     from headrace.settings import load_settings
@@ -247,15 +248,17 @@ def certify(
     period = Period(from_ms or 0, to_ms or 0)
     if period.from_ms >= period.to_ms:
         raise InvalidRequest("--from must be before --to")
-    job = audit_job(service.connect().get(path_of(datastream)))
+    definition = service.connect().get(path_of(datastream))
+    job = audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        reach(bench, job.source, job.destination)
         document = bench.run(certified(bench, job, datastream, period))
     written = sign(document, private)
     if output is None:
         print_text(written.decode().removesuffix("\n"))
     else:
         replace_file(output, written)
-    if not is_clean(document):
+    if not is_clean(document, may_repeat=may_repeat(definition)):
         raise typer.Exit(1)
 
 
@@ -274,17 +277,19 @@ def check(
     Exits with 1 if the certificate was altered or, with --against-clusters, if the records of a partition
     differ from the certificate.
     """
-    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.adhoc import bench_of, reach
     from headrace.clusters.directory import ClusterDirectory
     from headrace.settings import load_settings
     from mirror.audit.certificate import read_certificate, verification_key
-    from mirror.jobs.certify_job import changed_since
+    from mirror.jobs.certify_job import certified_job, changed_since
 
     settings = load_settings(config)
     document = read_certificate(content_of(file), verification_key(key_of(settings, key)))
     changed = []
     if against_clusters:
+        job, _ = certified_job(document)
         with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+            reach(bench, job.source, job.destination)
             changed = bench.run(changed_since(bench, document))
     if as_json:
         print_json({"certificate": document, "changed": [place._asdict() for place in changed]})
@@ -348,6 +353,8 @@ def _print(datastream: str, results: Sequence[AuditResult]) -> None:
         )
     if expired:
         console().print(f"expired at the destination: {counted(expired, 'offset')} of the copy")
+    if repeated := sum(result.repeated for result in results):
+        console().print(f"the guarantee of {datastream} excludes the {counted(repeated, 'duplicate')}")
     if any(result.at_least for result in results):
         console().print("too many differences to compare all: the counts are estimates")
 

@@ -22,18 +22,21 @@ def check(
 ) -> None:
     """Validate the settings as `serve` would.
 
-    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases that map to the same
-    environment variable."""
+    Certificates, keys and other files that the settings name must be readable, too. Secrets are masked.
+    Warnings on stderr report security gaps, and cluster aliases that map to the same environment
+    variable."""
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file
     from headrace.coordination.client import store_sentence
     from headrace.placement.planners import check_plug_ins
     from headrace.process.open_nodes import openness
+    from headrace.process.setting_files import check_files
     from headrace.settings import load_settings
 
     settings = load_settings(config)
     settings.api.check_exposure()
+    check_files(settings)
     check_plug_ins(settings)
     effective = settings.model_dump(mode="json")
     if as_json:

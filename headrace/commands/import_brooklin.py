@@ -44,6 +44,7 @@ def import_brooklin(
     """
     from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json
+    from headrace.coordination.client import COMMAND_SECONDS
     from headrace.process.logs import log_to_stderr, silence_library
     from headrace.settings import load_settings
     from mirror.settings import ZooKeeperSettings
@@ -52,7 +53,12 @@ def import_brooklin(
     silence_library("kazoo")  # the error reports its failures
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
-    there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})
+    named = {
+        "servers": zookeeper,
+        "root": f"/{cluster.strip('/')}",
+        "connect_timeout_seconds": COMMAND_SECONDS,
+    }
+    there = place.model_copy(update=named)
     options = ImportOptions(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)
     outcome = take_over(settings, there, options)
     if as_json:

@@ -63,7 +63,7 @@ def translate(
     source does not respond, the command uses the positions of the last synchronisation (see the option groups
     of datastreams), and shows their age.
     """
-    from headrace.clusters.adhoc import one_off
+    from headrace.clusters.adhoc import one_off, reach
     from headrace.console.durations import duration_seconds
     from headrace.console.terminal import note, print_json
     from headrace.dr.groups import redelivery_note
@@ -78,7 +78,9 @@ def translate(
     seconds = duration_seconds(timeout)
     with one_off(config, "headrace-translate", source=source, destination=destination) as bench:
         as_of_ms = None
+        reach(bench, job.destination)
         try:
+            reach(bench, job.source)
             job = bench.run(with_kind(bench, job))
             moves = _when_reached(lambda: bench.run(plan_translation(bench, job)), seconds)
         except Unreachable as error:
@@ -174,7 +176,7 @@ def progress(
     config: ConfigOption = None,
 ) -> None:
     """Show stored checkpoints, offset classes, maps and gaps."""
-    from headrace.clusters.adhoc import one_off
+    from headrace.clusters.adhoc import one_off, reach
     from headrace.console.terminal import print_json, print_table
     from mirror.jobs.stored_lanes import progress_document, stored_lanes
     from mirror.model.identifiers import ClusterRef
@@ -183,6 +185,7 @@ def progress(
     selection = TopicSelection(topics, internal=True)
     selection.require_topic_characters()
     with one_off(config, "headrace-progress", destination=destination) as bench:
+        reach(bench, ClusterRef(destination))
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [
         progress_document(key, lane, with_map=runs)

@@ -51,7 +51,7 @@ def verify(
     Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped.
     Without --state, such records count as differences.
     """
-    from headrace.clusters.adhoc import one_off
+    from headrace.clusters.adhoc import one_off, reach
     from headrace.console.terminal import StatusLine, print_json
     from mirror.jobs.verify_job import VerifyJob, verify_copy
     from mirror.model.datastreams.policy import Isolation
@@ -79,6 +79,7 @@ def verify(
             )
 
     with line, one_off(config, "headrace-verify", source=source, destination=destination) as bench:
+        reach(bench, job.source, job.destination)
         verdicts = bench.run(verify_copy(bench, job, show))
     if as_json:
         print_json(

@@ -33,8 +33,8 @@ _AS_SENT: Final = {"Accept-Encoding": "identity"}
 """Header for an uncompressed response. A compressed response could expand to thousands of times its size."""
 _SILENCE_SECONDS: Final = 45.0
 """Read timeout of an event stream: three heartbeat intervals."""
-_CONNECT_SECONDS: Final = 3.0
-"""Connect timeout in seconds if there are several instances."""
+_CONNECT_SECONDS: Final = 5.0
+"""Connect timeout, in which the kernel sends two lost packets again."""
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy without a backend, or of an instance with a failed component."""
@@ -127,10 +127,8 @@ class RestClient:
         return _context_of(self._settings) if self._settings else tls_context()
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
-        """Return the timeouts. The connect timeout is short if there are more instances to try."""
         seconds = self._timeout_seconds
-        connect = min(seconds, _CONNECT_SECONDS) if len(self._addresses) > 1 else seconds
-        return httpx.Timeout(seconds, read=read_seconds, connect=connect)
+        return httpx.Timeout(seconds, read=read_seconds, connect=min(seconds, _CONNECT_SECONDS))
 
     def _send(self, send: Callable[[httpx.Client], httpx.Response], *, may_repeat: bool) -> httpx.Response:
         """Send a request to the first instance that responds. Raises the last TransportError.

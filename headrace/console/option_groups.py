@@ -1,4 +1,4 @@
-"""Groups of command-line options that several commands share.
+"""Commands, and groups of their options.
 
 A command takes a group of options as one parameter, whose type is a subclass of `OptionGroup`. `flattened`
 replaces this parameter by the options of the group; `CommandGroup` does so for all of its commands.
@@ -10,9 +10,13 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from typer._click.core import Context
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,12 +63,29 @@ def _parameters_of(kind: Any, parameter: inspect.Parameter) -> Iterator[inspect.
         yield parameter.replace(name=option.name, default=option.default, annotation=types[option.name])
 
 
+class PlainCommand(TyperCommand):
+    """A command that words errors in the values of its options like Headrace's other errors."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises typer.BadParameter, without the phrases of pydantic."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            from mirror.options import validation_text
+
+            if isinstance(error.__cause__, ValidationError):
+                error.message = validation_text(error.__cause__.errors()[0])
+            raise
+
+
 class CommandGroup(typer.Typer):
     """A group of commands that may take groups of options."""
 
     def command(self, *names: Any, **settings: Any) -> Callable[[Command], Command]:
         """Return a decorator that adds a command. Parameters as in `typer.Typer`."""
-        add = super().command(*names, **settings)
+        add = super().command(*names, **{"cls": PlainCommand, **settings})
 
         def decorate(command: Command) -> Command:
             add(flattened(command))

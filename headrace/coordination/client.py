@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded_store.session import EmbeddedSession, session_on_copy
 from mirror.adapters.embedded_store.store import EmbeddedStore
+from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.kafka_store.store import StoreEvents
 from mirror.adapters.settings import KafkaCluster, ZooKeeperSettings
@@ -23,6 +24,8 @@ from mirror.ports import NodeStore
 if TYPE_CHECKING:
     from mirror.adapters.zookeeper import ZooKeeper
 
+COMMAND_SECONDS: Final = 5.0
+"""Maximum seconds for which a command waits for ZooKeeper."""
 PART: Final = "coordination store"
 """Component of the health report for the coordination store."""
 
@@ -183,9 +186,14 @@ def _started(settings: HeadraceSettings, command: str) -> Iterator[CoordinationC
     client: CoordinationClient
     match settings.store:
         case StoreKind.ZOOKEEPER:
-            client = zookeeper_client(settings.zookeeper)
+            seconds = min(settings.zookeeper.connect_timeout_seconds, COMMAND_SECONDS)
+            prompt = {"connect_timeout_seconds": seconds}
+            client = zookeeper_client(settings.zookeeper.model_copy(update=prompt))
         case StoreKind.KAFKA:
-            client = KafkaSession(store_cluster(settings), settings.coordination)
+            admin = KafkaAdmin(cluster := store_cluster(settings))
+            admin.cluster_id()  # unlike a session, fails at once if no broker responds
+            admin.close()
+            client = KafkaSession(cluster, settings.coordination)
         case StoreKind.EMBEDDED:
             client = EmbeddedSession(EmbeddedStore(store_folder(settings), command))
     client.start()

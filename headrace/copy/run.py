@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from headrace.clusters.adhoc import reach
 from headrace.process.machine_code import worker_command
 from headrace.process.stop_signals import held_back
 from mirror.adapters.kafka.access import plain
@@ -162,7 +163,8 @@ class CopyRun:
         Raises the errors of `plan_copy`; ConfigError for a transform that cannot be loaded.
         """
         load_transforms(self._job.policy.transforms)
-        return self._with_bench(lambda bench: plan_copy(bench, self._job))
+        sides = self._job.source, self._job.destination
+        return self._with_bench(lambda bench: plan_copy(bench, self._job), *sides)
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
         """Plan again the topics that could not be planned before. Returns None if no topic can be copied yet,
@@ -216,7 +218,10 @@ class CopyRun:
         """
         self._is_stopping = self._is_killed = True
 
-    def _with_bench(self, make: Callable[[EngineContext], Coroutine[Any, Any, T]]) -> T:
+    def _with_bench(
+        self, make: Callable[[EngineContext], Coroutine[Any, Any, T]], *required: ClusterRef
+    ) -> T:
+        """Run a coroutine with new connections. `required`: clusters that must respond first."""
         bench = EngineContext(
             lambda reference: access_from(self._clusters[reference]),
             self._setup.options,
@@ -224,6 +229,7 @@ class CopyRun:
             SystemClock(),
         )
         try:
+            reach(bench, *required)
             return bench.run(make(bench))
         finally:
             bench.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Final
 
+from headrace.clusters.adhoc import reach
 from headrace.console.terminal import print_json, print_table
 from headrace.copy.report import slowed
 from headrace.copy.run import CopyProgress, CopySetup
@@ -42,6 +43,7 @@ class TransferRun:
     def __init__(self, setup: CopySetup, job: CopyJob, *, workers: int, keeps_state: bool) -> None:
         self._job = job
         self._keeps_state = keeps_state
+        self._clusters = tuple(setup.clusters)
         self._throttled: dict[str, float] = {}
         _refuse_rival_workers(job, workers)
         clusters = {name: plain(cluster) for name, cluster in setup.clusters.items()}
@@ -80,10 +82,11 @@ class TransferRun:
     def run(self, show: Callable[[CopyProgress, float], None]) -> dict[str, Any]:
         """Copy to the end offsets, or until `stop` is called, and return the report.
 
-        Raises the errors of `Transfer.prepare`.
+        Raises the errors of `Transfer.prepare` and `reach`.
         """
         started = time.monotonic()
         try:
+            reach(self._bench, *self._clusters)
             self._bench.run(self._transfer.prepare())
             self._follow(show)
             document = _document(self._job, self._transfer.lanes, self._throttled, time.monotonic() - started)

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import quote
 from uuid import uuid4
 
+from headrace.clusters.adhoc import reach
 from headrace.coordination.client import connected, store_folder, viewed
 from headrace.coordination.document import ExportedState
 from headrace.settings import HeadraceSettings, StoreKind
@@ -177,6 +178,7 @@ class PairBook:
             if name in self.silent:
                 continue
             try:
+                reach(self._bench, self._clusters[name])
                 state = self._bench.run(copy.read())
             except HeadraceError as error:
                 self.silent.add(name)

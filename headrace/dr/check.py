@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from headrace.clusters.adhoc import reach
 from headrace.console.resources import WaitCondition, worst_skews
 from headrace.dr.datastreams import require_direction
 from headrace.dr.groups import redelivery_note, share_hindrance
@@ -74,12 +75,13 @@ class PairCheck:
         checks: dict[str, Callable[[], Iterator[CheckItem]]] = {
             "operation": self._operation,
             "datastreams": self._datastreams,
+            "clocks": self._clocks,
+            "clusters": self._clusters,
             "topics": self._topics,
             "topic settings": self._topic_settings,
             "fence": self._fence,
             "rights": self._rights,
             "groups": self._groups,
-            "clocks": self._clocks,
         }
         found: list[CheckItem] = []
         for name, check in checks.items():
@@ -88,6 +90,8 @@ class PairCheck:
             except HeadraceError as error:
                 items = [CheckItem(name, FAIL, str(error))]
             found += items or [CheckItem(name, OK, "")]
+            if name == "clusters" and items:
+                break  # each of the other checks would wait for the cluster
         return found
 
     def _cluster(self, name: str) -> Cluster:
@@ -110,6 +114,13 @@ class PairCheck:
         for name in self._state.datastreams.values():
             self._session.acts.datastreams.require(name, WaitCondition.RUNNING)
             self._session.acts.datastreams.require_lag_below(name, self._settings.rpo_seconds)
+
+    def _clusters(self) -> Iterator[CheckItem]:
+        for name in (self._plan.origin, self._plan.target):
+            try:
+                reach(self._session.bench, ClusterRef(name))
+            except HeadraceError as error:
+                yield CheckItem("clusters", FAIL, f"{name}: {error}")
 
     def _topics(self) -> Iterator[CheckItem]:
         here, there = (self._counts(name) for name in (self._plan.origin, self._plan.target))

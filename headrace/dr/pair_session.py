@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import uuid4
 
-from headrace.clusters.adhoc import bench_of
+from headrace.clusters.adhoc import bench_of, reach
 from headrace.clusters.directory import ClusterDirectory
 from headrace.clusters.own_topics import own_topics
 from headrace.console.client import RestClient
@@ -131,6 +131,7 @@ class PairSession:
         fork; InvalidRequest, Unreachable.
         """
         fork = fork_of_pair(state)
+        reach(self.bench, *map(ClusterRef, (self.settings.primary, self.settings.standby)))
         expression = expression_of("topics", selection)
         ends = self.acts.ends_at(fork.cluster, fork.definitions)
         chosen = {place: end for place, end in ends.items() if expression.matches(place.topic)}

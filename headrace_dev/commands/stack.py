@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import error_console, print_json, print_table, print_text
 from headrace_dev.commands.stop_signals import cleaning_up
 
 if TYPE_CHECKING:
     from stack.supervisor import ServerStatus, Stack
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 Names = Annotated[
     list[str] | None,

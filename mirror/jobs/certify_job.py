@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -97,14 +97,9 @@ async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> li
 
     A result may differ because records have expired in the meantime.
 
-    Raises UnexpectedCluster, the errors of `certify`, and CorruptData if fields are missing.
+    Raises UnexpectedCluster, and the errors of `certify` and `certified_job`.
     """
-    try:
-        partitions: Sequence[Mapping[str, Any]] = document["partitions"]
-        job = _job(document)
-        ids = {name: document[name]["cluster_id"] for name in _SIDES}
-    except (LookupError, TypeError, ValueError) as error:
-        raise CorruptData(f"the certificate lacks a field: {error!r:.100}") from error
+    job, ids = certified_job(document)
     for name, reference in zip(_SIDES, (job.source, job.destination), strict=True):
         cluster = bench.cluster(reference)
         await cluster.patiently(cluster.all_topics)
@@ -112,8 +107,17 @@ async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> li
             raise UnexpectedCluster.at(str(reference), ids[name], cluster.cluster_id)
     verdicts = await audit_copy(bench, job)
     now = {verdict.partition: _partition(job, verdict) for verdict in verdicts}
-    places = {TopicPartition(part["topic"], part["partition"]): part for part in partitions}
+    places = {TopicPartition(part["topic"], part["partition"]): part for part in document["partitions"]}
     return [place for place, certified in places.items() if now.get(place) != certified]
+
+
+def certified_job(document: Mapping[str, Any]) -> tuple[VerifyJob, Mapping[str, str]]:
+    """Return the comparison of a certificate, and the ids of the clusters by side. Raises CorruptData if
+    fields are missing."""
+    try:
+        return _job(document), {name: document[name]["cluster_id"] for name in _SIDES}
+    except (LookupError, TypeError, ValueError) as error:
+        raise CorruptData(f"the certificate lacks a field: {error!r:.100}") from error
 
 
 def _job(document: Mapping[str, Any]) -> VerifyJob:
@@ -137,6 +141,10 @@ def _job(document: Mapping[str, Any]) -> VerifyJob:
     )
 
 
-def is_clean(document: Mapping[str, Any]) -> bool:
-    """Return whether a certificate states that all records arrived. Duplicates are permitted."""
-    return document["verdict"] in (Verdict.COMPLETE.value, Verdict.DUPLICATED.value)
+def is_clean(document: Mapping[str, Any], *, may_repeat: bool) -> bool:
+    """Return whether a certificate states that all records arrived.
+
+    `may_repeat`: duplicates are permitted.
+    """
+    clean = (Verdict.COMPLETE, Verdict.DUPLICATED) if may_repeat else (Verdict.COMPLETE,)
+    return document["verdict"] in clean

@@ -3,19 +3,25 @@
 The samplers form a consumer group on the samples topic; the member with partition 0 leads. The election needs
 only the measured cluster, and no records are consumed. During a rebalance, two samplers may lead briefly and
 both measure; this only adds correct samples.
+
+A sampler that has lost only its group coordinator keeps its partitions in kafka-python. Its leadership is
+therefore a lease, which ends by its own clock one session timeout after the last request that the coordinator
+answered was sent.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any, Final
 
 import structlog
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from mirror.protocol.control.sasl import TokenProvider
 from mirror.settings import KafkaCluster
@@ -25,24 +31,31 @@ from pmp.rounds import ThreadService
 _log = structlog.get_logger(__name__)
 _POLL_MS: Final = 200
 _AGAIN_SECONDS: Final = 2.0
+_SESSION_SECONDS: Final = 10.0
+_HEARTBEAT_SECONDS: Final = 2.0
+"""Seconds between heartbeats, and between renewals of the leadership."""
 
 
 class GroupLeadership(ThreadService):
     """Takes part in the election of a cluster's leading sampler.
 
     `is_leader` is safe to call from any thread. `start` joins the group, whose topic must exist; `stop`
-    leaves it, so that another sampler leads immediately.
+    leaves it, so that another sampler leads immediately. `monotonic`: clock in seconds.
     """
 
-    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__("sampler-leadership")
         self._cluster = cluster
         self._topic = topic
         self._leads = threading.Event()
+        self._monotonic = monotonic
+        self._renewed_at = self._until = float("-inf")
 
     def is_leader(self) -> bool:
         """Return whether this sampler is the leader."""
-        return self._leads.is_set()
+        return self._leads.is_set() and self._monotonic() < self._until
 
     def _run(self) -> None:
         # kafka-python logs every connection attempt.
@@ -69,8 +82,8 @@ class GroupLeadership(ThreadService):
             **_settings(self._cluster),
             group_id=f"headrace-sampler-{self._topic}",
             partition_assignment_strategy=[RangePartitionAssignor],
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=2_000,
+            session_timeout_ms=int(_SESSION_SECONDS * 1_000),
+            heartbeat_interval_ms=int(_HEARTBEAT_SECONDS * 1_000),
             enable_auto_commit=False,
         )
         with closing(consumer):
@@ -79,7 +92,22 @@ class GroupLeadership(ThreadService):
                 consumer.poll(_POLL_MS)
                 held = consumer.assignment()
                 consumer.pause(*held)  # membership is enough; the records are not needed
+                self._renew(consumer)
                 self._lead(any(partition.partition == 0 for partition in held))
+
+    def _renew(self, consumer: KafkaConsumer) -> None:
+        """Extend the leadership if the coordinator responds. Raises KafkaTimeoutError when the leadership has
+        ended, because the membership must then be renewed, too."""
+        sent_at = self._monotonic()
+        if self._leads.is_set() and sent_at >= self._until:
+            raise KafkaTimeoutError(f"no contact with the group coordinator for {_SESSION_SECONDS:.0f} s")
+        if sent_at - self._renewed_at < _HEARTBEAT_SECONDS:
+            return
+        try:
+            consumer.committed(TopicPartition(self._topic, 0), timeout_ms=int(_HEARTBEAT_SECONDS * 1_000))
+        except KafkaTimeoutError:
+            return
+        self._renewed_at, self._until = sent_at, sent_at + _SESSION_SECONDS
 
     def _lead(self, leads: bool) -> None:
         if leads and not self._leads.is_set():

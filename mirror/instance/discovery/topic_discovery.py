@@ -255,21 +255,22 @@ class TopicDiscovery:
                 found = self._background_calls.ask(
                     f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
                 )
-                self._problems.pop(cluster, None)
+                if _is_outage(self._problems.pop(cluster, None)):
+                    _log.warning("reading cluster again", cluster=cluster)
                 if found != self._topics.get(cluster):  # the same object means no change
                     self._topics[cluster] = found
         except CallPending as error:
             del self._requested_at[cluster]
-            if cluster not in self._problems:  # the earlier problem is the better reason
-                self._note_problem(cluster, error)
+            self._problems.setdefault(cluster, error)  # an earlier problem is the better reason
 
     def _note_failure(self, cluster: ClusterRef, error: Exception) -> None:
         self._topics.pop(cluster, None)
-        self._note_problem(cluster, error)
-
-    def _note_problem(self, cluster: ClusterRef, error: Exception) -> None:
-        reason, before = reason_of(error), self._problems.get(cluster)
-        if before is None or reason_of(before) != reason:
+        if not _is_outage(self._problems.get(cluster)):  # the reasons of one outage may alternate
             trace = None if isinstance(error, HeadraceError) else error
-            _log.warning("cannot read cluster", cluster=cluster, reason=reason, exc_info=trace)
+            _log.warning("cannot read cluster", cluster=cluster, reason=reason_of(error), exc_info=trace)
         self._problems[cluster] = error
+
+
+def _is_outage(problem: Exception | None) -> bool:
+    """Return whether a request has failed. A late response is no failure yet."""
+    return problem is not None and not isinstance(problem, CallPending)

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from mirror.errors import CorruptData, IllegalTransition, NewerFormat
 from mirror.jobs.dr.fork import Fork, Loss, LossLimit, PairRecord, TailDecision
+from mirror.options import first_problem
 
 FORMAT: Final = 2
 MOST_HISTORY: Final = 20
@@ -274,7 +275,7 @@ def read_state(value: bytes) -> PairState:
     try:
         return PairState.model_validate(document)
     except ValidationError as error:
-        raise CorruptData(f"the stored state of a pair is unreadable: {error}") from error
+        raise CorruptData(f"the stored state of a pair is unreadable: {first_problem(error)}") from error
 
 
 def operation_of(state: PairState) -> Switchover:

@@ -22,6 +22,7 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.model.identifiers import ClusterRef
+from mirror.options import first_problem
 from mirror.ports import NodeStore
 
 _log = structlog.get_logger(__name__)
@@ -95,7 +96,8 @@ def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
     try:
         return _SIGHTINGS.validate_python(node_codec.decode_chunks([data], path))
     except (DamagedState, ValidationError) as error:
-        _log.warning("observations of topics ignored: their node is damaged", node=path, reason=str(error))
+        reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
+        _log.warning("observations of topics ignored: their node is damaged", node=path, reason=reason)
         return {}
 
 

@@ -72,10 +72,14 @@ class QuotaWatch:
             return
         self._looked = now
         self._take_own(now)
+        throttled: dict[tuple[Lane, QuotaDelay], float] = {}
         for owner, direction, channel in self._channels():
             spent, lanes = channel.take_throttled(now)
-            for lane in lanes:
-                self._note(lane, QuotaDelay(0.0, f"{_AT_BROKERS} {direction}", owner, channel.broker), spent)
+            delay = QuotaDelay(0.0, f"{_AT_BROKERS} {direction}", owner, channel.broker)
+            for lane in lanes:  # connections to one broker share its quota, which throttles them together
+                throttled[lane, delay] = max(spent, throttled.get((lane, delay), 0.0))
+        for (lane, delay), spent in throttled.items():
+            self._note(lane, delay, spent)
         passed = now - self._began
         found = self._longest(max(passed, _REPORT_SECONDS))
         if passed < _REPORT_SECONDS:

@@ -92,6 +92,20 @@ def test_what_a_task_may_carry_is_what_its_plan_was_made_with(site: Site) -> Non
     assert glance(by_load)["usable_bytes_per_second"] == 90
 
 
+def test_the_lag_is_unknown_while_nothing_reports_the_partitions(site: Site) -> None:
+    site.create()
+    for name in ("t-0", "t-1"):
+        say(site, name, 0, 0)
+    assert glance(site)["lag_records"] == 0
+    site.client.post("/v1/datastreams/orders/pause", json={})
+    site.follower.turn()
+    site.follower.workers.drain()
+    site.follower.turn()
+    found = glance(site)  # the lanes have ended, and the leader has not listed the partitions yet
+    assert found["partitions"] == 0
+    assert [found[name] for name in ("lag_records", "oldest_ms", "bytes_per_second")] == [None] * 3
+
+
 def test_what_was_not_measured_makes_sums_unknown_and_is_no_zero(site: Site) -> None:
     site.create()
     found = glance(site)

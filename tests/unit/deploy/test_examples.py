@@ -12,9 +12,28 @@ from typer.testing import CliRunner
 
 from headrace.__main__ import app
 from mirror.errors import ConfigError
+from tests.certificates import Authority
 
 FILES: Final = sorted((Path(__file__).parents[3] / "deploy/examples").glob("*.toml"))
 WITH_PASSWORDS: Final = {"scram", "confluent-cloud", "redpanda", "event-hubs"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that replaces /etc/headrace and /run/headrace."""
+    return tmp_path_factory.mktemp("headrace")
+
+
+def with_files(example: Path, folder: Path) -> Path:
+    """Return a copy of an example whose files exist: each contains the same certificate and its key."""
+    text = re.sub(r"/(etc|run)/headrace", str(folder), example.read_text(encoding="utf-8"))
+    content = Authority(folder).certificate("headrace", 10).read_bytes()
+    for name in re.findall(r'^\w+_file = "(.+)"', text, re.MULTILINE):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(content)
+    copy = folder / example.name
+    copy.write_text(text, encoding="utf-8")
+    return copy
 
 
 def checked(file: Path) -> Any:
@@ -32,10 +51,10 @@ def secrets_of(file: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_example_is_right(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_is_right(file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in secrets_of(file):
         monkeypatch.setenv(name, "secret-of-the-test")
-    found = checked(file)
+    found = checked(with_files(file, folder))
     assert set(found["clusters"]) == {"source", "destination"}
     assert "secret-of-the-test" not in json.dumps(found)
     assert "password =" not in file.read_text(encoding="utf-8")

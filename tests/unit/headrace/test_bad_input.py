@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -57,6 +58,11 @@ SIDES = "--source a:1 --destination b:1"
         ("datastream pause-partitions x t --reason r", "'t'"),
         ("datastream resume-partitions x :1", "':1'"),
         ("audit .", "name '.'"),
+        ("datastream create x --topics t --owner me --guarantee once", "'--guarantee': 'once' is not one of"),
+        ("datastream create x --topics t --owner me --max-tasks 0", "'--max-tasks': must be at least 1"),
+        ("datastream create x --topics t --owner me --objective-ms x", "'--objective-ms': must be a valid"),
+        ("datastream list --output xml", "'xml' is not one of"),
+        ("acting neither", "'neither' is not one of"),
         (f"copy {SIDES} --topics 'a\u0007'", "control characters"),
         (f"copy {SIDES} --topics x --state 'a\u0007'", "the state"),
     ],
@@ -78,4 +84,5 @@ def test_wrong_use_is_one_line_with_advice(
     told = capsys.readouterr().err
     assert ended.value.code == 2, told
     assert said in " ".join(told.replace("│", " ").split())
+    assert not re.search(r"Value error|Input should", told)
     assert "Traceback" not in told

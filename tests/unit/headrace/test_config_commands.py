@@ -1,16 +1,18 @@
-"""Test `headrace config show` and `config example`."""
+"""Test `headrace config check`, `config show` and `config example`."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from headrace.reference.example import example_settings
 from headrace.reference.sections import sections
 from headrace.settings import load_settings
+from tests.certificates import Authority
 from tests.unit.headrace.conftest import Headrace, Write
 
 SECRET = "correct horse"
@@ -87,3 +89,67 @@ def test_a_file_that_is_wrong_is_not_shown(headrace: Headrace, write: Write) -> 
 
 def test_the_example_is_printed(headrace: Headrace) -> None:
     assert headrace("config", "example").out.rstrip() == example_settings().rstrip()
+
+
+FILES = """
+[clusters.east]
+bootstrap_servers = "h:1"
+[clusters.east.security]
+protocol = "SASL_SSL"
+mechanism = "OAUTHBEARER"
+token_file = "east.token"
+ca_file = "east-ca.pem"
+certificate_file = "ours.pem"
+key_file = "ours-key.pem"
+[zookeeper.security]
+tls = true
+ca_file = "zookeeper-ca.pem"
+[api.tls]
+certificate_file = "rest.pem"
+key_file = "rest-key.pem"
+instances_ca_file = "instances-ca.pem"
+[api.access]
+token_file = "tokens"
+[api.access.oidc]
+keys_file = "keys.json"
+[commands]
+audit_key_file = "audit.pem"
+[monitor.alerts.webhooks.chat]
+url_file = "chat-url"
+"""
+EVERY_FILE = re.findall(r'_file = "(.+)"', FILES)
+
+
+def test_each_file_that_does_not_exist_is_named(headrace: Headrace, write: Write) -> None:
+    file = write(FILES)
+    answer = headrace("config", "check", "--config", str(file))
+    assert (answer.code, answer.out) == (2, "")
+    assert "12 settings are invalid" in answer.err
+    for key, name in re.findall(r'^(\w+_file) = "(.+)"', FILES, re.MULTILINE):
+        assert f"{key}: cannot read {name}: No such file or directory" in answer.err
+    assert "clusters.east.security.ca_file: " in answer.err
+    assert "monitor.alerts.webhooks.chat.url_file: " in answer.err
+    assert headrace("config", "show", "--config", str(file)).code == 0
+
+
+def test_files_that_exist_are_accepted(headrace: Headrace, write: Write, tmp_path: Path) -> None:
+    content = Authority(tmp_path).certificate("ours", 10).read_bytes()
+    for name in EVERY_FILE:
+        (tmp_path / name).write_bytes(content)
+    assert headrace("config", "check", "--config", str(write(FILES))).code == 0
+
+
+def test_a_file_with_other_content_is_named(headrace: Headrace, write: Write, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    content = authority.certificate("ours", 10).read_bytes()
+    for name in EVERY_FILE:
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "rest-key.pem").write_bytes(authority.certificate("another", 10).read_bytes())
+    (tmp_path / "zookeeper-ca.pem").write_text("no certificate")
+    (tmp_path / "tokens").unlink()
+    (tmp_path / "tokens").mkdir()
+    answer = headrace("config", "check", "--config", str(write(FILES)))
+    assert answer.code == 2
+    assert "3 settings are invalid" in answer.err
+    for key in ("zookeeper.security.ca_file", "api.tls.certificate_file", "api.access.token_file"):
+        assert f"{key}: cannot read " in answer.err

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.stores import znodes
-from mirror.errors import NotAuthorized, Refused, Unreachable
+from mirror.errors import NotAuthorized, Refused, TimedOut, Unreachable
 from mirror.instance.background_calls import CallPending
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.policy import ADOPT_EXISTING
@@ -52,6 +53,18 @@ def test_a_cluster_is_asked_once_an_interval(land: DiscoveryRig) -> None:
     asked = land.source.asked
     assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 3}}
     assert land.source.asked == asked + 2
+
+
+def test_an_outage_is_logged_once_at_its_start_and_once_at_its_end(land: DiscoveryRig) -> None:
+    failures = [Unreachable("refused"), TimedOut("late"), Unreachable("refused")]
+    with capture_logs() as lines:
+        for _ in range(2):
+            for failure in (*failures, TimedOut("late"), None):
+                land.source.failure = failure
+                land.clock.advance(3.0)
+                land.topic_discovery.topics([SOURCE])
+    assert [line["event"] for line in lines] == 2 * ["cannot read cluster", "reading cluster again"]
+    assert lines[0]["reason"] == "refused"
 
 
 def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land: DiscoveryRig) -> None:
