@@ -16,7 +16,7 @@ from mirror.coordination.datastream_records.first_partitions import (
     since_of,
 )
 from mirror.coordination.stores import znodes
-from mirror.errors import DamagedState, InvalidRequest, NotFound, damage_of
+from mirror.errors import DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
@@ -69,11 +69,14 @@ class FirstPartitionsStore:
             )
         znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
 
-    def forget(self, name: DatastreamName) -> None:
-        """Remove the initial partitions of a deleted datastream."""
-        self._recorded.pop(name, None)
-        with suppress(NotFound):
-            self._nodes.delete(_path(name))
+    def forget(self, datastream: Datastream) -> None:
+        """Remove the initial partitions of a deleted datastream, but not those of a new datastream with the
+        same name."""
+        self._recorded.pop(datastream.name, None)
+        known, version = self._read(datastream)
+        if known is not None and known.since_ms == since_of(datastream):
+            with suppress(NotFound, VersionConflict):
+                self._nodes.delete(_path(datastream.name), version)
 
     def _read(self, datastream: Datastream) -> tuple[FirstPartitions | None, int | None]:
         path = _path(datastream.name)
