@@ -331,9 +331,9 @@ class Leader(BackgroundThread):
             return
         if not any(member.group == datastream.group for member in known if member.name != name):
             self._world_view.topic_discovery.claims.forget(datastream.group)
-        stores.beginnings.forget(datastream)
-        now_ms = self._clock.now_ms()
-        if stores.definitions.remove(name, outcome_entries(deleted(datastream, now_ms)), now_ms, found):
+        now_ms, records = self._clock.now_ms(), (stores.beginnings.forget(name),)
+        entries = outcome_entries(deleted(datastream, now_ms))
+        if stores.definitions.remove(name, entries, now_ms, found, records):
             audit_removal(datastream)
             _log.info("datastream deleted", datastream=name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
@@ -16,7 +15,7 @@ from mirror.coordination.datastream_records.first_partitions import (
     since_of,
 )
 from mirror.coordination.stores import znodes
-from mirror.errors import DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import DamagedState, InvalidRequest, NotFound, damage_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
@@ -69,14 +68,11 @@ class FirstPartitionsStore:
             )
         znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
 
-    def forget(self, datastream: Datastream) -> None:
-        """Remove the initial partitions of a deleted datastream, but not those of a new datastream with the
-        same name."""
-        self._recorded.pop(datastream.name, None)
-        known, version = self._read(datastream)
-        if known is not None and known.since_ms == since_of(datastream):
-            with suppress(NotFound, VersionConflict):
-                self._nodes.delete(_path(datastream.name), version)
+    def forget(self, name: DatastreamName) -> str:
+        """Forget a deleted datastream. Return the path of its initial partitions, which the caller removes
+        with the definition, because a new datastream may have the same name."""
+        self._recorded.pop(name, None)
+        return _path(name)
 
     def _read(self, datastream: Datastream) -> tuple[FirstPartitions | None, int | None]:
         path = _path(datastream.name)

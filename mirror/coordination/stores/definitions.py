@@ -220,13 +220,15 @@ class DefinitionStore:
         entries: Sequence[NextNode] = (),
         now_ms: int = 0,
         known: StoredDatastream | DamagedDefinition | None = None,
+        records: Sequence[str] = (),
     ) -> bool:
         """Remove a readable or damaged definition, and record its deletion.
 
         `entries`: nodes with the result. The nodes are created only once, even if several callers remove the
         definition at the same time. `now_ms`: used if the creation time is unknown. `known`: the definition
         as read. Returns False, and removes nothing, if another version is stored, which may belong to a new
-        datastream with the same name. If None, any version is removed.
+        datastream with the same name. If None, any version is removed. `records`: paths of further nodes that
+        are removed with the definition.
         """
         own, *others = _paths(name) or (None,)
         for path in others:
@@ -245,8 +247,11 @@ class DefinitionStore:
                 created_ms = found.datastream.created_ms if isinstance(found, StoredDatastream) else None
                 deletion = self._deletions.changes(name, now_ms if created_ms is None else created_ms)
                 # A deletion alone would not check the version.
-                removal = NodeWrite(own, b"", found.version), NodeDeletion(own)
-                self._nodes.change_together((*removal, *self._notes_of(found), *deletion, *entries))
+                removal: list[NodeChange] = [NodeWrite(own, b"", found.version), NodeDeletion(own)]
+                for further in znodes.deletions(self._nodes, records).values():
+                    removal += further
+                removal += (*self._notes_of(found), *deletion, *entries)
+                self._nodes.change_together(removal)
                 break
         return True
 

@@ -251,8 +251,8 @@ def test_a_late_removal_spares_a_new_datastream_with_the_same_name(house: Leader
 
     def recreate(operation: Operation) -> None:
         if operation.number == begin + number:
-            DefinitionStore(other).remove(old.name)
-            FirstPartitionsStore(other).forget(old)
+            records = (FirstPartitionsStore(other).forget(old.name),)
+            DefinitionStore(other).remove(old.name, records=records)
             DefinitionStore(other).create(new)
             FirstPartitionsStore(other).record(new, {"t": 2})
 

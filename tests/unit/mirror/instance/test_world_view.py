@@ -412,7 +412,8 @@ def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
     rig.stores.definitions.create(gone)
     rig.leader.tick()
     discovery = rig.topic_discovery
-    kept = [weakref.ref(discovery.preparations.latest[gone.name])]
+    kept = list[weakref.ref[TopicSelection]]()
+    assert gone.name in discovery.preparations.latest
     for number in range(3):
         tried = a_datastream(f"d{number}", f"t|t{number}", naming=TopicNaming(f"{number}.*"))
         assert rig.world_view.preview_update([tried]).starting
@@ -425,6 +426,7 @@ def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
         rig.leader.tick()
     gc.collect()
     assert [ref() for ref in kept] == [None] * len(kept)
+    assert gone.name not in discovery.preparations.latest
     assert rig.stores.definitions.names() == ("orders",)
 
 
