@@ -223,9 +223,11 @@ class Reads:
         # Few sizes, because each has its own entry in the cache.
         size, newest = next(size for size in _EVENT_SIZES if limit <= size), self._services.events.newest
         if size == _EVENTS_KEPT:
-            return self._taken(self._memory.read(_EVENTS, lambda: newest(size)))[:limit]
-        found = self._memory.read_part(_EVENTS, str(size), lambda: newest(size), lambda known: known[:size])
-        return self._taken(found)[:limit]
+            whole: tuple[PlacementEvent, ...] = self._taken(self._memory.read(_EVENTS, lambda: newest(size)))
+            return whole[:limit]
+        part = self._memory.read_part(_EVENTS, str(size), lambda: newest(size), lambda known: known[:size])
+        some: tuple[PlacementEvent, ...] = self._taken(part)
+        return some[:limit]
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the operations that are in progress or were completed within the last day, newest first."""
