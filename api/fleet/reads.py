@@ -10,10 +10,11 @@ oldest of several reads determines both headers. The cache is refreshed periodic
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import structlog
@@ -21,11 +22,12 @@ from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 
 from api.services import Services
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem
-from mirror.errors import DamagedState, HeadraceError, NotFound, SessionLost, Unreachable
+from mirror.errors import DamagedState, HeadraceError, NotFound, SessionLost, Unreachable, reason_of
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.capacity.advice import Advice
 from mirror.model.identifiers import DatastreamName, GroupName
@@ -44,12 +46,13 @@ _LOOK_SECONDS: Final = 0.1
 class CachedValue(Generic[_T]):
     """A value of the shared state with the time of its read.
 
-    `as_of_ms`: start of the read; the value includes all earlier writes. `is_now`: the value was read for
-    this request.
+    `as_of_ms`, `began`: start of the read in epoch ms and monotonic seconds; the value includes all earlier
+    writes. `is_now`: the value was read for this request.
     """
 
     value: _T
     as_of_ms: int
+    began: float
     is_now: bool = True
 
 
@@ -70,7 +73,7 @@ class StateMemory:
 
         Raises the errors of `ask`, but Unreachable and SessionLost only if no value is cached.
         """
-        as_of_ms = self._clock.now_ms()
+        as_of_ms, began = self._clock.now_ms(), self._clock.monotonic()
         last = self._last.get(kind)
         try:
             value = self._answer(ask, last is not None)
@@ -78,13 +81,13 @@ class StateMemory:
             if last is None:
                 raise
             return replace(last, is_now=False)
-        seen = CachedValue(value, as_of_ms)
+        seen = CachedValue(value, as_of_ms, began)
         with self._lock:
             newer = self._last.get(kind)
-            if newer is None or newer.as_of_ms <= as_of_ms:
+            if newer is None or newer.began <= began:
                 self._last[kind] = seen
                 parts = self._parts.get(kind, {})
-                self._parts[kind] = {name: part for name, part in parts.items() if part.as_of_ms > as_of_ms}
+                self._parts[kind] = {name: part for name, part in parts.items() if part.began > began}
         return seen
 
     def read_part(
@@ -95,7 +98,7 @@ class StateMemory:
         Works like `read` for the collection. `part` finds the object in the cached collection, or raises
         LookupError, for example if the object is newer than the cache.
         """
-        as_of_ms = self._clock.now_ms()
+        as_of_ms, began = self._clock.now_ms(), self._clock.monotonic()
         known = self._known_part(kind, name, part)
         try:
             value = self._answer(ask, known is not None)
@@ -103,20 +106,22 @@ class StateMemory:
             if known is None:
                 raise
             return replace(known, is_now=False)
-        return self.note_part(kind, name, value, as_of_ms)
+        return self._note_part(kind, name, CachedValue(value, as_of_ms, began))
 
-    def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache one object of a cached collection. The object was read separately or just written."""
-        seen = CachedValue(value, as_of_ms)
+    def note_written(self, kind: str, name: str, value: object) -> None:
+        """Cache one object of a collection that has just been written."""
+        self._note_part(kind, name, CachedValue(value, self._clock.now_ms(), self._clock.monotonic()))
+
+    def _note_part(self, kind: str, name: str, seen: CachedValue[_T]) -> CachedValue[_T]:
         with self._lock:
             parts = self._parts.setdefault(kind, {})
-            if name not in parts or parts[name].as_of_ms <= as_of_ms:
+            if name not in parts or parts[name].began <= seen.began:
                 parts[name] = seen
         return seen
 
     def _known_part(self, kind: str, name: str, part: Callable[[Any], _T]) -> CachedValue[_T] | None:
         last, alone = self._last.get(kind), self._parts.get(kind, {}).get(name)
-        if alone is not None and (last is None or alone.as_of_ms >= last.as_of_ms):
+        if alone is not None and (last is None or alone.began >= last.began):
             return alone
         if last is None:
             return None
@@ -145,6 +150,9 @@ def _unreachable() -> Unreachable:
 AS_OF: Final = "As-Of-Ms"
 AGE: Final = "Age"
 _EVENTS_KEPT: Final = 1_000
+MOST_EVENTS: Final = 10_000
+"""Maximum number of events in one response."""
+_EVENT_SIZES: Final = (100, _EVENTS_KEPT, MOST_EVENTS)
 _DEFINITIONS: Final = "definitions"
 _PROBLEMS: Final = "problems"
 _EVENTS: Final = "events"
@@ -158,7 +166,8 @@ class Reads:
         self._services = services
         self._memory = memory
         self._headers = headers
-        self._as_of_ms: int | None = None
+        self._oldest: float | None = None
+        """Start of the oldest read with a cached value (monotonic seconds)."""
 
     def definitions(self) -> Definitions:
         """Return all definitions; damaged ones are separate."""
@@ -176,9 +185,8 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """Record a definition that was just written, so that later reads return no older version."""
-        name, now_ms = stored.datastream.name, self._services.clock.now_ms()
-        self._memory.note_part(_DEFINITIONS, name, stored, now_ms)
+        """Record a definition that was just written. Later reads then do not return an older version."""
+        self._memory.note_written(_DEFINITIONS, stored.datastream.name, stored)
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
         """Return the readable definition of a datastream. Raises NotFound, DamagedState."""
@@ -211,13 +219,15 @@ class Reads:
         return self._taken(self._memory.read("advice", self._services.newest_advice))
 
     def events(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """Return the latest placement events, latest publication first."""
-        newest = self._services.events.newest
-        if limit == _EVENTS_KEPT:
-            return self._taken(self._memory.read(_EVENTS, lambda: newest(limit)))
-        return self._taken(
-            self._memory.read_part(_EVENTS, str(limit), lambda: newest(limit), lambda known: known[:limit])
-        )
+        """Return the latest events, latest publication first."""
+        # Few sizes, because each has its own entry in the cache.
+        size, newest = next(size for size in _EVENT_SIZES if limit <= size), self._services.events.newest
+        if size == _EVENTS_KEPT:
+            whole: tuple[PlacementEvent, ...] = self._taken(self._memory.read(_EVENTS, lambda: newest(size)))
+            return whole[:limit]
+        part = self._memory.read_part(_EVENTS, str(size), lambda: newest(size), lambda known: known[:size])
+        some: tuple[PlacementEvent, ...] = self._taken(part)
+        return some[:limit]
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the operations that are in progress or were completed within the last day, newest first."""
@@ -252,27 +262,11 @@ class Reads:
         """Return the live instances in order of arrival."""
         return self._taken(self._memory.read("instances", self._services.live))
 
-    def refresh(self) -> None:
-        """Refresh the cached state, except for events, which are large and refreshed less often."""
-        for read in (
-            self.definitions,
-            self.problems,
-            self.assessments,
-            self.live,
-            self.plan,
-            self.operations,
-        ):
-            read()
-
-    def refresh_events(self) -> None:
-        """Refresh the cached placement events."""
-        self.events(_EVENTS_KEPT)
-
     def _taken(self, seen: CachedValue[_T]) -> _T:
-        if not seen.is_now and (self._as_of_ms is None or seen.as_of_ms < self._as_of_ms):
-            self._as_of_ms = seen.as_of_ms
+        if not seen.is_now and (self._oldest is None or seen.began < self._oldest):
+            self._oldest = seen.began
             self._headers[AS_OF] = str(seen.as_of_ms)
-            self._headers[AGE] = str(max(0, self._services.clock.now_ms() - seen.as_of_ms) // 1000)
+            self._headers[AGE] = str(int(self._services.clock.monotonic() - seen.began))
         return seen.value
 
 
@@ -290,12 +284,24 @@ SELDOM_SECONDS: Final = 60.0
 
 @contextmanager
 def kept_up(app: FastAPI) -> Iterator[None]:
-    """Refresh the application's cache of shared state at once and then periodically, in daemon threads."""
+    """Refresh the application's cache immediately and then periodically, in daemon threads. Events, which are
+    large, are refreshed less often."""
     ended = threading.Event()
     often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
-    for read, seconds in ((often.refresh, OFTEN_SECONDS), (seldom.refresh_events, SELDOM_SECONDS)):
+    state = (
+        often.definitions,
+        often.problems,
+        often.assessments,
+        often.live,
+        often.plan,
+        often.operations,
+    )
+    for reads, seconds in (
+        (state, OFTEN_SECONDS),
+        ((partial(seldom.events, _EVENTS_KEPT),), SELDOM_SECONDS),
+    ):
         threading.Thread(
-            target=_repeat, args=(read, seconds, ended), name="reads-upkeep", daemon=True
+            target=_repeat, args=(reads, seconds, ended), name="reads-upkeep", daemon=True
         ).start()
     try:
         yield
@@ -303,11 +309,15 @@ def kept_up(app: FastAPI) -> Iterator[None]:
         ended.set()
 
 
-def _repeat(read: Callable[[], None], seconds: float, ended: threading.Event) -> None:
+def _repeat(reads: Sequence[Callable[[], object]], seconds: float, ended: threading.Event) -> None:
     while True:
-        try:
-            read()
-        except HeadraceError as error:
-            _log.info("cannot refresh the cached state", reason=str(error))
+        for read in reads:
+            with Bulkhead(_note_failure):
+                read()
         if ended.wait(seconds):
             return
+
+
+def _note_failure(error: Exception) -> None:
+    trace = None if isinstance(error, HeadraceError) else error
+    _log.info("cannot refresh the cached state", reason=reason_of(error), exc_info=trace)

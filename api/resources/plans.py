@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.access.gate import admission_of, quota_holders_of
 from api.access.rights import Action
 from api.fleet.dependencies import EventFeedDep, NamePath, ReadsDep, ServicesDep
+from api.fleet.reads import MOST_EVENTS
 from api.http.event_streams import EXAMPLE, MEDIA_TYPE, EventStream, event_answer
 from api.http.problems import described, problems
 from api.resources.datastreams.dry_runs import DryRunsDep
@@ -36,9 +37,6 @@ from mirror.errors import IllegalTransition, NotFound
 from mirror.model.identifiers import DatastreamName
 
 router = APIRouter(prefix="/v1", tags=["plans"])
-
-
-_ALL_EVENTS: Final = 10_000
 
 
 @router.get("/plan", responses=problems(409))
@@ -93,7 +91,7 @@ def events(
     request: Request,
     reads: ReadsDep,
     feed: EventFeedDep,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="maximum number of events")] = 100,
+    limit: Annotated[int, Query(ge=1, le=MOST_EVENTS, description="maximum number of events")] = 100,
     datastream: Annotated[
         str | None, Query(description="only events of this datastream or its group")
     ] = None,
@@ -120,7 +118,7 @@ def events(
         return EventStream(feed, position, only, is_admitted, quota_holders_of(request))
     if only is None:
         return [event_answer(event) for event in reads.events(limit)]
-    mine = [event for event in reads.events(_ALL_EVENTS) if event.datastream in only]
+    mine = [event for event in reads.events(MOST_EVENTS) if event.datastream in only]
     return [event_answer(event) for event in mine[:limit]]
 
 

@@ -8,6 +8,7 @@ from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.pauses import Partitions
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.nodes import NodeChange
 from mirror.model.topics import TopicPartition
 
 
@@ -37,7 +38,8 @@ class UpdateDatastream:
     """Command to replace a definition, within the limits of `mirror.model.datastreams.change`.
 
     `before`: version on which the change is based. `is_exact`: reject the change if the stored version
-    differs. If False, a later pause, resume or stop is permitted and preserved.
+    differs. If False, a later pause, resume or stop is permitted and preserved. `entries`: further changes of
+    the same transaction.
     """
 
     before: StoredDatastream
@@ -45,6 +47,7 @@ class UpdateDatastream:
     is_exact: bool = False
     reason: str = ""
     requested_by: str = ""
+    entries: tuple[NodeChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ class Control:
             if changed == stored.datastream:
                 return stored
             try:
-                written = self._definitions.replace(stored, changed, guard.changes())
+                written = self._definitions.replace(stored, changed, (*guard.changes(), *command.entries))
             except (AlreadyExists, VersionConflict):
                 guard.read()
                 self.check_update(together)
@@ -260,7 +260,8 @@ class Control:
         if command.before is not None:
             raise stale(command.name)
         self._check_right(command.name, None, None, of_tasks=False)
-        self._definitions.remove(command.name, now_ms=self._clock.now_ms())
+        if not self._definitions.remove(command.name, (), self._clock.now_ms(), found):
+            raise VersionConflict(f"datastream {command.name} was modified concurrently", advice=READ_AGAIN)
         self._known.changed(command.name)
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         self._announcer.status_changed(command, None, None)

@@ -34,7 +34,13 @@ def stale_group(group: GroupName) -> StaleVersion:
 
 def with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
     """Return the definition with the status and pauses of the stored definition."""
-    return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)
+    return replace(
+        definition,
+        status=stored.status,
+        pauses=stored.pauses,
+        halt=stored.halt,
+        resumptions=stored.resumptions,
+    )
 
 
 _AT_REST: Final = frozenset({DatastreamStatus.STOPPING, DatastreamStatus.STOPPED})

@@ -10,6 +10,7 @@ from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.errors import IllegalTransition, UnexpectedCluster, Unreachable
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
+from mirror.model.nodes import NodeChange
 from mirror.model.topics import TopicPartition
 from mirror.ports import TopicAdmin
 from mirror.wording import counted
@@ -78,7 +79,7 @@ class RestartClusters:
             raise UnexpectedCluster.at(cluster, self._bound.get(cluster), identity)
         return identity
 
-    def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Accept the current ids of clusters, so that lanes read and write the clusters with these ids."""
-        for cluster, identity in identities.items():
-            self._bound.accept(cluster, identity)
+    def acceptance(self, identities: Mapping[ClusterRef, str]) -> tuple[NodeChange, ...]:
+        """Return the changes that accept cluster ids. Lanes then read and write the clusters with these
+        ids."""
+        return self._bound.acceptance(identities)

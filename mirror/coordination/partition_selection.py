@@ -92,6 +92,19 @@ class TopicMatching:
                 ]:
                     del cluster.wanted[key]
 
+    def forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
+        """Drop the cached results for other datastreams, former selections and former clusters."""
+        known = {(datastream.name, datastream.source, datastream.selection) for datastream in datastreams}
+        selections = {selection for _, _, selection in known}
+        sources = {source for _, source, _ in known}
+        self._clusters = {source: cached for source, cached in self._clusters.items() if source in sources}
+        for cached in self._clusters.values():
+            cached.wanted = {key: found for key, found in cached.wanted.items() if known.issuperset(key)}
+            cached.chosen = {key: found for key, found in cached.chosen.items() if key in selections}
+            cached.without_effect = {
+                key: found for key, found in cached.without_effect.items() if key in selections
+            }
+
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:

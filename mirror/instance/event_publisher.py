@@ -161,10 +161,10 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
     audit(action, after.name, SERVICE, before, after, reason=change.why)
 
 
-def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
-    """Log the removal of a definition. `removed`: its last state, None if it was unreadable."""
-    asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
-    audit("remove", name, SERVICE, removed, None, asked_by, "the datastream has no remaining tasks")
+def audit_removal(removed: Datastream) -> None:
+    """Log the removal of a definition. `removed`: its last state."""
+    asked_by = removed.halt.requested_by if removed.halt is not None else ""
+    audit("remove", removed.name, SERVICE, removed, None, asked_by, "none of its tasks is left")
 
 
 def publish_losses(

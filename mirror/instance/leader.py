@@ -30,7 +30,7 @@ from mirror.coordination.operation import answered, deleted
 from mirror.coordination.outcome_store import outcome_entries
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.application import Application, next_application
-from mirror.coordination.stores.definitions import DefinitionCache, Definitions
+from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
 from mirror.coordination.stores.events import plan_events, request_event
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem
@@ -38,6 +38,7 @@ from mirror.errors import (
     CoordinationError,
     HeadraceError,
     InvalidRequest,
+    NotFound,
     PlanRejected,
     SessionLost,
     Unreachable,
@@ -312,17 +313,30 @@ class Leader(BackgroundThread):
                 self._answer(action, me)
             case RemoveDefinition(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
-                    known = self._definitions.all().datastreams
-                    datastream = next((datastream for datastream in known if datastream.name == name), None)
-                    outcome = deleted(datastream, self._clock.now_ms()) if datastream is not None else None
-                    if datastream is not None and not any(
-                        member.group == datastream.group for member in known if member.name != name
-                    ):
-                        self._world_view.topic_discovery.claims.forget(datastream.group)
-                    self._stores.beginnings.forget(name)
-                    self._stores.definitions.remove(name, outcome_entries(outcome), self._clock.now_ms())
-                    audit_removal(name, datastream)
-                    _log.info("datastream deleted", datastream=name)
+                    self._remove(name)
+
+    def _remove(self, name: DatastreamName) -> None:
+        """Remove the definition of a deleted datastream, and the records that it leaves.
+
+        Another leader may have removed the definition since this tick has read it, and a new datastream may
+        have the same name. The new datastream remains.
+        """
+        stores, known = self._stores, self._definitions.all().datastreams
+        try:
+            found = stores.definitions.look(name)
+        except NotFound:
+            return
+        last = next((datastream for datastream in known if datastream.name == name), None)
+        datastream = found.datastream if isinstance(found, StoredDatastream) else last
+        if datastream is None or datastream.status is not DatastreamStatus.DELETING:
+            return
+        if not any(member.group == datastream.group for member in known if member.name != name):
+            self._world_view.topic_discovery.claims.forget(datastream.group)
+        now_ms, records = self._clock.now_ms(), (stores.beginnings.forget(name),)
+        entries = outcome_entries(deleted(datastream, now_ms))
+        if stores.definitions.remove(name, entries, now_ms, found, records):
+            audit_removal(datastream)
+            _log.info("datastream deleted", datastream=name)
 
     def _answer(self, answer: CompleteRequest, me: LiveInstance) -> None:
         request, failure, now_ms = answer.request, answer.failure, self._clock.now_ms()

@@ -33,6 +33,8 @@ _MOST_PUBLISHED: Final = 5
 _ALTERNATING: Final = 5
 """Number of recently logged reasons of a datastream that are not logged again."""
 _NUMBER: Final = re.compile(r"\d+")
+_READ_AGAIN_SECONDS: Final = 60.0
+"""Interval at which stored problems are read again, because a former leader may have written late."""
 
 
 class ProblemBoard:
@@ -49,6 +51,7 @@ class ProblemBoard:
         self._health = health
         self._clock = clock
         self._stored: Mapping[DatastreamName, Problem] | None = None
+        self._read_at = 0.0
         self._found: dict[DatastreamName, str] = {}
         self._remarks: dict[DatastreamName, str] = {}
         self._mentions: dict[DatastreamName, str] = {}
@@ -64,8 +67,9 @@ class ProblemBoard:
 
     def begin(self) -> None:
         """Start a tick without any problems."""
-        if self._stored is None:
-            self._stored = dict(self._store.all())
+        now = self._clock.monotonic()
+        if self._stored is None or now - self._read_at >= _READ_AGAIN_SECONDS:
+            self._stored, self._read_at = dict(self._store.all()), now
         self._found = {}
         self._remarks = {}
         self._mentions = {}

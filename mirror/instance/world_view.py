@@ -158,6 +158,7 @@ class WorldView:
         nothing. Raises Unreachable, SessionLost."""
         planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
         found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
+        found._previewing = self._previewing  # both use the same topics
         found.keeper.restore()
         return found
 

@@ -25,3 +25,7 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Advance the time."""
         self._seconds += seconds
+
+    def set_back(self, seconds: float) -> None:
+        """Set back the wall clock, as an operator or a time server does."""
+        self._start_ms -= round(seconds * 1000)

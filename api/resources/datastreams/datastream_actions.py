@@ -7,7 +7,7 @@ its effect.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -180,7 +180,8 @@ async def restart_from(
         update = command()
         changed = services.restarts.changed(update.after)
         services.control.check_clusters(update.after, changed)
-        services.restarts.accept(changed)
+        # In one transaction, because lanes must not use an accepted cluster without the restart.
+        update = replace(update, entries=services.restarts.acceptance(changed))
         return written_answer(services.control.update(update), call.reads, call.response)
 
     if dry_run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
@@ -70,11 +69,11 @@ class FirstPartitionsStore:
             )
         znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
 
-    def forget(self, name: DatastreamName) -> None:
-        """Remove the initial partitions of a deleted datastream."""
+    def forget(self, name: DatastreamName) -> str:
+        """Forget a deleted datastream. Return the path of its initial partitions, which the caller removes
+        with the definition, because a new datastream may have the same name."""
         self._recorded.pop(name, None)
-        with suppress(NotFound):
-            self._nodes.delete(_path(name))
+        return _path(name)
 
     def _read(self, datastream: Datastream) -> tuple[FirstPartitions | None, int | None]:
         path = _path(datastream.name)

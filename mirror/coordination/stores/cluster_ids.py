@@ -5,12 +5,14 @@ With stored ids, Headrace recognises two names of one cluster even during an out
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 from contextlib import suppress
+from itertools import chain
 
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, NotFound, UnexpectedCluster, VersionConflict
 from mirror.model.identifiers import ClusterRef
+from mirror.model.nodes import NodeChange
 from mirror.ports import NodeStore
 
 
@@ -65,9 +67,13 @@ class BoundClusters:
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)
 
-    def accept(self, cluster: ClusterRef, identity: str) -> None:
-        """Replace the id that is bound to a cluster name."""
-        self._ids.put(cluster, identity)
+    def acceptance(self, identities: Mapping[ClusterRef, str]) -> tuple[NodeChange, ...]:
+        """Return the changes that bind clusters to other ids. They fail after a concurrent change."""
+        wanted = {
+            znodes.short_child(znodes.BOUND, cluster): identity.encode()
+            for cluster, identity in identities.items()
+        }
+        return tuple(chain.from_iterable(znodes.replacements(self._nodes, wanted).values()))
 
 
 class KnownClusters:

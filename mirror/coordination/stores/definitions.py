@@ -214,28 +214,46 @@ class DefinitionStore:
         self._nodes.change_together(writes)
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
-    def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
+    def remove(
+        self,
+        name: DatastreamName,
+        entries: Sequence[NextNode] = (),
+        now_ms: int = 0,
+        known: StoredDatastream | DamagedDefinition | None = None,
+        records: Sequence[str] = (),
+    ) -> bool:
         """Remove a readable or damaged definition, and record its deletion.
 
         `entries`: nodes with the result. The nodes are created only once, even if several callers remove the
-        definition at the same time. `now_ms`: used if the creation time is unknown.
+        definition at the same time. `now_ms`: used if the creation time is unknown. `known`: the definition
+        as read. Returns False, and removes nothing, if another version is stored, which may belong to a new
+        datastream with the same name. If None, any version is removed. `records`: paths of further nodes that
+        are removed with the definition.
         """
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)
         while own is not None:
-            for below in self._nodes.children(own):
-                self._nodes.delete_tree(f"{own}/{below}")
             try:
                 found = _found(name, own, self._nodes.read(own))
             except NotFound:
-                return
-            # Read again if the node was removed, or got a child, concurrently.
+                break
+            if known is not None and not _is_version(found, known):
+                return False
+            for below in self._nodes.children(own):
+                self._nodes.delete_tree(f"{own}/{below}")
+            # Read again if the node was changed or removed, or got a child, concurrently.
             with contextlib.suppress(AlreadyExists, VersionConflict, NotFound):
-                known = found.datastream.created_ms if isinstance(found, StoredDatastream) else None
-                deletion = self._deletions.changes(name, now_ms if known is None else known)
-                self._nodes.change_together((NodeDeletion(own), *self._notes_of(found), *deletion, *entries))
-                return
+                created_ms = found.datastream.created_ms if isinstance(found, StoredDatastream) else None
+                deletion = self._deletions.changes(name, now_ms if created_ms is None else created_ms)
+                # A deletion alone would not check the version.
+                removal: list[NodeChange] = [NodeWrite(own, b"", found.version), NodeDeletion(own)]
+                for further in znodes.deletions(self._nodes, records).values():
+                    removal += further
+                removal += (*self._notes_of(found), *deletion, *entries)
+                self._nodes.change_together(removal)
+                break
+        return True
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
         """Return the change that releases the idempotency key used to create a datastream."""
@@ -251,6 +269,16 @@ class DefinitionStore:
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
     """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a node."""
     return NodeWrite(_path(datastream.name), node_codec.encode(to_document(datastream)), stored.version)
+
+
+def _is_version(
+    found: StoredDatastream | DamagedDefinition, known: StoredDatastream | DamagedDefinition
+) -> bool:
+    """Return whether a stored definition is a known version. Versions of a new datastream start again at
+    0."""
+    if isinstance(known, StoredDatastream):
+        return found == known
+    return isinstance(found, DamagedDefinition) and found.version == known.version
 
 
 def _note_path(creation: Creation) -> str:

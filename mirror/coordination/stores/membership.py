@@ -74,12 +74,12 @@ class Holding:
 _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
-_OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
-"""Parents of the nodes of an instance. The instance has left when none of its nodes remains."""
+_OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.NO_TOPICS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
+"""Parents of an instance's nodes. The instance has left when its nodes below them are deleted."""
 
 
 class Membership:
-    """Live instances and their holdings in the coordination store.
+    """Live instances and their holdings in the coordination store. Thread-safe.
 
     The node of an instance never changes, so it is read only once.
     """
@@ -201,7 +201,8 @@ class Membership:
         the parent node was deleted.
         """
         present = [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
-        self._known = {node: self._known[node] for node in present if node in self._known}
+        known = self._known  # another thread may replace it
+        self._known = {node: known[node] for node in present if node in known}
         return present
 
     def _instance(self, node: str) -> LiveInstance | None:
@@ -209,16 +210,17 @@ class Membership:
 
         Raises NotFound if the instance has left since its node was listed.
         """
-        if node in self._known:
-            return self._known[node]
+        if (known := self._known.get(node)) is not None:
+            return known
         path = f"{znodes.LIVE}/{node}"
         data = self._nodes.read(path).data
         try:
-            self._known[node] = _read_instance(_sequence(node), node_codec.decode(data, path))
+            found = _read_instance(_sequence(node), node_codec.decode(data, path))
         except (DamagedState, InvalidRequest) as error:
             _log.error("cannot read the node of an instance", node=node, reason=str(error))
             return self._unreadable(node)
-        return self._known[node]
+        self._known[node] = found
+        return found
 
     def _unreadable(self, node: str) -> LiveInstance | None:
         """Return a placeholder for an unreadable instance with a holding, else None."""

@@ -103,12 +103,14 @@ class UncopiedWatch:
         routes: dict[DatastreamName, Route] = {}
         for datastream in world.datastreams:
             with board.guarding(datastream.name):
-                mine = self._lanes_of(
-                    datastream, world, taskless.pop(datastream.group, {}), planned[datastream.group]
-                )
+                left = taskless.get(datastream.group, {})
+                mine = self._lanes_of(datastream, world, left, planned[datastream.group])
                 found += mine
                 routes[datastream.name] = (datastream.source, datastream.consumer_group)
                 missing = [each for each in mine if each.state is UncopiedState.UNPLACED]
+                # A partition that several members of the group select is reported once.
+                shown = {each.partition for each in missing}
+                taskless[datastream.group] = {at: why for at, why in left.items() if at not in shown}
                 if missing and datastream.group not in decision.problems:
                     board.note(HeadraceError(_sentence(missing)), datastream.name)
         self._made = {name: made for name, made in self._made.items() if name in routes}

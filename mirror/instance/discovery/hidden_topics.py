@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -53,6 +53,10 @@ class HiddenTopics:
         if known is None or known.names != names or now - known.requested_at >= _ASK_AGAIN_SECONDS:
             known = self._known[name] = self._ask(datastream, names, now)
         return known.found
+
+    def forget_all_but(self, names: Set[DatastreamName]) -> None:
+        """Drop the results of datastreams that no longer exist."""
+        self._known = {name: hidden for name, hidden in self._known.items() if name in names}
 
     def _ask(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
         """Request the hidden topics of a datastream."""

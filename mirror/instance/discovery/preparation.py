@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import islice
@@ -211,6 +211,12 @@ class Preparations:
         self.latest[name] = prepared
         if not prepared.steps.remaining:
             self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
+
+    def forget_all_but(self, names: Set[DatastreamName]) -> None:
+        """Drop the preparations of datastreams that no longer exist."""
+        for known in (self.latest, self._settled_at):
+            for name in known.keys() - names:
+                del known[name]
 
     def remaining(self, datastream: Datastream) -> int:
         """Return the number of destination topics that are still to be created or extended; 0 if unknown."""

@@ -78,6 +78,7 @@ class RouteWatch:
     def _apply(self, datastreams: Sequence[Datastream], plan: Plan, topics: Topics) -> RouteVerdict:
         look = _VerdictInput(tuple(self._map.routes(datastreams)), dict(topics), plan)
         if self._last is None or not self._last[0].is_same(look):
+            self._topic_discovery.forget_all_but(datastreams)
             self._last = look, self._verdict(look)
         verdict = self._last[1]
         self._topic_discovery.leave_out(

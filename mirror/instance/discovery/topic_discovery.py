@@ -165,6 +165,25 @@ class TopicDiscovery:
             self._left_out, self._waiting = left_out, waiting
             self._limit()
 
+    def forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
+        """Drop everything known of datastreams and clusters that are no longer in use."""
+        names = {datastream.name for datastream in datastreams}
+        clusters = {
+            each for datastream in datastreams for each in (datastream.source, datastream.destination)
+        }
+        self.matching.forget_all_but(datastreams)
+        self._hidden_topics.forget_all_but(names)
+        for name in self._objections.keys() - names:
+            del self._objections[name]
+        for cluster in self._requested_at.keys() - clusters:
+            del self._requested_at[cluster]
+            self._topics.pop(cluster, None)
+            self._problems.pop(cluster, None)
+        self.illegal_topics = {name: count for name, count in self.illegal_topics.items() if name in clusters}
+        if self.preparations.latest.keys() - names:
+            self.preparations.forget_all_but(names)
+            self._limit()
+
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
         """Return the number of partitions of a topic that the datastream may copy. Partitions that wait for a
         quota do not extend the destination topic."""

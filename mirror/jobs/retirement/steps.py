@@ -320,9 +320,8 @@ class TopicRetirements:
             )
         if dry_run:
             return RetirementOutcome(retirement, evidence=evidence)
-        if not is_deleting:
-            stored = self.store.change(stored, retirement.deleting())
-        return self._delete_batch(stored, evidence)
+        # The evidence took time, in which the topic may have been restored.
+        return self._delete_batch(self.store.change(stored, retirement.deleting()), evidence)
 
     def _delete_batch(self, stored: StoredRetirement, evidence: TopicEvidence) -> RetirementOutcome:
         retirement = stored.retirement

@@ -137,9 +137,8 @@ class RetirementStore:
         return StoredRetirement(retirement, 0)
 
     def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
-        """Replace the retirement of a topic. Raises VersionConflict if it was changed concurrently."""
-        if after == before.retirement:
-            return before
+        """Replace a retirement, even with itself. Raises VersionConflict if the retirement was changed
+        concurrently."""
         path = _path(after.cluster, after.topic)
         try:
             version = self._nodes.write(path, _encoded(after), before.version)

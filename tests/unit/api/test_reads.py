@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import pytest
 from httpx import Client
 
-from api.fleet.reads import AGE, AS_OF, StateMemory
+from api.fleet.reads import AGE, AS_OF, StateMemory, kept_up
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import Unreachable
 from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import PlacementEvent
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Site, a_body
+from tests.patience import wait_until
 
 COPY: Final = {"cluster": "destination", "name": "more.*"}
 READS: Final = (
@@ -156,6 +161,59 @@ def test_nobody_waits_for_a_zookeeper_that_has_frozen() -> None:
     is_answering[0] = True
     seen = memory.read("plan", lambda: 3)
     assert (seen.value, seen.is_now) == (3, True)
+
+
+def test_a_clock_that_is_set_back_ages_no_cache() -> None:
+    clock, is_answering = ManualClock(), [True]
+    memory = StateMemory(clock, lambda: is_answering[0])
+    assert memory.read("plan", lambda: 1).value == 1
+    clock.set_back(3_600)
+    for value in (2, 3):
+        clock.advance(1)
+        assert memory.read("plan", partial(int, value)).value == value
+        memory.note_written("plans", "one", value)
+    is_answering[0] = False
+    assert memory.read("plan", _away).value == 3
+    assert memory.read_part("plans", "one", _away, lambda _: 0).value == 3
+
+
+def test_a_clock_that_is_set_back_hides_no_age(site: Site) -> None:
+    site.create()
+    assert site.client.get("/v1/plan").status_code == 200
+    site.session.disconnect()
+    site.clock.advance(30)
+    site.clock.set_back(3_600)
+    assert site.client.get("/v1/plan").headers[AGE] == "30"
+
+
+def test_a_part_that_cannot_be_read_ages_no_other_part_of_the_cache(site: Site) -> None:
+    site.create()
+    site.server.session().write("/plan", b"{", site.session.read("/plan").version)
+    memory = site.app.state.memory
+
+    def is_cached() -> bool:
+        with suppress(Unreachable):
+            return bool(memory.read("operations", _away))
+        return False
+
+    assert not is_cached()
+    with kept_up(site.app):
+        wait_until(is_cached)
+
+
+def test_lists_of_many_sizes_leave_few_copies_of_events_in_memory(site: Site) -> None:
+    site.create()
+    total = len(site.client.get("/v1/events?limit=10000").json())
+    assert total > 3
+
+    def copies() -> int:
+        gc.collect()
+        return sum(isinstance(each, PlacementEvent) for each in gc.get_objects())
+
+    before = copies()
+    for limit in (*range(1, 120), 999, 1_000, 1_001, 9_999):
+        assert len(site.client.get(f"/v1/events?limit={limit}").json()) == min(limit, total)
+    assert copies() - before <= 10 * total
 
 
 def _away() -> int:

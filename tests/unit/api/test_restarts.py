@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 from httpx import Response
 
 from mirror.coordination.stores.cluster_ids import BoundClusters
-from mirror.model.datastreams.datastream import StartPosition
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.datastreams.starts import restart_of
+from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from tests.builders import DESTINATION
 from tests.fakes.site import Site
@@ -65,6 +68,21 @@ def test_a_restart_accepts_the_cluster_that_answers_now(site: Site) -> None:
     assert written.get(DESTINATION) != "rebuilt"
     assert restart(site).status_code == 200
     assert written.get(DESTINATION) == "rebuilt"
+
+
+def test_a_restart_that_fails_accepts_no_cluster(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.create()
+    written, definitions = BoundClusters(site.session), DefinitionStore(site.session)
+    before = written.get(DESTINATION)
+
+    def changed_meanwhile(datastream: Datastream) -> dict[ClusterRef, str]:
+        stored = definitions.get(datastream.name)
+        definitions.replace(stored, replace(stored.datastream, metadata={"note": "n"}))
+        return {DESTINATION: "rebuilt"}
+
+    monkeypatch.setattr(site.services.restarts, "changed", changed_meanwhile)
+    assert restart(site).status_code == 409
+    assert written.get(DESTINATION) == before
 
 
 @pytest.mark.parametrize("start", ["latest", "committed", "committed-or-latest", "never"])

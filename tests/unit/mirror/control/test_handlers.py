@@ -174,6 +174,33 @@ def test_a_change_that_is_always_disturbed_is_given_up(office: ControlRig) -> No
     assert office.stored().status is DatastreamStatus.INITIALIZING
 
 
+def test_a_deletion_of_a_damaged_definition_spares_what_replaces_it_meanwhile(office: ControlRig) -> None:
+    office.session.create("/datastreams/orders", b"{")
+    seen: list[Operation] = []
+
+    def repair(operation: Operation) -> None:
+        seen.append(operation)
+        if len(seen) == 2:
+            office.definitions.remove(ORDERS)
+            office.definitions.create(a_datastream())
+
+    office.session.script = repair
+    with pytest.raises(VersionConflict):
+        office.control.delete(ChangeStatus(ORDERS, "delete"))
+    assert office.stored() == a_datastream()
+
+
+def test_a_change_keeps_the_end_of_a_pause_that_ends_meanwhile(office: ControlRig) -> None:
+    pauses = {"t": PartitionPause(None, "ticket 7", 1)}
+    office.definitions.create(a_datastream(pauses=pauses))
+    before = office.control.stored(ORDERS)
+    office.control.change_pauses(ChangePauses(ORDERS, read_partitions({"t": "*"}), pause=False))
+    after = replace(before.datastream, limits=TaskLimits(max_tasks=2))
+    office.control.update(UpdateDatastream(before, after))
+    assert (office.stored().limits.max_tasks, office.stored().pauses) == (2, {})
+    assert office.stored().resumptions["t"].until_ms == 1234
+
+
 def test_a_rebalance_is_queued_with_who_asked_and_why(office: ControlRig) -> None:
     office.definitions.create(a_datastream(metadata={"system.taskPrefix": "shared"}))
     request = office.control.rebalance(TriggerRebalance(ORDERS, True, "me", "to see"))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 
 from mirror.coordination.reconcile import starts
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
+from mirror.coordination.stores.problems import TroubleStore
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from tests.builders import a_key, a_spec, an_instance
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
@@ -28,6 +33,38 @@ def test_nobody_leads_where_nobody_is() -> None:
     members = Membership(FakeZooKeeper().session())
     assert members.leader(0) is None
     assert members.live() == ()
+
+
+def test_an_instance_that_leaves_leaves_nothing_although_its_session_stays() -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    me = join(session, "a")
+    Membership(session).begin_to_leave(me)
+    for folder in (znodes.TROUBLES, znodes.QUOTAS, znodes.NO_TOPICS):
+        TroubleStore(session).publish(folder, me.sequence, {GroupName("orders"): "a reason"})
+    Membership(session).leave(me)
+    assert [path for path in server.dump() if f"i-{me.sequence:010}" in path] == []
+
+
+def test_many_threads_may_read_while_one_forgets_what_it_knows() -> None:
+    server = FakeZooKeeper()
+    joined = [join(server.session(), name) for name in "abc"]
+    members, is_over = Membership(server.session()), threading.Event()
+
+    def forget() -> None:
+        while not is_over.is_set():
+            members.look_again()
+
+    interval, forgetting = sys.getswitchinterval(), threading.Thread(target=forget)
+    sys.setswitchinterval(1e-6)
+    forgetting.start()
+    try:
+        for _ in range(300):
+            assert list(members.live()) == joined
+    finally:
+        is_over.set()
+        forgetting.join()
+        sys.setswitchinterval(interval)
 
 
 def test_only_the_predecessors_going_is_noticed_by_one_that_waits_to_lead() -> None:

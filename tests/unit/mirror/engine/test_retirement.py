@@ -355,6 +355,24 @@ def test_a_reader_that_arrives_between_two_deletions_stops_them(retiring: Retiri
         retiring.retire()
 
 
+def test_a_restoration_during_the_last_check_prevents_the_deletion(
+    retiring: Retiring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retiring.retire()
+    retiring.watch(WAIT_DAYS + 2)
+    retiring.retire()
+    restorations = iter([retiring.restore])
+
+    def restore_meanwhile() -> None:
+        for restore in restorations:
+            assert restore().is_over
+
+    monkeypatch.setattr(retiring, "step", restore_meanwhile)
+    with pytest.raises(VersionConflict):
+        retiring.retire()
+    assert "t" in retiring.source.topics
+
+
 def test_a_topic_created_again_after_the_last_check_survives(retiring: Retiring) -> None:
     retiring.retire()
     retiring.watch(WAIT_DAYS + 2)

@@ -7,7 +7,6 @@ import pytest
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.errors import UnexpectedCluster
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
-from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from tests.builders import a_datastream
 from tests.fakes.clock import ManualClock
@@ -24,6 +23,11 @@ class Clusters:
     def __init__(self) -> None:
         self.session = FakeZooKeeper().session()
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
+
+    def accept(self, identity: str) -> None:
+        """Accept a cluster id at the address of the destination."""
+        changes = BoundClusters(self.session).acceptance({DATASTREAM.destination: identity})
+        self.session.change_together(changes)
 
     def discovery(self) -> TopicDiscovery:
         """Return the discovery of a new leader that has judged the topics of the source."""
@@ -43,14 +47,14 @@ def test_no_destination_topic_is_created_at_another_cluster() -> None:
     assert expected in str(refused.value)
     assert clusters.destination.identity in str(refused.value)
     assert clusters.destination.topics == {}
-    BoundClusters(clusters.session).accept(DATASTREAM.destination, clusters.destination.identity)
+    clusters.accept(clusters.destination.identity)
     clusters.discovery().prepare_destination(DATASTREAM, tuple)
     assert list(clusters.destination.topics) == ["t"]
 
 
 def test_no_own_topic_is_created_at_another_cluster() -> None:
     clusters = Clusters()
-    BoundClusters(clusters.session).accept(ClusterRef(DATASTREAM.destination), "former")
+    clusters.accept("former")
     discovery = clusters.discovery()
     discovery.own_topics.need(DATASTREAM.destination, TopicDescription("events", 1))
     discovery.own_topics.ensure()

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.control.admission import Admission, ClusterRights
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.routes.routes import RouteVerdict
@@ -18,10 +19,11 @@ from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
-from mirror.coordination.stores.problems import TroubleStore
+from mirror.coordination.stores.problems import Problem, ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, StartPosition
+from mirror.model.datastreams.metadata import CREATED_MS
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport, TaskLimits
 from mirror.model.plan import GroupPlan, Plan, PlanningRequest
@@ -235,6 +237,38 @@ def test_what_was_adopted_is_kept_until_the_last_of_its_group_is_gone(house: Lea
         house.set_status(name, _S.DELETING)
         house.tick(3)
         assert record.of(GroupName("both")) == known
+
+
+@pytest.mark.parametrize("number", range(45))
+def test_a_late_removal_spares_a_new_datastream_with_the_same_name(house: LeaderService, number: int) -> None:
+    """Another leader finishes the removal, and a user creates the datastream again, between two requests."""
+    old = a_datastream("orders", "t", start=StartPosition.LATEST, metadata={CREATED_MS: "1"})
+    new = replace(old, metadata={**old.metadata, CREATED_MS: "2"}, status=_S.INITIALIZING)
+    house.create(old)
+    house.tick()
+    house.set_status("orders", _S.DELETING)
+    other, begin = house.server.session(), len(house.session.log)
+
+    def recreate(operation: Operation) -> None:
+        if operation.number == begin + number:
+            records = (FirstPartitionsStore(other).forget(old.name),)
+            DefinitionStore(other).remove(old.name, records=records)
+            DefinitionStore(other).create(new)
+            FirstPartitionsStore(other).record(new, {"t": 2})
+
+    house.session.script = recreate
+    house.clock.advance(10)
+    house.leader._try_tick()
+    house.session.script = lambda _: None
+    if len(house.session.log) > begin + number:
+        assert house.stored("orders").created_ms == 2
+        assert house.status("orders") is not _S.DELETING
+        first = FirstPartitionsStore(other).of(new)
+        assert first is not None
+        assert first.since_ms == 2
+    else:
+        assert house.definitions.names() == ()
+        assert other.children(znodes.BEGINNINGS) == ()
 
 
 @pytest.mark.parametrize(("status", "end"), [(_S.STOPPING, _S.STOPPED), (_S.DELETING, None)])
@@ -559,6 +593,16 @@ def test_a_request_that_cannot_be_carried_out_is_answered_with_an_event(house: L
     told = {one.datastream: one.sentence for one in house.rig.told if one.kind == "request"}
     assert "group gone" in told["gone"]
     assert "nowhere" in told["orders"]
+
+
+def test_a_problem_that_a_former_leader_writes_late_does_not_stay(house: LeaderService) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    late = ProblemStore(house.server.session())
+    late.put(DatastreamName("orders"), Problem("its destination does not respond", 1))
+    house.tick(7)
+    assert late.all() == {}
+    assert house.ill() == []
 
 
 def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: LeaderService) -> None:

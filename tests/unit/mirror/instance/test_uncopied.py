@@ -18,7 +18,7 @@ from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import SessionState
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicDescription, TopicPartition
 from tests.builders import a_key
 from tests.fakes.site import Site
 
@@ -315,6 +315,28 @@ def test_a_partition_without_a_task_is_a_problem_with_a_state_of_its_own(site: S
     assert site.client.get("/v1/health").status_code == 503
     assert re.match(r"1 partition\b.*\bt-1\b", said["sentence"])
     assert re.search(r"\b1 partition\b.*\bt-1\b", events(site, "problem")[0])
+
+
+@pytest.mark.parametrize("topics", ["u", "t", "t|u"])
+def test_partitions_without_a_task_are_reported_whichever_datastreams_share_the_tasks(
+    site: Site, topics: str
+) -> None:
+    full = Site(planner=choose_planner(HeadraceSettings(clusters={})))
+    full.source.create(TopicDescription("u", 1))
+    limits = {"max_tasks": 1, "max_partitions_per_task": 1}
+    shared = {"owner": "tests", "system.taskPrefix": "both"}
+    source = {"cluster": "source", "topics": topics}
+    full.create("a", source=source, metadata=shared, limits=limits)
+    full.create("b", source={"cluster": "source", "topics": "t"}, metadata=shared, limits=limits)
+    wanted = {"t-0", "t-1", *(["u-0"] if "u" in topics else [])}
+    lanes = [lane for lane in full.client.get("/v1/lanes").json()["lanes"] if lane["worker"] is None]
+    missing = wanted - {str(key.partition) for key in full.follower.workers.lanes}
+    assert len(missing) == len(wanted) - 1
+    assert sorted(lane["partition"] for lane in lanes) == sorted(missing), "each once"
+    full.client.post("/v1/datastreams/a/stop", json={})
+    full.tick(3)
+    lanes = [lane for lane in full.client.get("/v1/lanes").json()["lanes"] if lane["phase"] == "unplaced"]
+    assert len(lanes) == 1, "of b, although a is stopped"
 
 
 def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
+import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +15,7 @@ import pytest
 from headrace.placement.planners import choose_planner
 from headrace.settings import HeadraceSettings
 from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import RebalanceRequest
@@ -23,10 +27,11 @@ from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.world_view import Planning, WorldView
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.capacity.quiet_window import QuietWindow
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
-from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.topics import TopicDescription, TopicPartition, TopicSelection
+from mirror.model.plan import GroupPlan, Plan, PlanningRequest
+from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition, TopicSelection
 from mirror.ports import LoadProvider, Planner
 from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
@@ -399,6 +404,52 @@ def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
     memory.expected.put_quiet({GroupName("orders"): QuietWindow((1,) * 7, 4)})
     assert "01:00 to 05:00 UTC" in calm_after(0)
     assert calm_after(2) == ""
+
+
+def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
+    rig, _, _, _ = a_rig()
+    gone = a_datastream("gone", "t", naming=TopicNaming("gone.*"))
+    rig.stores.definitions.create(gone)
+    rig.leader.tick()
+    discovery = rig.topic_discovery
+    kept = list[weakref.ref[TopicSelection]]()
+    assert gone.name in discovery.preparations.latest
+    for number in range(3):
+        tried = a_datastream(f"d{number}", f"t|t{number}", naming=TopicNaming(f"{number}.*"))
+        assert rig.world_view.preview_update([tried]).starting
+        kept.append(weakref.ref(tried.selection))
+    del tried
+    stored = rig.stores.definitions.get(gone.name)
+    rig.stores.definitions.replace(stored, replace(gone, status=DatastreamStatus.DELETING))
+    for _ in range(3):
+        rig.clock.advance(10)
+        rig.leader.tick()
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * len(kept)
+    assert gone.name not in discovery.preparations.latest
+    assert rig.stores.definitions.names() == ("orders",)
+
+
+def test_dry_runs_take_turns_also_without_a_leader() -> None:
+    rig, _, _, _ = a_rig()
+    rig.leader.tick()
+    alone = rig.world_view.with_stored_loads()
+    judge, entered, seen = rig.world_view.judgement, threading.Event(), list[bool]()
+
+    def look(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
+        entered.set()
+        return judge(datastreams, plan)
+
+    def look_first(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
+        other.start()
+        seen.append(entered.wait(0.05))
+        return judge(datastreams, plan)
+
+    alone.judgement, rig.world_view.judgement = look, look_first
+    other = threading.Thread(target=alone.preview, args=(a_request(),))
+    rig.world_view.preview(a_request())
+    other.join()
+    assert (seen, entered.is_set()) == ([False], True)
 
 
 def test_a_dry_run_asks_only_the_clusters_of_its_group_and_names_the_one_that_is_away() -> None:
