@@ -27,12 +27,13 @@ from mirror.coordination.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem
-from mirror.errors import DamagedState, HeadraceError, NotFound, SessionLost, Unreachable, reason_of
+from mirror.errors import DamagedState, HeadraceError, NotFound, SessionLost, Unreachable
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.capacity.advice import Advice
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
 _T = TypeVar("_T")

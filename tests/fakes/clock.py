@@ -18,10 +18,6 @@ class ManualClock:
         """Return the current monotonic time in seconds."""
         return self._seconds
 
-    def set_back(self, seconds: float) -> None:
-        """Set the wall clock back."""
-        self._start_ms -= round(seconds * 1000)
-
     def advance(self, seconds: float) -> None:
         """Advance the time."""
         self._seconds += seconds
