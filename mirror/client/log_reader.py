@@ -160,7 +160,7 @@ def _ask(
             promise.resolve(None)
             return
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name} returned partitions other than the requested {place}")
+            raise CorruptData(f"{cluster.name} returned other partitions than {place}")
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 

@@ -117,11 +117,6 @@ class Leader(BackgroundThread):
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
-    def sentence(self) -> str:
-        """Decision of the last tick in one sentence."""
-        return self._sentence
-
-    @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
         """Problems of datastreams while this instance leads. Safe to read from any thread."""
         return self._board.problems if self.is_leading else {}

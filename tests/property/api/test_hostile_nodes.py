@@ -156,8 +156,8 @@ def test_what_is_stored_beside_definitions_may_be_anything(found: list[tuple[int
         somebody.write(path, raw, somebody.read(path).version)
     site.tick(3)
     site.leader.leader._resign()  # the next leader reads the stored state
-    site.tick(3)
-    assert "no new plan" not in site.leader.leader.sentence
+    site.tick(2)
+    assert "no new plan" not in site.leader.leader.tick()
     for page in PAGES:
         answer = site.client.get(page)
         expected = {200, 503} if page == "/v1/health" else {200}  # unhealthy is expected
