@@ -47,13 +47,14 @@ def running_chromium() -> Iterator[Browser]:
 def _environment(folder: Path) -> dict[str, str | float | bool]:
     """Return the environment of the process.
 
-    This build exits when it looks for a glyph that no font has.
+    This build exits when it looks for a glyph that no font has. The settings name the folder of the checkout,
+    which may have been moved since they were written.
     """
     settings = folder / "fonts.conf"
-    if not settings.exists():
+    wanted = _FONTS.format(fonts=Path(matplotlib.get_data_path()) / "fonts" / "ttf", folder=folder)
+    if not settings.exists() or settings.read_text(encoding="utf-8") != wanted:
         draft = folder / f"fonts.conf.{os.getpid()}"
-        fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-        draft.write_text(_FONTS.format(fonts=fonts, folder=folder))
+        draft.write_text(wanted, encoding="utf-8")
         draft.replace(settings)
     return {
         "PATH": os.environ.get("PATH", ""),
