@@ -83,7 +83,8 @@ def test_a_position_moves_back_only_after_a_reset_of_the_source(events: list[tup
         elif kind == "mirror":
             model.mirrored = max(model.mirrored, offset)
         elif kind == "target":
-            model.is_foreign = model.is_foreign or offset != model.target
+            # A position that another client moves and moves back again cannot be told from an untouched one.
+            model.is_foreign = model.last is not None and offset != model.last.target
             model.target = offset
         elif kind == "delete":
             model.target = None
