@@ -114,6 +114,15 @@ class EngineUnderTest:
 
         self.run_until(there, f"checkpoints of {topic} at {offsets}")
 
+    def run_until_stored(self) -> None:
+        """Run until the progress of all lanes is stored, and no write is in progress."""
+        unsaved, destinations = self.engine.lanes.unsaved, self.engine.checkpoints._destinations
+
+        def is_stored() -> bool:
+            return not unsaved.dirty and not any(one.is_saving for one in destinations.values())
+
+        self.run_until(is_stored, "progress is stored")
+
     def stop(self) -> None:
         """Stop cleanly."""
         self.events.extend(self.engine.close(60))

@@ -68,7 +68,6 @@ from mirror.model.reasons import reason_of
 from mirror.ports import NodeStore
 
 _log = structlog.get_logger(__name__)
-_T = TypeVar("_T")
 _K = TypeVar("_K")
 FORMAT: Final = 2
 VERSION: Final = "/version"

@@ -130,7 +130,7 @@ class WorkerMeasurements:
         self._sums = {task: total for task, total in self._sums.items() if total.group not in groups}
 
     def expect(self, group: GroupName) -> None:
-        """Add the sums of a group again, whose lanes start."""
+        """Count the sums of a group again when its lanes start."""
         self._forgotten.pop(group, None)
 
     def add(self, rates: LaneRates) -> None:

@@ -60,7 +60,7 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
     write(source, topic, numbered(0, 10))
     former.start(topic, policy=CONTINUE)
     former.run_to(topic, [10])
-    former.run_until(lambda: not former.engine.lanes.unsaved.dirty, "the progress is stored")
+    former.run_until_stored()
     former.crash()
     write(target.address, topic, numbered(0, 1, "another's"))
     later = new_engine(source, target.address)

@@ -106,7 +106,7 @@ def test_an_audit_finds_the_copy_equal(old_broker: KafkaCluster, engine: EngineU
     make_topic(engine.destination, topic)
     engine.start(topic, group=topic)
     engine.run_to(topic, [300])
-    engine.run_until(lambda: not engine.engine.lanes.unsaved.dirty, "progress is stored")
+    engine.run_until_stored()
     job = VerifyJob(SOURCE, DESTINATION, TopicSelection(topic), state=topic)
     (verdict,) = engine.context.run(audit_copy(engine.context, job))
     assert (verdict.is_equal, verdict.comparison.found.counts.equal) == (True, 300)

@@ -142,7 +142,7 @@ def test_an_audit_reads_remote_segments(engine: EngineUnderTest) -> None:
     make_topic(engine.destination, TOPIC, PARTITIONS)
     engine.start(TOPIC, PARTITIONS, group=TOPIC)
     engine.run_to(TOPIC, [RECORDS] * PARTITIONS)
-    engine.run_until(lambda: not engine.engine.lanes.unsaved.dirty, "progress is stored")
+    engine.run_until_stored()
     job = VerifyJob(SOURCE, DESTINATION, TopicSelection(TOPIC), state=TOPIC)
     verdicts = engine.context.run(audit_copy(engine.context, job))
     assert [(one.is_equal, one.source_range) for one in verdicts] == [(True, (0, RECORDS))] * PARTITIONS
