@@ -1,6 +1,6 @@
 """Loggers that import structlog with the first event that they write.
 
-structlog and its imports need 8 MB of memory and a quarter of a second of processor time. Workers of a copy
+structlog and its imports need 8 MB of memory and 0.2 s of processor time. Workers of a copy
 and short commands rarely log anything. The modules that they import use these loggers, other modules use
 `structlog.get_logger`; the lines are the same.
 """

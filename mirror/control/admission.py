@@ -339,7 +339,7 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
 def check_staying(
     before: Datastream, new: Datastream, members: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
-    """Check that a changed datastream still fits its group. Raises InvalidRequest. Raises InvalidRequest.
+    """Check that a changed datastream still fits its group. Raises InvalidRequest.
 
     Compares owner, policies, start, placement strategy and load provider. `members`: the other members of the
     group, each before and after the change.

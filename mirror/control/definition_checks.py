@@ -43,7 +43,7 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
 
 
 def check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
-    """Check the consumer group of a new group member. Raises InvalidRequest. Raises InvalidRequest.
+    """Check the consumer group of a new group member. Raises InvalidRequest.
 
     The consumer group cannot be changed later.
     """

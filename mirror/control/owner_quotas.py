@@ -79,7 +79,7 @@ def check_partitions(
     former: tuple[Datastream, Counts] | None,
     others: Sequence[tuple[Datastream, Counts]],
 ) -> None:
-    """Check the partition quota of a definition's owner. Raises QuotaExceeded. Raises QuotaExceeded.
+    """Check the partition quota of a definition's owner. Raises QuotaExceeded.
 
     `former`: the definition before a change, with its current partitions. `others`: datastreams of the same
     owner. The leader later checks partitions that are still unknown.

@@ -71,7 +71,7 @@ class _Compaction:
 
 
 class EmbeddedStore:
-    """Coordination store in a local file. Implements `CommandLog`. Implements `CommandLog`.
+    """Coordination store in a local file. Implements `CommandLog`.
 
     `holder`: name of this instance, for the error in other processes that try to open the store.
     `on_condition`: callback when writes begin to fail or succeed again.
@@ -191,7 +191,7 @@ class EmbeddedStore:
                     waiting.error = Unreachable("the coordination store was interrupted")
 
     def _write_all(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Apply and write a group of commands, and publish the state. Raises OSError. Raises OSError.
+        """Apply and write a group of commands, and publish the state. Raises OSError.
 
         Rejected commands are not written.
         """
@@ -210,7 +210,7 @@ class EmbeddedStore:
         return self._replica.publish(state, changes)
 
     def _append(self, payload: bytes, following: State) -> None:
-        """Append a frame, or write a new file that starts with a snapshot. Raises OSError. Raises OSError.
+        """Append a frame, or write a new file that starts with a snapshot. Raises OSError.
 
         After an error, the incomplete frame is removed, or the next frame is written to a new file.
         """

@@ -55,7 +55,7 @@ def later_end(first: int | None, second: int | None) -> int | None:
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """Return the pauses of partitions after some were resumed. Raises InvalidRequest. Raises InvalidRequest.
+    """Return the pauses of partitions after some were resumed. Raises InvalidRequest.
 
     Partitions that are not paused are ignored.
     """
