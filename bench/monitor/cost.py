@@ -1,13 +1,13 @@
 """CPU of the monitor: 1,000 datastreams, 10,000 topics, 200,000 partitions on 50 instances.
 
-It has two sides. First, the evaluations of the monitor, every 10 s: from the JSON responses of REST and Pinot to
-verdicts, budgets, incidents and alerts. Second, the work of instances to track each partition. Every 5 s and
-for each busy lane, the worker process decides whether to report its position (watched), which is sent through
-a pipe (sent) to the lane state of the instance (reports); these two columns are what positions add to a
-report. Every 10 s an instance publishes the partitions that are not OK, and every 15 s it is scraped. One
-instance with 4,000 lanes is measured and counted fifty times. Also measured is reading the metrics topic
-without Pinot: each row is decoded and summed, and each evaluation reads all sums. Servers, clients and the network
-are not included. The clock is advanced manually.
+It has two sides. First, the evaluations of the monitor, every 10 s: from the JSON responses of REST and
+Pinot to verdicts, budgets, incidents and alerts. Second, the work of instances to track each partition.
+Every 5 s and for each busy lane, the worker process decides whether to report its position (watched), which
+is sent through a pipe (sent) to the lane state of the instance (reports); these two columns are what
+positions add to a report. Every 10 s an instance publishes the partitions that are not OK, and every 15 s
+it is scraped. One instance with 4,000 lanes is measured and counted fifty times. Also measured is reading
+the metrics topic without Pinot: each row is decoded and summed, and each evaluation reads all sums.
+Servers, clients and the network are not included. The clock is advanced manually.
 """
 
 from __future__ import annotations
