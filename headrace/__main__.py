@@ -152,7 +152,7 @@ def main() -> None:
 
 def run_command(command: Any, program: str) -> None:
     """Run a click command. Report an expected failure as one line on stderr and a non-zero exit code."""
-    log_first_to_stderr("warning")
+    log_first_to_stderr()
     try:
         command(prog_name=program)
     except Exception as error:

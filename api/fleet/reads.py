@@ -223,12 +223,14 @@ class Reads:
         """Return the latest events, latest publication first."""
         # Few sizes, because each has its own entry in the cache.
         size, newest = next(size for size in _EVENT_SIZES if limit <= size), self._services.events.newest
+        seen: CachedValue[tuple[PlacementEvent, ...]]
         if size == _EVENTS_KEPT:
-            whole: tuple[PlacementEvent, ...] = self._taken(self._memory.read(_EVENTS, lambda: newest(size)))
-            return whole[:limit]
-        part = self._memory.read_part(_EVENTS, str(size), lambda: newest(size), lambda known: known[:size])
-        some: tuple[PlacementEvent, ...] = self._taken(part)
-        return some[:limit]
+            seen = self._memory.read(_EVENTS, lambda: newest(size))
+        else:
+            seen = self._memory.read_part(
+                _EVENTS, str(size), lambda: newest(size), lambda known: known[:size]
+            )
+        return self._taken(seen)[:limit]
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the operations that are in progress or were completed within the last day, newest first."""

@@ -21,6 +21,7 @@ from api.fleet.all_instances import AllInstances, ask_leader
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery
 from api.http.problems import AnswerModel, LegibleJson, problems
+from api.resources.datastreams.datastream_models import DAMAGED
 from api.resources.movement import movements
 from api.resources.topic_sums import HEAT, SUMS, Heat, TopicSums, heat_read, own_heat, own_sums, sums_read
 from api.services import Services
@@ -154,7 +155,6 @@ class OverviewAnswer(AnswerModel):
     datastreams: list[DatastreamGlance]
 
 
-_DAMAGED: Final = "DAMAGED"
 _NO_MOVEMENT: Final = Movement()
 
 
@@ -192,7 +192,7 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
     for each in seen.definitions.datastreams:
         if only not in (None, each.name):
             continue
-        status = _DAMAGED if each.name in damaged else each.status.value
+        status = DAMAGED if each.name in damaged else each.status.value
         total = _total(each, seen.plan, sums.get(each.group, ()))
         found.append(_glance(each, status, total, seen, incidents.get(each.name, ())))
     unread = [
@@ -235,7 +235,7 @@ def _glance(
         source=datastream.source,
         destination=datastream.destination,
         problem=problem.reason if problem is not None else "",
-        is_set_aside=status == _DAMAGED or (problem is not None and problem.sets_aside),
+        is_set_aside=status == DAMAGED or (problem is not None and problem.sets_aside),
         halt=datastream.halt.reason if datastream.halt is not None else "",
         objective_ms=milliseconds,
         percentile=percentile,
@@ -325,7 +325,7 @@ def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
     known = {
         "name": name,
         "group": name,
-        "status": _DAMAGED,
+        "status": DAMAGED,
         "problem": problem,
         "is_set_aside": True,
         "tasks": 0,

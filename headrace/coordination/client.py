@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -190,9 +190,8 @@ def _started(settings: HeadraceSettings, command: str) -> Iterator[CoordinationC
             prompt = {"connect_timeout_seconds": seconds}
             client = zookeeper_client(settings.zookeeper.model_copy(update=prompt))
         case StoreKind.KAFKA:
-            admin = KafkaAdmin(cluster := store_cluster(settings))
-            admin.cluster_id()  # unlike a session, fails at once if no broker responds
-            admin.close()
+            with closing(KafkaAdmin(cluster := store_cluster(settings))) as admin:
+                admin.cluster_id()  # unlike a session, fails at once if no broker responds
             client = KafkaSession(cluster, settings.coordination)
         case StoreKind.EMBEDDED:
             client = EmbeddedSession(EmbeddedStore(store_folder(settings), command))

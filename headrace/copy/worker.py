@@ -29,7 +29,7 @@ _STEP_SECONDS: Final = 0.05
 def main() -> int:
     """Run a worker of a copy. The command-line argument is the file descriptor of the control socket."""
     ignore_stop_signals()
-    log_first_to_stderr("warning")
+    log_first_to_stderr()
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = receive_setup(control)
     if setup is None:

@@ -95,7 +95,7 @@ class TailReader:
             to_ms: int | None = None
             async for record in _records(source, place, span.start, span.end):
                 records += 1
-                size += len(record.key or b"") + len(record.value or b"")
+                size += record.payload_bytes
                 from_ms = record.timestamp if from_ms is None else min(from_ms, record.timestamp)
                 to_ms = record.timestamp if to_ms is None else max(to_ms, record.timestamp)
             if records or span.expired:

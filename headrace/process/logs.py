@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from headrace.console.escapes import visible, visible_lines
-from mirror.loggers import Level, set_threshold
+from mirror.loggers import set_threshold
 
 if TYPE_CHECKING:
     import structlog
@@ -105,12 +105,12 @@ class VisibleFormatter(logging.Formatter):
         return visible_lines(super().format(record))
 
 
-def log_first_to_stderr(level: Level) -> None:
-    """Send log lines of `level` or above, and warnings of libraries, to stderr from the first line on.
+def log_first_to_stderr() -> None:
+    """Send warnings and errors, and warnings of libraries, to stderr from the first line on.
 
     For processes that rarely log anything: structlog is imported with the first line.
     """
-    set_threshold(level, log_to_stderr)
+    set_threshold("warning", log_to_stderr)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
-from headrace.process.tls import reason_of
+from headrace.process.tls import file_problem
 from headrace.settings import HeadraceSettings, all_of
 from mirror.errors import ConfigError
 
@@ -34,7 +34,7 @@ def _problems(values: Any, key: str = "") -> Iterator[str]:
                 if value:
                     _read(values, name, value)
             except (OSError, ValueError) as error:
-                yield f"{place}: cannot read {value}: {reason_of(error)}"
+                yield f"{place}: cannot read {value}: {file_problem(error)}"
         else:
             yield from _problems(value, place)
 

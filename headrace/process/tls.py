@@ -67,7 +67,7 @@ def _show(context: ssl.SSLContext, tls: TlsSettings) -> None:
         context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password.get_secret_value)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"cannot load api.tls.certificate_file and key_file: {reason_of(error)}",
+            f"cannot load api.tls.certificate_file and key_file: {file_problem(error)}",
             advice="both must be PEM files; key_file must contain the key of the first certificate",
         ) from error
 
@@ -76,10 +76,10 @@ def _trust(context: ssl.SSLContext, key: str, file: str) -> None:
     try:
         context.load_verify_locations(file)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot load api.tls.{key}: {file}: {reason_of(error)}") from error
+        raise ConfigError(f"cannot load api.tls.{key}: {file}: {file_problem(error)}") from error
 
 
-def reason_of(error: Exception) -> str:
+def file_problem(error: Exception) -> str:
     """Return why a file cannot be loaded."""
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
 

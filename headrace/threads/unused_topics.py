@@ -27,7 +27,7 @@ from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import PlacementEvent
 from mirror.model.reasons import reason_of
@@ -96,9 +96,7 @@ class TopicWatchThread(BackgroundThread):
         A failure of one cluster is logged once, and does not affect the others.
         """
         datastreams = self._datastreams()
-        for cluster in sorted(
-            {ref for datastream in datastreams for ref in (datastream.source, datastream.destination)}
-        ):
+        for cluster in sorted(clusters_of(datastreams)):
             if self._stopping.is_set():
                 return
             with Bulkhead(partial(self._failed, cluster)):

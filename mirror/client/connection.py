@@ -164,7 +164,7 @@ class Connection:
 
     def round_trip(self) -> float:
         """Return the shortest round trip to the broker in seconds, or 0 if unknown."""
-        return self.transport.round_trip() if self.failure is None else 0.0
+        return self.transport.tcp_info().round_trip if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
         """Return since when the broker's response is late, and a description; infinity if none is late."""

@@ -146,7 +146,7 @@ class FrameReader:
             self._transport.expect(expected)
 
     def close(self) -> None:
-        """Release the memory, although a timer may keep the connection for hours."""
+        """Release the buffers now: a timer may keep a reference to the connection for hours."""
         self._frame, self._scratch = memoryview(b""), bytearray()
         if self._slab is not None:
             self._slab.release()

@@ -29,6 +29,11 @@ class TcpInfo(NamedTuple):
     busy_time: int = 0
     window_bytes: int = 0
 
+    @property
+    def round_trip(self) -> float:
+        """Return the shortest round trip in seconds, or 0 if unknown."""
+        return self.min_rtt / 1e6 if self.min_rtt != _NOT_MEASURED else 0.0
+
 
 class Transport:
     """A connected socket. `receive_into` and `send` never block."""
@@ -51,11 +56,6 @@ class Transport:
     def expect(self, size: int) -> None:
         """Wake the event loop only when `size` bytes have arrived. Raises OSError."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-
-    def round_trip(self) -> float:
-        """Return the kernel's minimum round-trip time in seconds, or 0 if unknown."""
-        microseconds = self.tcp_info().min_rtt
-        return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
 
     def tcp_info(self) -> TcpInfo:
         """Return the kernel's counters of the connection."""

@@ -325,9 +325,9 @@ class Leader(BackgroundThread):
         datastream = found.datastream if isinstance(found, StoredDatastream) else last
         if datastream is None or datastream.status is not DatastreamStatus.DELETING:
             return
+        now_ms, records = self._clock.now_ms(), [stores.beginnings.forget(name)]
         if not any(member.group == datastream.group for member in known if member.name != name):
-            self._world_view.topic_discovery.claims.forget(datastream.group)
-        now_ms, records = self._clock.now_ms(), (stores.beginnings.forget(name),)
+            records.append(self._world_view.topic_discovery.claims.adopted_path(datastream.group))
         entries = outcome_entries(deleted(datastream, now_ms))
         if stores.definitions.remove(name, entries, now_ms, found, records):
             audit_removal(datastream)

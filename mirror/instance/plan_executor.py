@@ -37,7 +37,7 @@ from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.report_publisher import ReportPublisher
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import troubles_of
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops, WorkerLoss
@@ -260,12 +260,7 @@ class PlanExecutor:
         definitions = self._definitions.all()
         datastreams = definitions.datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
-            clusters = {
-                cluster
-                for datastream in datastreams
-                for cluster in (datastream.source, datastream.destination)
-            }
-            bound = {cluster: self._shared.bound.get(cluster) for cluster in clusters}
+            bound = {cluster: self._shared.bound.get(cluster) for cluster in clusters_of(datastreams)}
             mine = {placement.group for placement in plan.plan.of_instance(me.name)}
             first = {
                 datastream.name: self._shared.beginnings.of(datastream)

@@ -361,7 +361,7 @@ class Transfer:
         if not portion.records:
             return
         await self._sink.write(lane.target, kept)
-        size = sum(len(record.key or b"") + len(record.value or b"") for record in kept)
+        size = sum(record.payload_bytes for record in kept)
         before, filtered = lane.counts, len(portion.records) - len(kept)
         lane.counts = Counts(before.records + len(kept), before.bytes + size, before.filtered + filtered)
         if lane.pending_since is None:

@@ -20,7 +20,7 @@ import structlog
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import ClusterSession
-from mirror.adapters.kafka.topic_client import MISSING, create_missing
+from mirror.adapters.kafka.topic_client import create_missing
 from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
@@ -34,7 +34,7 @@ from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import scan, verify
 from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.records import Record, read_batch
-from mirror.protocol.codes import TRANSIENT, Code, name_of
+from mirror.protocol.codes import MISSING, TRANSIENT, Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition
 from monitor.canary.ledger import EXPIRY_SECONDS, CanaryFigures, CanaryLedger

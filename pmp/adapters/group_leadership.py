@@ -5,8 +5,8 @@ only the measured cluster, and no records are consumed. During a rebalance, two 
 both measure; this only adds correct samples.
 
 A sampler that has lost only its group coordinator keeps its partitions in kafka-python. Its leadership is
-therefore a lease, which ends by its own clock one session timeout after the last request that the coordinator
-answered was sent.
+therefore a lease by its own clock: it ends one session timeout after sending the last request that the
+coordinator answered.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GroupLeadership(ThreadService):
         self._topic = topic
         self._leads = threading.Event()
         self._monotonic = monotonic
-        self._renewed_at = self._until = float("-inf")
+        self._until = float("-inf")
 
     def is_leader(self) -> bool:
         """Return whether this sampler is the leader."""
@@ -101,13 +101,13 @@ class GroupLeadership(ThreadService):
         sent_at = self._monotonic()
         if self._leads.is_set() and sent_at >= self._until:
             raise KafkaTimeoutError(f"no contact with the group coordinator for {_SESSION_SECONDS:.0f} s")
-        if sent_at - self._renewed_at < _HEARTBEAT_SECONDS:
+        if self._until - sent_at > _SESSION_SECONDS - _HEARTBEAT_SECONDS:
             return
         try:
             consumer.committed(TopicPartition(self._topic, 0), timeout_ms=int(_HEARTBEAT_SECONDS * 1_000))
         except KafkaTimeoutError:
             return
-        self._renewed_at, self._until = sent_at, sent_at + _SESSION_SECONDS
+        self._until = sent_at + _SESSION_SECONDS
 
     def _lead(self, leads: bool) -> None:
         if leads and not self._leads.is_set():

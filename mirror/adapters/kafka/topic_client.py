@@ -23,14 +23,13 @@ from mirror.protocol.batches.encoder import write_batch
 from mirror.protocol.batches.legacy import read_message
 from mirror.protocol.batches.partitioner import partitioned_batches
 from mirror.protocol.batches.records import Record, read_batch
-from mirror.protocol.codes import Code
+from mirror.protocol.codes import MISSING
 from mirror.protocol.control.offsets import LATEST
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LONGEST_SECONDS: Final = 300.0
 """Maximum seconds of a call. Each request has a shorter timeout, so only a large topic takes this long."""
-MISSING: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 @cache

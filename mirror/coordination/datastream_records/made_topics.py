@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
@@ -69,13 +68,12 @@ class MadeTopics:
             return (NewNode(path, chunks[0]),)
         return (NodeWrite(path, chunks[0], version),)
 
-    def forget(self, group: GroupName) -> None:
-        """Delete the record of a group's topics."""
-        with suppress(NotFound):
-            self._nodes.delete(znodes.short_child(self._parent, group))
+    def path_of(self, group: GroupName) -> str:
+        """Return the path of a group's record. The caller removes it with the group's last definition."""
+        return znodes.short_child(self._parent, group)
 
     def _read(self, group: GroupName) -> tuple[Made | None, int | None]:
-        path = znodes.short_child(self._parent, group)
+        path = self.path_of(group)
         try:
             node = self._nodes.read(path)
         except NotFound:

@@ -80,9 +80,9 @@ class TopicClaims:
         """Record destination topics before they are created for a group."""
         self._made.add(group, cluster, names)
 
-    def forget(self, group: GroupName) -> None:
-        """Delete the record of adopted topics of a group whose last datastream was deleted."""
-        self._adopted.forget(group)
+    def adopted_path(self, group: GroupName) -> str:
+        """Return the path of a group's record of adopted topics."""
+        return self._adopted.path_of(group)
 
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,7 +12,7 @@ from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.instance.discovery.preparation import Selected, Waits
 from mirror.instance.discovery.route_map import RouteMap, Topics, copied_of, written_by
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.plan import Plan
 from mirror.model.reasons import reason_of
@@ -125,11 +125,6 @@ class RouteWatch:
                 topics = set(selected[datastream.name]) - verdict.left_out.get(datastream.name, {}).keys()
                 found.append((datastream, {topic: counts[topic] for topic in topics if topic in counts}))
         return self._topic_discovery.postponed(found, held)
-
-
-def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
-    """Return the sources and destinations of all datastreams."""
-    return {cluster for datastream in datastreams for cluster in (datastream.source, datastream.destination)}
 
 
 def _note_reason(failed: dict[DatastreamName, str], name: DatastreamName, error: Exception) -> None:

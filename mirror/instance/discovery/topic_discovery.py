@@ -28,7 +28,7 @@ from mirror.instance.discovery.preparation import (
     topics_at,
 )
 from mirror.instance.discovery.questions import ClusterIdentities
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
@@ -168,9 +168,7 @@ class TopicDiscovery:
     def forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
         """Drop everything known of datastreams and clusters that are no longer in use."""
         names = {datastream.name for datastream in datastreams}
-        clusters = {
-            each for datastream in datastreams for each in (datastream.source, datastream.destination)
-        }
+        clusters = clusters_of(datastreams)
         self.matching.forget_all_but(datastreams)
         self._hidden_topics.forget_all_but(names)
         for name in self._objections.keys() - names:

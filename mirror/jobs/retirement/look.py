@@ -31,7 +31,7 @@ from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.groups.source import listed
 from mirror.jobs.retirement.store import TopicUseStore
 from mirror.jobs.translate_job import committed_at
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
@@ -272,7 +272,7 @@ class TopicWatch:
         datastreams = definitions.datastreams
         look, sightings = self.look(cluster, datastreams)
         names = [only] if only else sorted(look.topics)
-        refs = {ref for datastream in datastreams for ref in (datastream.source, datastream.destination)}
+        refs = clusters_of(datastreams)
         aliases = {cluster, *self.known.same_as(cluster, refs, look.cluster_id)}
         sources = {datastream.source for datastream in datastreams}
         topics_of = {ref: look.topics if ref == cluster else self.topics(ref) for ref in sources}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -378,6 +378,11 @@ def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
             f"datastream {datastream.name} is {datastream.status}; {action} is allowed from {states}"
         )
     return target
+
+
+def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
+    """Return the sources and destinations of datastreams."""
+    return {cluster for datastream in datastreams for cluster in (datastream.source, datastream.destination)}
 
 
 def activated(datastream: Datastream) -> Datastream:

@@ -58,6 +58,7 @@ _DOCUMENTS: Final[Mapping[str, Callable[[Mapping[str, str]], Any]]] = {
     OBJECTIVES: lambda metadata: [asdict(objective) for objective in objectives_from(metadata)],
     PLACEMENT: lambda metadata: asdict(knobs_from(metadata)),
     START_POSITIONS: lambda metadata: positions_from(metadata).document,
+    EXCLUDED_SETTINGS: lambda metadata: sorted(excluded_settings(metadata)),
 }
 """Functions that return the values of /v1 that are not in the table of options."""
 
@@ -80,8 +81,6 @@ def _effective(key: str, metadata: Mapping[str, str], policy: CopyPolicy) -> Any
     if option.kind is bool:
         is_unknown = key not in metadata and option.default is None
         return None if is_unknown else is_on(metadata, key)
-    if key == EXCLUDED_SETTINGS:
-        return sorted(excluded_settings(metadata))
     if key in FIELDS:
         value: Any = _GETTERS[key](groups_from(metadata))
     elif key in _READERS:

@@ -97,14 +97,14 @@ class ParallelWrites:
             return
         info = connection.transport.tcp_info()
         self._window_bytes = max(self._window_bytes, info.window_bytes)
-        self._is_bound = window.note(info, self._cluster.loop.now(), connection.round_trip())
+        self._is_bound = window.note(info, self._cluster.loop.now(), info.round_trip)
         if self._is_bound:
             _log.info(
                 "writing with more connections",
                 cluster=self._cluster.name,
                 broker=self.broker,
                 window_bytes=self._window_bytes,
-                round_trip_ms=round(connection.round_trip() * 1000),
+                round_trip_ms=round(info.round_trip * 1000),
                 connections=self._most,
             )
 

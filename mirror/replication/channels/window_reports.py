@@ -19,5 +19,6 @@ class WindowReports:
             self._windows = {known: one for known, one in self._windows.items() if known.is_open}
             window = self._windows[connection] = SendWindow()
         if connection.is_open:
-            window.note(connection.transport.tcp_info(), now, connection.round_trip())
+            info = connection.transport.tcp_info()
+            window.note(info, now, info.round_trip)
         return window.is_limit

@@ -187,7 +187,6 @@ class _Owned:
 
     def use(self, identity: ProducerStamp) -> None:
         """Use a producer identity whose sequences start at 0."""
-        self.identity = identity
         self.producer, self.progress_producer = SequencedProducer(identity), SequencedProducer(identity)
 
     def pass_over(self, upto: int) -> None:
@@ -283,7 +282,7 @@ class KafkaSink:
             SourceIdentity(cluster_id=position.origin),
             self._cluster.topic_id(place.topic),
             target_topic=place.topic,
-            owner=(owned.identity.producer_id, owned.identity.epoch),
+            owner=(owned.producer.identity.producer_id, owned.producer.identity.epoch),
         )
         now_ms = self._bench.clock.now_ms()
         entries, sealed = entries_of(owned.key, progress, now_ms, self._bench.token)
@@ -298,7 +297,7 @@ class KafkaSink:
         if owned is None or not owned.is_open:
             return
         try:
-            await end(self._cluster, owned.name, owned.identity, commit=False)
+            await end(self._cluster, owned.name, owned.producer.identity, commit=False)
         except HeadraceError as error:
             _log.info("transaction left to the next owner", **owned.key.log_fields, reason=str(error))
 
@@ -321,10 +320,10 @@ class KafkaSink:
         owned.is_open = True
         if not adds_partitions(self._cluster):
             places = [owned.key.partition, self._progress_place(owned)]
-            await add_to_transaction(self._cluster, owned.name, owned.identity, places)
+            await add_to_transaction(self._cluster, owned.name, owned.producer.identity, places)
 
     async def _end(self, owned: _Owned) -> None:
-        answer = await end(self._cluster, owned.name, owned.identity, commit=True)
+        answer = await end(self._cluster, owned.name, owned.producer.identity, commit=True)
         if answer.error:
             right = f"Write on transactional id {owned.name}"
             raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)

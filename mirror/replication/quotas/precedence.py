@@ -9,11 +9,9 @@ partition lacks bandwidth. Without a partition in reach, no partition yields.
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
 rate is at least its `need`, the bytes that the source log has per second of the backlog. If the sum of all
 needs exceeds the worker's throughput, all partitions would lose records. The partitions with the largest
-needs are therefore no longer prioritized until the remaining needs fit, which saves the most partitions. A
-partition is
-also no longer prioritized if its time has run out, or if its time keeps shrinking although others yield: the
-bottleneck is
-then elsewhere. Such partitions yield too, and are considered again at each check.
+needs are therefore given up until the remaining needs fit, which saves the most partitions. A partition is
+also given up if its time has run out, or if its time keeps shrinking although others yield: the bottleneck is
+then elsewhere. Partitions that were given up yield too, and are considered again at each check.
 """
 
 from __future__ import annotations

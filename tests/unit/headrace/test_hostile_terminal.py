@@ -200,7 +200,7 @@ def test_logs_for_people_are_lines(is_command: bool, capsys: pytest.CaptureFixtu
 
 
 def test_logs_of_workers_of_a_copy_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    log_first_to_stderr("warning")
+    log_first_to_stderr()
     get_logger("mirror").warning("broker says" + HOSTILE, reason=HOSTILE)
     shown = capsys.readouterr().err
     assert "broker says" in shown

@@ -45,7 +45,7 @@ def test_events_of_both_kinds_of_loggers_are_the_same_lines(capsys: pytest.Captu
 
 
 def test_nothing_is_logged_while_the_caller_reports_the_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    log_first_to_stderr("warning")
+    log_first_to_stderr()
     with without_logs():
         get_logger("mirror").error("first")
         logging.getLogger("somebody.else").error("first")

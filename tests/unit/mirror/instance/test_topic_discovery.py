@@ -424,8 +424,7 @@ def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Discove
     assert land.topic_discovery.shortfalls(a_datastream()) == {}
     record = MadeTopics(land.session, znodes.ADOPTED)
     assert record.of(a_datastream().group) == {DESTINATION: frozenset({"t"})}
-    land.topic_discovery.claims.forget(a_datastream().group)
-    land.topic_discovery.claims.forget(a_datastream().group)
+    land.session.delete(land.topic_discovery.claims.adopted_path(a_datastream().group))
     assert prepared(narrowed(land), a_datastream()).keys() == {"t"}
 
 
