@@ -110,8 +110,10 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def namespaces(folder: Path) -> Iterator[Namespaces]:
-    """Create both network namespaces and compile the link program. Deletes them with the context, and at the
-    start those of killed runs."""
+    """Create both network namespaces, and compile the link program.
+
+    The namespaces are deleted at the end of the context. Namespaces of killed runs are deleted first.
+    """
     remove_orphans()
     program = folder / "delay"
     subprocess.run(["cc", "-O2", "-pthread", "-o", str(program), str(_SOURCE)], check=True)

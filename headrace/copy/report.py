@@ -70,7 +70,7 @@ class ProgressLine:
 
 
 def lag_text(progress: CopyProgress) -> str:
-    """Return the lag of a copy in records as text, as far as it is known."""
+    """Return the lag of a copy as text: the number of records, or that it is unknown."""
     if not progress.unknown:
         return f"lag {progress.lag:,}"
     if progress.unknown >= progress.remaining:

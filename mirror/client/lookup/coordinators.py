@@ -60,7 +60,7 @@ class Coordinators:
         self._cluster = cluster
         self._known: dict[tuple[int, str], int] = {}
         self._sought: dict[int, dict[str, Promise[int]]] = {}
-        """Names by kind, of which the next lookup asks for the coordinators."""
+        """Names whose coordinators the next lookup requests, by kind."""
 
     def forget(self) -> None:
         """Drop all coordinators."""
