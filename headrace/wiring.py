@@ -22,7 +22,7 @@ import structlog
 
 from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
-from api.http.slow_calls import ClusterTurns
+from api.http.slow_calls import ClusterRequestLimiter
 from api.services import Services
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
@@ -288,7 +288,7 @@ def _services(
     session: CoordinationClient,
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
-    cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
+    cluster_questions = ClusterQuestions(settings, ClusterRequestLimiter(clock.monotonic))
     handlers = Control.build(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,

@@ -53,7 +53,7 @@ _METRICS_TOPIC: Final = "mirrorMetrics"
 _LATE_MS: Final = 60_000
 _RATE: Final = 80.0
 """Bytes per second of a partition; a task can carry 100."""
-_TURNS: Final = 12
+_ITERATIONS: Final = 12
 _TIMER: Final = "BrokerWatch._sweep"
 
 
@@ -120,16 +120,16 @@ def walk_of_breach() -> tuple[Visit, ...]:
         cluster = KafkaCluster(bootstrap_servers=metrics.address)
         with closing(TopicMeasurements(cluster, _METRICS_TOPIC, service.site.clock)) as measurements:
             service.watch(measurements)
-            for _ in range(_TURNS):
-                quiet.update(tracer.entered_by(service.turn, by_tests=True))
+            for _ in range(_ITERATIONS):
+                quiet.update(tracer.entered_by(service.run_once, by_tests=True))
             while not any(one.function == _TIMER for one in quiet):  # it runs in the client's thread
-                quiet.update(tracer.entered_by(service.turn, by_tests=True))
+                quiet.update(tracer.entered_by(service.run_once, by_tests=True))
             service.overload()
 
             def breach() -> None:
-                for _ in range(_TURNS):
+                for _ in range(_ITERATIONS):
                     _write_late_row(metrics, service.site.clock.now_ms())
-                    service.turn()
+                    service.run_once()
                     if len(service.tasks()) > 1:
                         return
                 raise AssertionError("no lane has moved")
@@ -177,7 +177,7 @@ class _Service:
         clock = self.site.clock
         MeasuredLoads(self.site.session).publish(InstanceName("other"), measured, clock.now_ms())
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Run the service and then its monitor once."""
         self.site.tick()
         self._cycle.held_by()

@@ -70,7 +70,7 @@ def metric() -> dict[str, Any]:
     for rate in said.rates:
         workers.report(rate)
     workers.measurements.add(said)
-    site.follower.turn()
+    site.follower.run_loop()
     return {
         "columns": [column.name for column in MIRROR_METRICS.columns],
         "version": MIRROR_METRICS.version,

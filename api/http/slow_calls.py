@@ -77,7 +77,7 @@ class ClusterInUse(Exception):
         self.ended = ended
 
 
-class ClusterTurns:
+class ClusterRequestLimiter:
     """Serializes slow requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
     `SlowCalls` waits without occupying a slot or a thread. `monotonic` returns monotonic seconds."""
 

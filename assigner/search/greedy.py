@@ -80,8 +80,8 @@ def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
     """
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
-    turn = np.arange(len(owner)) - starts
-    return tasks[owner[np.lexsort((owner, turn))]].astype(np.int32)
+    rank = np.arange(len(owner)) - starts
+    return tasks[owner[np.lexsort((owner, rank))]].astype(np.int32)
 
 
 def best_fit(sizes: Ints, room: int, tasks: int, limits: Limits = UNLIMITED) -> TaskOf:

@@ -60,10 +60,10 @@ def _instance_killed(running: Service) -> float:
     return silence
 
 
-def _moved(running: Service, turn: int) -> tuple[float, float, float]:
+def _moved(running: Service, number: int) -> tuple[float, float, float]:
     """Return the gap of a moved partition, and of all others during and before the move."""
     homes = running.homes()
-    partition = turn % PARTITIONS
+    partition = number % PARTITIONS
     target = next(name for name in _NAMES if name != homes[partition])
     others = [number for number in homes if number != partition]
     calm = time.monotonic()
@@ -90,12 +90,12 @@ def _rolling_restart(running: Service) -> float:
 
 
 def _several(runs: int, measure: Callable[[int], tuple[float, ...]]) -> list[list[float]]:
-    return [list(column) for column in zip(*(measure(turn) for turn in range(runs)), strict=True)]
+    return [list(column) for column in zip(*(measure(number) for number in range(runs)), strict=True)]
 
 
 def _planned(runs: int) -> None:
     with service(_NAMES, _STORE) as running:
-        moved = _several(runs, lambda turn: _moved(running, turn))
+        moved = _several(runs, lambda number: _moved(running, number))
         _row("a planned move: silence of the moved partition", moved[0], "< 1")
         _row("  of the other partitions during the move", moved[1], "as below")
         _row("  of the other partitions without a move", moved[2], "")

@@ -19,7 +19,7 @@ from stack.traffic.writer import Traffic
 
 WARM_UP_SECONDS: Final = 60.0
 """Time before the measured period, for Pinot to have loads and the candidate to plan with them."""
-_TURN_SECONDS: Final = 1.0
+_STEP_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _watched(
             printed = int(second // 60)
             counts = ", ".join(f"{watch.fleet.name} {watch.tasks}" for watch in watches)
             report(f"  second {second:5.0f}: {load.total(second) / 1000:4.0f} KB/s, tasks: {counts}")
-        time.sleep(_TURN_SECONDS)
+        time.sleep(_STEP_SECONDS)
     return began, [plan for watch in watches for plan in watch.plans], hosts
 
 

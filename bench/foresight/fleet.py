@@ -1,9 +1,9 @@
 """Time and memory of the sizing advice for 500 datastreams of 400 partitions with 28 days of hourly loads.
 
 The advice is computed by the service's own code in three steps, each of which is stored: the current need,
-the forecast, and the need of past hours. A second turn follows an hour later. The history comes from memory,
-not from Pinot, where a query of the sums of a datastream returns at most 672 rows, and the mean loads of all
-partitions come in pages of 25,000. `DATASTREAMS`, `PARTITIONS` and `DAYS` set other numbers.
+the forecast, and the need of past hours. A second computation follows an hour later. The history comes from
+memory, not from Pinot, where a query of the sums of a datastream returns at most 672 rows, and the mean loads
+of all partitions come in pages of 25,000. `DATASTREAMS`, `PARTITIONS` and `DAYS` set other numbers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from assigner.problem.loads import UNKNOWN_LOAD
 from assigner.problem.policy import Policy
 from assigner.what_if.document import Fallback
 from headrace.foresight.history import HOUR_MS, PastHours
+from headrace.foresight.sizing_advisor import History, Means, SizingAdvisor
 from headrace.foresight.sums import PastSums, SumQuery
-from headrace.foresight.turn import ForesightTurn, History, Means
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.expectation import ExpectedLoads
@@ -144,7 +144,7 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _turn(turn: ForesightTurn) -> Advice:
+def _advise(advisor: SizingAdvisor) -> Advice:
     """Compute the sizing advice once, and print when each step was stored."""
     began, processor = time.perf_counter(), time.process_time()
 
@@ -153,12 +153,12 @@ def _turn(turn: ForesightTurn) -> Advice:
         print(f"| {label} | {wall:.1f} s | {spent:.1f} s | {_peak_mib():.0f} MiB |", flush=True)
 
     print("| stored | after | processor time | peak memory |\n|---|---|---|---|")
-    turn.present()
+    advisor.present()
     line("current requirement (first response)")
-    advice = turn.forecast()
+    advice = advisor.forecast()
     line("forecast")
-    while turn.has_past_left:
-        advice = turn.past() or advice
+    while advisor.has_past_left:
+        advice = advisor.past() or advice
     line("requirement of all past hours")
     return advice
 
@@ -176,13 +176,13 @@ def main() -> None:
     settings = AdviceSettings(tasks_per_instance=10, history_days=days)
     history = History(PastSums(fleet.sums, days), PastHours(fleet.loads))
     store = AdviceStore(session)
-    turn = ForesightTurn(Means(services, store, ExpectedLoads(), settings, _how, history))
+    advisor = SizingAdvisor(Means(services, store, ExpectedLoads(), settings, _how, history))
     print(
         f"{datastreams} datastreams of {partitions} partitions, {days} days of hourly history from memory; "
         f"peak memory {before:.0f} MiB after the imports, {_peak_mib():.0f} MiB with plan and history\n"
     )
-    advice = _turn(turn)
+    advice = _advise(advisor)
     print(f"\n{advice.sentence}\npast week: {advice.past_week}")
     fleet.clock.advance(3600)
     print("\nAn hour later:\n")
-    _turn(turn)
+    _advise(advisor)

@@ -1,7 +1,7 @@
 """CPU time of continuous audits as a share of the CPU time of copying, on real brokers.
 
 A process with the data plane of a worker copies 50 partitions, alternately without and with an audit at the
-end of the turn, which has its own connections, as in an instance. The budget of audits of counts
+end of the run, which has its own connections, as in an instance. The budget of audits of counts
 (`mirror/jobs/audits/pace.py`) does not apply. `BENCH_CASES` chooses cases.
 """
 
@@ -42,7 +42,7 @@ def main() -> None:
     """Print one row for each case."""
     print(
         f"{PARTITIONS} partitions, batches of {RECORDS} records of {VALUE_BYTES} bytes;"
-        f" {ROUNDS} turns of {ROUND_SECONDS:.0f} s without and with an audit\n"
+        f" {ROUNDS} runs of {ROUND_SECONDS:.0f} s without and with an audit\n"
     )
     print(
         f"{'case':12}{'mode':8}{'pause s':>8}{'off CPU s':>11}{'on CPU s':>10}{'ms an audit':>13}"

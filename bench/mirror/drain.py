@@ -42,7 +42,7 @@ _MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
     "confluent-kafka": confluent_loop,
     **formers(),
 }
-_TURNS_OF_FORMERS = (*formers(), _OURS) * 4
+_RUNS_OF_FORMERS = (*formers(), _OURS) * 4
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Case:
 
     shape: Shape
     tls: bool = False
-    turns: tuple[str, ...] = (
+    runs: tuple[str, ...] = (
         "headrace",
         "MirrorMaker 2",
         "headrace",
@@ -69,12 +69,12 @@ _CASES = {
     "ten": Case(Shape("ten", Codec.LZ4, 10, 2_000_000)),
     "one": Case(
         Shape("one", Codec.LZ4, 1, 600_000),
-        turns=("headrace", "confluent-kafka", "headrace", "interpreted", "confluent-kafka", "headrace"),
+        runs=("headrace", "confluent-kafka", "headrace", "interpreted", "confluent-kafka", "headrace"),
     ),
     "tls": Case(
         Shape("tls", Codec.NONE, 250, 1_000_000),
         tls=True,
-        turns=("headrace", "MirrorMaker 2", "headrace", "MirrorMaker 2", "headrace"),
+        runs=("headrace", "MirrorMaker 2", "headrace", "MirrorMaker 2", "headrace"),
     ),
 }
 
@@ -88,14 +88,14 @@ def main() -> None:
             topic = write_topic(pair.source, case.shape)
             print(f"{topic}\n{_HEADING}")
             for warming in _WARMING:
-                if warming in case.turns:
+                if warming in case.runs:
                     _run(pair, warming, topic, case.tls)
             runs: dict[str, list[Drain]] = {}
-            for turn in _TURNS_OF_FORMERS if formers() else case.turns:
+            for engine in _RUNS_OF_FORMERS if formers() else case.runs:
                 page_us = new_page_us()
-                drain = _run(pair, turn, topic, case.tls)
-                runs.setdefault(turn, []).append(drain)
-                print(f"{_line(turn, drain, topic)}{page_us:11.1f}", flush=True)
+                drain = _run(pair, engine, topic, case.tls)
+                runs.setdefault(engine, []).append(drain)
+                print(f"{_line(engine, drain, topic)}{page_us:11.1f}", flush=True)
             _print_ratios(runs, topic)
 
 

@@ -53,9 +53,9 @@ from pinot.client import PinotClient, QueryResult, Value
 from tests.fakes.clock import ManualClock
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH = 1_000, 10, 20
-_TURNS, _TOPIC_REPORTS = 12, 3
+_EVALUATIONS, _TOPIC_REPORTS = 12, 3
 _SETTLING: Final = 30
-"""Turns until no topic is queried separately any longer, by measurements and by budgets."""
+"""Evaluations until no topic is queried separately any longer, by measurements and by budgets."""
 _HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
 _WITHIN_MS: Final = 2_000
 
@@ -197,7 +197,7 @@ class _Budgets(Budgets):
             return super().judge(subjects, most_questions, alone)
 
 
-def _turns(late: int, *, are_new: bool = False) -> float:
+def _evaluations(late: int, *, are_new: bool = False) -> float:
     """Return the CPU of evaluations in percent of a core. `are_new`: the monitor has just started and queries
     topics separately."""
     clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
@@ -220,7 +220,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
         lambda: matters_of(alerts.firing),
     )
 
-    def turn() -> None:
+    def evaluate() -> None:
         clock.advance(settings.interval_seconds)
         servers.prepare()
         with spent.on("all"):
@@ -231,14 +231,14 @@ def _turns(late: int, *, are_new: bool = False) -> float:
 
     budgets.judge(service.subjects())  # the complete history
     for _ in range(1 if are_new else _SETTLING):
-        turn()
+        evaluate()
     spent.clear()
-    for _ in range(_TURNS):
-        turn()
-    each = {label: seconds / _TURNS for label, seconds in spent.items()}
+    for _ in range(_EVALUATIONS):
+        evaluate()
+    each = {label: seconds / _EVALUATIONS for label, seconds in spent.items()}
     share = each.pop("all") / settings.interval_seconds * 100
     label = "first evaluation of a monitor" if are_new else f"an evaluation, {late} datastreams late"
-    print(f"  {label:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
+    print(f"  {label:44}{spent['all'] / _EVALUATIONS * 1000:10.0f} ms {share:7.2f} %")
     for part, seconds in each.items():
         print(f"    {part:42}{seconds * 1000:10.0f} ms", flush=True)
     return share
@@ -262,12 +262,12 @@ def _rows_of_topic() -> None:
     look = seconds_of(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
     forgotten = seconds_of(lambda: kept.forget(now_ms, 60_000))
     each, interval = taken / rows, MonitorSettings().interval_seconds
-    of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / REPORT_SECONDS
+    each_evaluation = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / REPORT_SECONDS
     looks = look + forgotten
     print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
     for label, took in (
-        ("  rows of an evaluation, all partitions busy", of_a_turn),
-        ("  rows of an evaluation, a tenth busy", of_a_turn / 10),
+        ("  rows of an evaluation, all partitions busy", each_evaluation),
+        ("  rows of an evaluation, a tenth busy", each_evaluation / 10),
         ("  evaluation of all rows", looks),
     ):
         print(f"  {label:44}{took * 1000:10.0f} ms {took / interval * 100:7.2f} %", flush=True)
@@ -317,12 +317,12 @@ def _measure() -> None:
     states_of_fleet("all lanes busy, sources delete", 1.0, 0.0, segments=True)
     states_of_fleet("all lanes busy, 1 % late", 1.0, 0.01, segments=False)
     print(f"  {'the monitor':44}{'an evaluation':>13}{'of a core':>10}")
-    turns = _turns(0)
-    _turns(10)
-    _turns(0, are_new=True)
+    evaluations = _evaluations(0)
+    _evaluations(10)
+    _evaluations(0, are_new=True)
     print("  evaluations and states together, no late records")
-    print(f"    {'a tenth of lanes busy':55}{turns + tenth:7.2f} %")
-    print(f"    {'all lanes busy':55}{turns + busy:7.2f} %", flush=True)
+    print(f"    {'a tenth of lanes busy':55}{evaluations + tenth:7.2f} %")
+    print(f"    {'all lanes busy':55}{evaluations + busy:7.2f} %", flush=True)
     _rows_of_topic()
 
 

@@ -39,11 +39,11 @@ def main() -> None:
         with closing(PinotClient(made.pinot_settings)) as client:
             wait_for_rows(client, PARTITION_METRICS_HOURLY.name, rows)
             print(f"{rows:,} hourly rows in Pinot after {time.monotonic() - began:.0f} s", flush=True)
-            for turn in ("first", "second"):
-                _ask_for_all(client, turn, datastreams, topics)
+            for attempt in ("first", "second"):
+                _ask_for_all(client, attempt, datastreams, topics)
 
 
-def _ask_for_all(client: PinotClient, turn: str, datastreams: int, topics: int) -> None:
+def _ask_for_all(client: PinotClient, attempt: str, datastreams: int, topics: int) -> None:
     room = TaskRoom(_USABLE, None, half_of(_USABLE))
     took, processor = [], time.process_time()
     for number in range(datastreams):
@@ -56,7 +56,7 @@ def _ask_for_all(client: PinotClient, turn: str, datastreams: int, topics: int) 
         assert partitions == {topics * PARTITIONS_OF_TOPIC}, partitions
     rows = topics * PARTITIONS_OF_TOPIC * HOURS
     print(
-        f"{turn} time: {datastreams} queries over {rows:,} rows each take {sum(took):.1f} s "
+        f"{attempt} time: {datastreams} queries over {rows:,} rows each take {sum(took):.1f} s "
         f"(median {statistics.median(took) * 1e3:.0f} ms, longest {max(took) * 1e3:.0f} ms), "
         f"and {time.process_time() - processor:.1f} s of processor time of the client",
         flush=True,

@@ -89,11 +89,11 @@ def _learned(
     instance: RunningInstance, name: str, topic: GrowingTopic, batches_per_second: int
 ) -> dict[str, Any]:
     """Return the learned capacity of the datastream while the topic grows at a steady rate."""
-    turns = max(round(batches_per_second * _STEP_SECONDS / _PARTITIONS), 1)
-    step = turns * _PARTITIONS / batches_per_second
+    rounds = max(round(batches_per_second * _STEP_SECONDS / _PARTITIONS), 1)
+    step = rounds * _PARTITIONS / batches_per_second
     began = requested = due = time.monotonic()
     while time.monotonic() - began < _LONGEST_SECONDS:
-        topic.add(turns)
+        topic.add(rounds)
         due = max(due + step, time.monotonic() - 1.0)
         time.sleep(max(due - time.monotonic(), 0.0))
         if time.monotonic() - requested >= 10:

@@ -84,16 +84,17 @@ FOLLOWING: Final = Way("following", 1.0, 0, 4)
 class MonthScore:
     """Figures of the planned days. `slack`, `above`: shares of task-hours.
 
-    `turns`: times that the number of tasks rose and fell within a day. `needs`: hours that needed more tasks
-    than the day before; `announced`: hours among these that the forecast a day earlier predicted; `false`:
-    share of the remaining hours for which it predicted more tasks. `saved_static`, `saved_daily`: task-hours
-    saved against the month's peak and against the last day's maximum. `moved`: share of all bytes per hour.
+    `reversals`: times that the number of tasks rose and fell within a day. `needs`: hours that needed more
+    tasks than the day before; `announced`: hours among these that the forecast a day earlier predicted;
+    `false`: share of the remaining hours for which it predicted more tasks. `saved_static`, `saved_daily`:
+    task-hours saved against the month's peak and against the last day's maximum. `moved`: share of all bytes
+    per hour.
     """
 
     tasks: tuple[int, int]
     slack: float
     above: float
-    turns: int
+    reversals: int
     needs: int
     announced: int
     false: float
@@ -260,7 +261,7 @@ def row(name: str, score: MonthScore) -> str:
     return (
         f"{name:34} {score.tasks[0]:4}-{score.tasks[1]:<4} {100 * score.slack:6.1f}% "
         f"{100 * score.above:9.3f}% "
-        f"{score.turns:5} {score.needs:5} {share:8.1f}% {100 * score.false:6.1f}% "
+        f"{score.reversals:9} {score.needs:5} {share:8.1f}% {100 * score.false:6.1f}% "
         f"{100 * score.saved_static:7.1f}% "
         f"{100 * score.saved_daily:7.1f}% {100 * score.moved:6.2f}%"
     )
@@ -277,8 +278,8 @@ def main() -> None:
     print((main.__doc__ or "") + "\n")
     days = int(os.environ.get("DAYS", "28"))
     print(
-        f"{'load':34} {'tasks':>9} {'slack':>7} {'> capacity':>8} {'turns':>5} {'needs':>5} {'announced':>9} "
-        f"{'false':>7} {'static':>8} {'daily':>8} {'moved':>7}"
+        f"{'load':34} {'tasks':>9} {'slack':>7} {'> capacity':>8} {'reversals':>9} {'needs':>5} "
+        f"{'announced':>9} {'false':>7} {'static':>8} {'daily':>8} {'moved':>7}"
     )
     for seed in (int(one) for one in os.environ.get("SEEDS", "1,2,3").split(",")):
         for name, swing, bursts in (

@@ -203,7 +203,7 @@ def print_table(title: str, week: Week, chosen: dict[str, Strategy]) -> None:
     print(f"{title}: {week.rates.shape[1]} partitions, {len(week.rates)} hours")
     print(
         f"{'strategy':24} {'tasks':>9} {'max/mean':>9} {'worst':>6} {'> usable':>9} {'> capacity':>10} "
-        f"{'moved/h':>8} {'returns':>8} {'turns':>6} {'s':>6}"
+        f"{'moved/h':>8} {'returns':>8} {'reversals':>9} {'s':>6}"
     )
     for name, strategy in chosen.items():
         score = simulate(week, strategy)
@@ -211,7 +211,7 @@ def print_table(title: str, week: Week, chosen: dict[str, Strategy]) -> None:
             f"{name:24} {min(score.tasks):4}-{max(score.tasks):<4} {np.mean(score.ratios):9.3f} "
             f"{max(score.ratios):6.2f} {100 * score.overloaded / score.task_hours:8.2f}% "
             f"{100 * score.badly / score.task_hours:9.2f}% {100 * np.mean(score.moved[1:]):7.3f}% "
-            f"{score.returns:8} {score.reversals:6} {score.seconds:6.1f}"
+            f"{score.returns:8} {score.reversals:9} {score.seconds:6.1f}"
         )
     print()
 

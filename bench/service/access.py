@@ -51,12 +51,12 @@ def _print_cost(site: Guarded, calls: int) -> None:
         ("GET /v1/health of one instance", "/v1/health", asking),
         ("GET /v1/datastreams/bench of two", "/v1/datastreams/bench", other),
     ):
-        without, with_token = _in_turn((place, path, {}), (asking, path, token), calls)
+        without, with_token = _alternating((place, path, {}), (asking, path, token), calls)
         shown = (without[0], with_token[0], with_token[0] - without[0], without[1], with_token[1])
         print(f"  {label:34}" + "".join(f"{one * 1000:11.0f}" for one in shown), flush=True)
 
 
-def _in_turn(
+def _alternating(
     one: tuple[str, str, Mapping[str, str]], other: tuple[str, str, Mapping[str, str]], calls: int
 ) -> tuple[tuple[float, float, float], ...]:
     """Return response time percentiles in ms of two requests sent alternately, each given by address, path

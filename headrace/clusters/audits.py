@@ -165,7 +165,7 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 
 
 @dataclass(frozen=True, slots=True)
-class AuditTurn:
+class AuditRunResult:
     """Result of one run of a continuous audit.
 
     `results`: comparison of the records copied since the previous run. `by_topic`: time (epoch ms) before
@@ -192,7 +192,7 @@ class AuditTurn:
 
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
-) -> Iterator[AuditTurn]:
+) -> Iterator[AuditRunResult]:
     """Compare the copied records of a datastream repeatedly, and yield a result every `seconds`. Never ends.
 
     The first run compares all copied records, each later run those copied since the previous run.
@@ -206,16 +206,16 @@ def watch_datastream(
             following = clock.monotonic() + seconds
             try:
                 reach(bench, job.source, job.destination)
-                verdicts = bench.run(watch.turn(bench))
+                verdicts = bench.run(watch.run_once(bench))
                 results = results_by_topic(verdicts, may_repeat=may_repeat(definition))
             except HeadraceError as error:
                 if not error.retriable:
                     raise
-                yield AuditTurn(problem=str(error))
+                yield AuditRunResult(problem=str(error))
             else:
                 marks = watch.watermarks
                 by_topic = {topic: marks.through(lateness_ms, topic) for topic in marks.topics}
-                yield AuditTurn(results, marks.through(lateness_ms), by_topic)
+                yield AuditRunResult(results, marks.through(lateness_ms), by_topic)
             bench.run(_pause(bench, following - clock.monotonic()))
 
 

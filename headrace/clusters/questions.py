@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from api.http.slow_calls import ANSWER_SECONDS, ClusterTurns
+from api.http.slow_calls import ANSWER_SECONDS, ClusterRequestLimiter
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from headrace.settings import HeadraceSettings
@@ -34,10 +34,10 @@ class ClusterQuestions:
     """Queries Kafka clusters for REST requests. Thread-safe. All methods raise Unreachable, NotAuthorized and
     ClusterInUse."""
 
-    def __init__(self, settings: HeadraceSettings, turns: ClusterTurns) -> None:
+    def __init__(self, settings: HeadraceSettings, limiter: ClusterRequestLimiter) -> None:
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
         self._settings, self._directory = settings, directory
-        self._turns = turns
+        self._limiter = limiter
         self._admins = AdminPool(
             lambda cluster: KafkaAdmin(directory.resolve(cluster), factor, deadline_seconds=ANSWER_SECONDS),
             SystemClock(),
@@ -45,7 +45,7 @@ class ClusterQuestions:
 
     def admin(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T]) -> _T:
         """Call a function with the admin client of a cluster, and return its result."""
-        return self._turns.ask(cluster, lambda: question(self._admins(cluster)))
+        return self._limiter.ask(cluster, lambda: question(self._admins(cluster)))
 
     def stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
         """Return the progress that a datastream group has stored at a destination. Raises NothingStored."""
@@ -59,13 +59,13 @@ class ClusterQuestions:
         If the source is unreachable, the start offsets of its logs are missing, and the source is not queried
         again for a while.
         """
-        if self._turns.failure(source) is not None:
+        if self._limiter.failure(source) is not None:
             return self.stored(destination, group)
         found = self._answer(
             destination, lambda bench: stored_to_translate(bench, source, destination, group)
         )
         if found.source_error is not None:
-            self._turns.note_failure(source, found.source_error)
+            self._limiter.note_failure(source, found.source_error)
         return found
 
     def followed_groups(self, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
@@ -95,4 +95,4 @@ class ClusterQuestions:
             with bench_of(self._settings, "headrace-rest", self._directory, ANSWER_SECONDS) as bench:
                 return bench.run(ask(bench), _ALL_SECONDS)
 
-        return self._turns.ask(cluster, question)
+        return self._limiter.ask(cluster, question)

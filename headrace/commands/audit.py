@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typer._click.core import Context
     from typer._click.shell_completion import CompletionItem
 
-    from headrace.clusters.audits import AuditResult, AuditTurn
+    from headrace.clusters.audits import AuditResult, AuditRunResult
     from headrace.settings import HeadraceSettings
 
 _UNKNOWN: Final = "unknown"
@@ -146,21 +146,21 @@ def _watch(
     pause_seconds, lateness_ms = duration_seconds(interval), milliseconds(lateness)
     has_difference = False
     try:
-        for turn in watch_datastream(settings, definition, pause_seconds, lateness_ms):
-            has_difference |= not all(result.is_complete for result in turn.results)
+        for run in watch_datastream(settings, definition, pause_seconds, lateness_ms):
+            has_difference |= not all(result.is_complete for result in run.results)
             if as_json:
-                print_json(turn.to_json(), None)
+                print_json(run.to_json(), None)
             else:
-                _print_turn(definition["name"], turn)
+                _print_run(definition["name"], run)
     except KeyboardInterrupt:
         raise typer.Exit(1 if has_difference else 0) from None
 
 
-def _print_turn(datastream: str, turn: AuditTurn) -> None:
-    console().print(f"{datastream}: complete through {time_text(turn.through_ms, _UNKNOWN)}")
-    for result in turn.results:
+def _print_run(datastream: str, run: AuditRunResult) -> None:
+    console().print(f"{datastream}: complete through {time_text(run.through_ms, _UNKNOWN)}")
+    for result in run.results:
         row = result.to_json()
-        through = time_text(turn.by_topic.get(result.topic), _UNKNOWN)
+        through = time_text(run.by_topic.get(result.topic), _UNKNOWN)
         console().print(
             f"  {result.topic}: {counted(row['source_records'], 'record', form=',')}, {result.verdict}, "
             f"complete through {through}"
@@ -170,8 +170,8 @@ def _print_turn(datastream: str, turn: AuditTurn) -> None:
         for place, finding in result.findings:
             offsets = f"offset {_offset(finding.source_offset)} against {_offset(finding.target_offset)}"
             console().print(f"    {finding.verdict} in {place}: {offsets} {finding.what}".rstrip())
-    if turn.problem:
-        console().print(f"  {turn.problem}")
+    if run.problem:
+        console().print(f"  {run.problem}")
 
 
 @app.command()

@@ -139,19 +139,19 @@ class RestClient:
             try:
                 return send(self._client)
             except httpx.TransportError as error:
-                self._turn_to_the_next()
+                self._switch_to_next()
                 if not (may_repeat or isinstance(error, _NOT_SENT)):
                     raise
         try:
             return send(self._client)
         except httpx.TransportError as error:
             may_send = may_repeat or isinstance(error, _NOT_SENT)
-            if not (may_send and self._turn_to_found()):
-                self._turn_to_the_next()
+            if not (may_send and self._switch_to_found()):
+                self._switch_to_next()
                 raise
         return self._send(send, may_repeat=may_repeat)
 
-    def _turn_to_found(self) -> bool:
+    def _switch_to_found(self) -> bool:
         """Get more addresses of instances from `find_more`, once. Return whether there is a new address."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
@@ -162,7 +162,7 @@ class RestClient:
             self._client = self._client_of(self._addresses[0])
         return bool(more)
 
-    def _turn_to_the_next(self) -> None:
+    def _switch_to_next(self) -> None:
         if len(self._addresses) > 1:
             self._client.close()
             self._addresses.rotate(-1)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from headrace.foresight.history import AskLoads, PastHours
+from headrace.foresight.sizing_advisor import History, Means, SizingAdvisor
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
-from headrace.foresight.turn import ForesightTurn, History, Means
 from headrace.settings import HeadraceSettings
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
@@ -55,14 +55,14 @@ class ForesightThread(BackgroundThread):
 
     def __init__(
         self,
-        turn: ForesightTurn,
+        advisor: SizingAdvisor,
         is_leading: Callable[[], bool],
         interval_seconds: float,
         health: Health,
         clock: Clock,
     ) -> None:
         super().__init__("foresight")
-        self._turn = turn
+        self._advisor = advisor
         self._is_leading = is_leading
         self._interval = interval_seconds
         self._health = health
@@ -83,22 +83,22 @@ class ForesightThread(BackgroundThread):
         """Compute the sizing advice if it is due. Drop the state after losing leadership."""
         if not self._is_leading():
             if self._has_led:
-                self._turn.forget()
+                self._advisor.forget()
                 self._health.forget(PART)
                 self._has_led, self._next, self._advice = False, -math.inf, None
             return
         self._has_led = True
         now = self._clock.monotonic()
         if now < self._next and not self._has_changed(now):
-            if self._turn.has_past_left:
+            if self._advisor.has_past_left:
                 self._go_on()
             self._report()
             return
         self._computed_at = now
         with Bulkhead(self._failed):
-            self._shape = self._turn.shape()
-            self._show(self._turn.present())
-            self._show(self._turn.forecast())
+            self._shape = self._advisor.shape()
+            self._show(self._advisor.present())
+            self._show(self._advisor.forecast())
             is_known = self._advice is not None and self._advice.required_tasks is not None
             self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
 
@@ -117,12 +117,12 @@ class ForesightThread(BackgroundThread):
         advice: Advice | None = None
         try:
             with Bulkhead() as computing:
-                advice = self._turn.past()
+                advice = self._advisor.past()
             if computing.failure is not None:
                 _log.warning(
                     "cannot compute the tasks that past hours required", reason=reason_of(computing.failure)
                 )
-                advice = self._turn.abandon_past()
+                advice = self._advisor.abandon_past()
         except HeadraceError as error:
             _log.warning("cannot store sizing advice", reason=reason_of(error))
         else:
@@ -140,7 +140,7 @@ class ForesightThread(BackgroundThread):
             return False
         self._compare_at = now + _COMPARE_SECONDS
         try:
-            return self._turn.shape() != self._shape
+            return self._advisor.shape() != self._shape
         except HeadraceError:
             return False  # the next computation reports the error
 
@@ -159,7 +159,7 @@ def build_foresight(
     """Build the thread that computes sizing advice. Past loads are read from Pinot for groups that are
     planned with loads from Pinot."""
     advice = settings.assigner.advice
-    turn = ForesightTurn(
+    advisor = SizingAdvisor(
         Means(
             services,
             store,
@@ -171,7 +171,7 @@ def build_foresight(
         )
     )
     return ForesightThread(
-        turn, lambda: services.status.is_leading, advice.interval_seconds, health, services.clock
+        advisor, lambda: services.status.is_leading, advice.interval_seconds, health, services.clock
     )
 
 

@@ -185,7 +185,7 @@ class AuditThread(BackgroundThread):
                 if now >= due and queue.may_wait(audited.name):
                     break  # datastreams whose audit succeeded are due again
                 with Bulkhead() as bulkhead:
-                    has_more |= self._turn(context, auditor, audited)
+                    has_more |= self._run_auditor(context, auditor, audited)
                 queue.note(audited.name, bulkhead.failure)
             problems = queue.problems | _problems_of(auditor)
             text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
@@ -194,16 +194,16 @@ class AuditThread(BackgroundThread):
             while (not has_more or problems) and context.loop.now() < due and not self._stopping.is_set():
                 context.loop.run_once(_STEP_SECONDS)
 
-    def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
+    def _run_auditor(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
         """Run the auditor once. Return whether more records can be audited at once.
 
         The run is abandoned if the thread stops.
         """
         before = time.thread_time()
-        turn = context.loop.spawn(auditor.turn(lanes))
-        while not turn.is_done and not self._stopping.is_set():
+        run = context.loop.spawn(auditor.run_once(lanes))
+        while not run.is_done and not self._stopping.is_set():
             context.loop.run_once(_STEP_SECONDS)
-        has_more = turn.is_done and turn.result()
+        has_more = run.is_done and run.result()
         if lanes.mode is AuditMode.COUNTS:
             spent = time.thread_time() - before
             now = context.loop.now()

@@ -48,12 +48,12 @@ class OwnerLocks:
 
 @dataclass(frozen=True)
 class Creations:
-    """Creations of one caller. `known`, `turns`: definition cache and locks of `Control`."""
+    """Creations of one caller. `known`, `locks`: definition cache and locks of `Control`."""
 
     definitions: DefinitionStore
     checks: DefinitionChecks
     known: DefinitionCache
-    turns: OwnerLocks
+    locks: OwnerLocks
     announcer: Announcer
     caller: Caller
 
@@ -63,7 +63,7 @@ class Creations:
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
-        with self.turns.of(self.checks.quota_owner(command.datastream)):
+        with self.locks.of(self.checks.quota_owner(command.datastream)):
             for _ in range(_ATTEMPTS):
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)

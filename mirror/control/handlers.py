@@ -69,14 +69,14 @@ class Control:
         stores: ControlStores,
         checks: DefinitionChecks,
         known: DefinitionCache,
-        turns: OwnerLocks,
+        locks: OwnerLocks,
         caller: Caller,
     ) -> None:
         self._stores, self._checks, self._clock = stores, checks, checks.clock
-        self._definitions, self._known, self._turns = stores.definitions, known, turns
+        self._definitions, self._known, self._locks = stores.definitions, known, locks
         self._requests, self._membership = stores.requests, stores.membership
         self._announcer = Announcer(stores.events, stores.publish, checks.clock, caller)
-        self.creations = Creations(stores.definitions, checks, known, turns, self._announcer, caller)
+        self.creations = Creations(stores.definitions, checks, known, locks, self._announcer, caller)
         self.caller = caller
 
     @staticmethod
@@ -88,7 +88,7 @@ class Control:
 
     def of(self, caller: Caller) -> Control:
         """Return the operations for another caller, with the same locks and cache."""
-        return Control(self._stores, self._checks, self._known, self._turns, caller)
+        return Control(self._stores, self._checks, self._known, self._locks, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
         """Return a datastream that the caller may change. Raises NotFound, DamagedState, Forbidden.

@@ -65,7 +65,7 @@ class Follower(BackgroundThread):
             shared, supervisor, lease, clock, handover_deadline_seconds, self.wake
         )
         self._is_suspended = False
-        self._turning: int | None = None
+        self._loop_thread: int | None = None
         self._is_leaving = False
         self._drained = threading.Event()
         self._trouble = ""
@@ -112,7 +112,7 @@ class Follower(BackgroundThread):
         Every thread that waits for the store calls this method, because a slow store can make an iteration
         longer than a lease. Other threads than that of the iteration extend nothing.
         """
-        if threading.get_ident() == self._turning:
+        if threading.get_ident() == self._loop_thread:
             self._lease.extend(is_member=self.membership.me is not None)
             self._report_store()
 
@@ -135,12 +135,12 @@ class Follower(BackgroundThread):
         if self._thread.ident is not None:
             self._lost_definitions.stop(5)
 
-    def turn(self, wait_seconds: float) -> None:
+    def run_once(self, wait_seconds: float) -> None:
         """Run one iteration of the follower's loop.
 
         `wait_seconds`: maximum time to wait for an item in the inbox.
         """
-        self._turning = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()
         if not self._is_suspended:
@@ -156,7 +156,7 @@ class Follower(BackgroundThread):
                 is_moving = self._is_leaving or self._plan_executor.waiting > 0
                 usual = _BUSY_SECONDS if is_moving or self.membership.me is None else _IDLE_SECONDS
                 put_off = self._plan_executor.looks_again_in
-                self.turn(usual if put_off is None else min(usual, put_off))
+                self.run_once(usual if put_off is None else min(usual, put_off))
             self._leave()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
             _log.exception("follower thread died")

@@ -144,7 +144,7 @@ class WorldView:
         self.gathering = LoadGathering(planning.providers, memory, clock, planning.refresh_seconds)
         self.keeper = MemoryKeeper(memory, stores.observations, clock)
         self._task_loads: dict[TaskName, float] = {}
-        self._next_turn: float | None = None
+        self._next_planning: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[LoadSource, int] = {}
         self._observed: dict[LoadSource, Observed] = {}
@@ -254,7 +254,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision for this tick. Also plans the groups whose interval has passed, unless
         the result would be the same as before."""
-        decision = self.decide(self.in_turn(replace(world, last=self._last)))
+        decision = self.decide(self.with_due_groups(replace(world, last=self._last)))
         self._last = decision.last
         return decision
 
@@ -267,16 +267,16 @@ class WorldView:
             if rebalance.identity and rebalance.group in awaited and rebalance.requested_ms > since_ms
         )
 
-    def in_turn(self, world: World) -> World:
+    def with_due_groups(self, world: World) -> World:
         """Return the state with all groups due for planning. Only for the leader. The loads of every source
         are observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
         self._memory.sources = sources.of
-        if self._next_turn is None:
-            self._next_turn = now + self._planning.interval_seconds
-        elif now >= self._next_turn:
-            self._next_turn = now + self._planning.interval_seconds
+        if self._next_planning is None:
+            self._next_planning = now + self._planning.interval_seconds
+        elif now >= self._next_planning:
+            self._next_planning = now + self._planning.interval_seconds
             self._observed, self._waiting = {}, []
             self._tries = dict.fromkeys(sources.of.values(), _TRIES)
             if self._planning.capacities is not None:

@@ -43,7 +43,7 @@ from mirror.replication.connector import (
 
 _log = get_logger(__name__)
 _ROUND_SECONDS: Final = 0.2
-_TURN_SECONDS: Final = 5.0
+_STEP_SECONDS: Final = 5.0
 """Maximum time that the job spends on one partition while other partitions wait."""
 _AT_ONCE: Final = 8
 _FIRST_RETRY_SECONDS: Final = 0.5
@@ -310,7 +310,7 @@ class Transfer:
             lane.read_to = bounds.first
 
     async def _read(self, lane: TransferLane, end: int) -> None:
-        until = self._loop.now() + _TURN_SECONDS
+        until = self._loop.now() + _STEP_SECONDS
         portions = self._source.read(lane.place, lane.read_to, end)
         try:
             async for portion in portions:

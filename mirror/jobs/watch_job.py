@@ -24,7 +24,7 @@ class AuditWatch:
     """Source and destination offset up to which each partition is compared."""
     _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
 
-    async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
+    async def run_once(self, bench: EngineContext) -> list[PartitionVerdict]:
         """Compare the records that were copied since the last call, and advance the watermarks.
 
         If a partition may have lost records since the last call, it is compared again from its first record.

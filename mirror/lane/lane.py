@@ -35,9 +35,9 @@ _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_
 class Lane:
     """State of the copying of one partition. Without I/O, which `mirror.replication` does.
 
-    Only `LaneRunner` writes `lifecycle`. `turn` is the generation of the lane: results of operations that
-    began in an earlier generation are ignored. `key`: group and source partition; `target`: destination
-    partition. `size_cap`: maximum batch size learned from rejections, if smaller than the topic's setting.
+    Only `LaneRunner` writes `lifecycle`. Results of operations that began in an earlier `generation` are
+    ignored. `key`: group and source partition; `target`: destination partition. `size_cap`: maximum batch
+    size learned from rejections, if smaller than the topic's setting.
     """
 
     __slots__ = (
@@ -98,9 +98,9 @@ class Lane:
         return self.lifecycle.pause
 
     @property
-    def turn(self) -> int:
+    def generation(self) -> int:
         """Generation of the lane: increases with every pause, restart and stop."""
-        return self.lifecycle.turn
+        return self.lifecycle.generation
 
     @property
     def is_writable(self) -> bool:

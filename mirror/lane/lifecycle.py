@@ -38,8 +38,8 @@ carries out the intent. The first matching line applies:
     any, PAUSE                                  | PAUSED, dropping them
     any, RESTART                                | STARTING, dropping them
 
-A requested stop is never withdrawn, and only a stop replaces a lasting pause. The generation (`turn`)
-increases with every pause, restart and stop: results of operations from an earlier generation are ignored.
+A requested stop is never withdrawn, and only a stop replaces a lasting pause. The generation increases
+with every pause, restart and stop: results of operations from an earlier generation are ignored.
 """
 
 from __future__ import annotations
@@ -235,12 +235,12 @@ class LifecycleEvent(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """State, pending intent, pause and generation (`turn`) of a lane."""
+    """State, pending intent, pause and generation of a lane."""
 
     state: LaneState = LaneState.STARTING
     intent: Intent | None = None
     pause: Pause | None = None
-    turn: int = 0
+    generation: int = 0
 
 
 Actions = tuple[LaneAction, ...]
@@ -351,7 +351,7 @@ def _settling(now: Lifecycle, event: LifecycleEvent) -> Advance:
     if intent is None or hand.outstanding or now.state is _S.STOPPED:
         return now, NOTHING
     if now.state is _S.CHECKPOINTING:
-        return (now._replace(turn=now.turn + 1), (_A.LET_GO,)) if hand.lost else (now, NOTHING)
+        return (now._replace(generation=now.generation + 1), (_A.LET_GO,)) if hand.lost else (now, NOTHING)
     if hand.lost and intent in _ENDS:
         return _checkpoint(now, _A.LET_GO) if intent is Intent.STOP else _start_again(now)
     if hand.drained and hand.uncommitted and not hand.lost and intent is not Intent.RESTART:
@@ -368,7 +368,7 @@ def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
     if intent is Intent.RESTART:
         return _start_again(now)
     if intent is Intent.PAUSE or hand.drained or hand.refused:
-        then = Lifecycle(_S.PAUSED, None, now.pause, now.turn + 1)
+        then = Lifecycle(_S.PAUSED, None, now.pause, now.generation + 1)
         return then, (*_probe(now.pause), _A.LET_GO, _A.MARK_DIRTY)
     return now, NOTHING
 
@@ -387,7 +387,7 @@ def _broke(now: Lifecycle, event: LifecycleEvent) -> Advance:
     free = _A.DETACH_READER, _A.DETACH_WRITER, _A.FREE
     if now.intent is Intent.STOP:
         return _checkpoint(now._replace(pause=pause), *free)
-    then = Lifecycle(_S.PAUSED, None, pause, now.turn + 1)
+    then = Lifecycle(_S.PAUSED, None, pause, now.generation + 1)
     return then, (*_probe(pause), *free, _A.REPORT_PAUSED)
 
 
@@ -401,7 +401,7 @@ def _stored(now: Lifecycle, event: LifecycleEvent) -> Advance:
     if now.state is _S.STOPPED:
         return now, NOTHING
     _expect(now, event, _S.CHECKPOINTING)
-    return now._replace(state=_S.STOPPED, turn=now.turn + 1), (_A.REPORT_STOPPED,)
+    return now._replace(state=_S.STOPPED, generation=now.generation + 1), (_A.REPORT_STOPPED,)
 
 
 def _expect(now: Lifecycle, event: LifecycleEvent, *states: LaneState) -> None:
@@ -418,12 +418,12 @@ def _probe(pause: Pause | None) -> Actions:
 
 
 def _checkpoint(now: Lifecycle, *actions: LaneAction) -> Advance:
-    then = Lifecycle(_S.CHECKPOINTING, Intent.STOP, now.pause, now.turn + 1)
+    then = Lifecycle(_S.CHECKPOINTING, Intent.STOP, now.pause, now.generation + 1)
     return then, (_A.AWAIT_CHECKPOINT, *actions)  # first: the lane must stop even if dropping the items fails
 
 
 def _start_again(now: Lifecycle) -> Advance:
-    return Lifecycle(_S.STARTING, None, now.pause, now.turn + 1), (_A.LET_GO, _A.START)
+    return Lifecycle(_S.STARTING, None, now.pause, now.generation + 1), (_A.LET_GO, _A.START)
 
 
 _RULES: Final[dict[EventKind, Callable[[Lifecycle, LifecycleEvent], Advance]]] = {

@@ -53,15 +53,15 @@ class ConcurrencyLimit:
         if self._free:
             self._free -= 1
         else:
-            turn = Promise[None]()
-            self._waiting.append(turn)
+            granted = Promise[None]()
+            self._waiting.append(granted)
             try:
-                await turn
+                await granted
             except GeneratorExit:  # closed while waiting, possibly after receiving the slot
-                if turn.is_done:
+                if granted.is_done:
                     self._give_back()
                 else:
-                    self._waiting.remove(turn)
+                    self._waiting.remove(granted)
                 raise
 
     async def __aexit__(self, *_: object) -> None:

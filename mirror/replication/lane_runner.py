@@ -74,8 +74,16 @@ Performer = Callable[[Lane], None]
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
     """Return a function that filters lanes to those whose current start is not complete."""
-    turns = [(lane, lane.turn) for lane in lanes]
-    return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
+    generations = [(lane, lane.generation) for lane in lanes]
+
+    def remaining() -> list[Lane]:
+        return [
+            lane
+            for lane, generation in generations
+            if lane.generation == generation and lane.state is LaneState.STARTING
+        ]
+
+    return remaining
 
 
 class LaneActions:
@@ -194,7 +202,7 @@ class LaneRunner:
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
         """Apply a lifecycle event and perform the resulting actions. Return False if the event is
         outdated."""
-        if event.generation is not None and event.generation != lane.turn:
+        if event.generation is not None and event.generation != lane.generation:
             _log.debug("outdated event skipped", **lane.key.log_fields, kind=event.kind.value)
             return False
         before = lane.lifecycle
@@ -214,7 +222,7 @@ class LaneRunner:
     def _probe_later(self, lane: Lane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
         due = self._context.loop.now() + lane.pause.delay_ms / 1000
-        heapq.heappush(self._probes, (due, next(self._numbers), lane, lane.turn))
+        heapq.heappush(self._probes, (due, next(self._numbers), lane, lane.generation))
 
     def set_aside(self, lane: Lane, error: Exception) -> None:
         """Pause a lane after an exception in one of its operations, and free its memory."""
@@ -246,25 +254,27 @@ class LaneRunner:
 
     def later(self, lane: Lane, seconds: float, step: Callable[[Lane], object]) -> None:
         """Run an operation of the lane after a delay, unless the lane restarts before."""
-        turn = lane.turn
+        generation = lane.generation
 
         def run_if_valid() -> None:
-            if lane.turn == turn:
+            if lane.generation == generation:
                 self.guard(lane, step)
 
         self._context.loop.call_later(seconds, run_if_valid)
 
     def spawn(self, lane: Lane, steps: Coroutine[Any, Any, None]) -> None:
         """Run asynchronous operations of the lane in the background; see `run`."""
-        self._context.loop.spawn(self.run(lane, lane.turn, steps))
+        self._context.loop.spawn(self.run(lane, lane.generation, steps))
 
-    async def run(self, lane: Lane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous operations for the generation `turn` of a lane. The operations end when the lane
-        restarts. A failure pauses only this lane. A failure in an earlier generation has no effect."""
+    async def run(self, lane: Lane, generation: int, steps: Coroutine[Any, Any, None]) -> None:
+        """Run asynchronous operations of one generation of a lane, until the lane restarts.
+
+        A failure pauses only this lane. A failure in an earlier generation has no effect.
+        """
         try:
-            await RunWhile(lambda: lane.turn == turn, steps)
+            await RunWhile(lambda: lane.generation == generation, steps)
         except Exception as error:  # noqa: BLE001 - only this lane is affected
-            if lane.turn == turn:
+            if lane.generation == generation:
                 self.set_aside(lane, error)
             else:
                 known = isinstance(error, HeadraceError)
@@ -329,8 +339,8 @@ class LaneRunner:
     def probe(self, now: float) -> None:
         """Restart the paused lanes whose next retry is due at `now` (monotonic seconds)."""
         while self._probes and self._probes[0][0] <= now:
-            _, _, lane, turn = heapq.heappop(self._probes)
-            self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
+            _, _, lane, generation = heapq.heappop(self._probes)
+            self.handle(lane, LifecycleEvent(EventKind.DUE, generation=generation))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
         """Restart the lanes that an outage of the cluster since `since_ms` has paused, and return them."""

@@ -41,30 +41,30 @@ from mirror.worker.protocol import (
 )
 from mirror.worker.reports import WorkerReports
 
-_LONGEST_TURN_SECONDS: Final = 60.0
+_WATCHDOG_SECONDS: Final = 60.0
 _RENEWAL_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """Detects a hung main loop. Call `turn` in every iteration of the loop, and `rest` after the last.
+    """Detects a hung main loop. Call `reset` in every iteration of the loop, and `stop` after the last.
 
     A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
     endless loop does not stop it. An expired watchdog writes the stack to standard error and ends the
     process.
     """
 
-    def __init__(self, longest_turn_seconds: float = _LONGEST_TURN_SECONDS) -> None:
-        self._longest = longest_turn_seconds
+    def __init__(self, timeout_seconds: float = _WATCHDOG_SECONDS) -> None:
+        self._timeout_seconds = timeout_seconds
         self._renew_at = 0.0
 
-    def turn(self) -> None:
+    def reset(self) -> None:
         """Reset the watchdog timer."""
         now = monotonic()
         if now >= self._renew_at:
-            self._renew_at = now + min(_RENEWAL_SECONDS, self._longest / 2)
-            faulthandler.dump_traceback_later(self._longest, exit=True)
+            self._renew_at = now + min(_RENEWAL_SECONDS, self._timeout_seconds / 2)
+            faulthandler.dump_traceback_later(self._timeout_seconds, exit=True)
 
-    def rest(self) -> None:
+    def stop(self) -> None:
         """Stop the watchdog timer."""
         faulthandler.cancel_dump_traceback_later()
 
@@ -121,12 +121,12 @@ class Worker:
         try:
             self._run()
         finally:
-            self._watchdog.rest()
+            self._watchdog.stop()
 
     def _run(self) -> None:
         self._send(WorkerReady(self._data_plane))
         while self._deadline is None:
-            self._watchdog.turn()
+            self._watchdog.reset()
             self._receive()
             self._obey_some()
             self._check_lease()
@@ -139,7 +139,7 @@ class Worker:
                 self._next_alive = now + _ALIVE_SECONDS
                 self._send(WorkerAlive())
             self._send(*self._reports.due(now))
-        self._watchdog.rest()  # closing is limited by its own deadline
+        self._watchdog.stop()  # closing is limited by its own deadline
         self._send(*self._reports.closing())
         self._send(LaneNews(tuple(self._engine.close(self._deadline))))
         self._send(*self._reports.closed())

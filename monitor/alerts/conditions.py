@@ -140,18 +140,22 @@ class Conditions:
         """Return the alerts that fire after an evaluation. `own`: alerts about the monitor itself."""
         self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
-            name for name, turn in findings.items() if turn.verdict.standing is ObjectiveStatus.BREACHED
+            name
+            for name, evaluation in findings.items()
+            if evaluation.verdict.standing is ObjectiveStatus.BREACHED
         )
         self._missed_since = {
             name: self._missed_since.get(name, now.seconds)
-            for name, turn in findings.items()
+            for name, evaluation in findings.items()
             if name in self._breached
-            or (name in self._missed_since and turn.verdict.standing is not ObjectiveStatus.WITHIN)
+            or (name in self._missed_since and evaluation.verdict.standing is not ObjectiveStatus.WITHIN)
         }
-        self._recovered &= {name for name, turn in findings.items() if turn.incident.is_open}
+        self._recovered &= {name for name, evaluation in findings.items() if evaluation.incident.is_open}
         faults = self._faults(findings, movements, now)
         drafts = [
-            draft for name, turn in findings.items() for draft in self._drafts_of(name, turn, movements, now)
+            draft
+            for name, evaluation in findings.items()
+            for draft in self._drafts_of(name, evaluation, movements, now)
         ]
         drafts = [draft for draft in drafts if not self._is_held_back(draft)]
         covered = {DatastreamName(draft.datastream) for draft in drafts if draft.kind in (LATE, HALTED)}
@@ -235,7 +239,11 @@ class Conditions:
             if held.fires and key.datastream and held.alert.kind in _HALTS
         ]
         self._halts.look(halts, fired, findings, movements, now.seconds)
-        causes = {name: turn.diagnosis.cause for name, turn in findings.items() if turn.diagnosis is not None}
+        causes = {
+            name: evaluation.diagnosis.cause
+            for name, evaluation in findings.items()
+            if evaluation.diagnosis is not None
+        }
         self._following = frozenset(name for name, cause in causes.items() if cause in _FOLLOWING)
         return found
 

@@ -113,7 +113,7 @@ class IncidentBook:
             finding, former = findings.get(name), self._open.get(name)
             record = _after(former, name, finding, found, now_ms)
             changed.append(self._with_bad_time(former, record, finding, found, now_ms))
-        return self._turn(changed)
+        return self._update(changed)
 
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
@@ -126,7 +126,7 @@ class IncidentBook:
             former = self._open.get(name)
             record = _unseen(former, name, found, now_ms)
             changed.append(self._with_bad_time(former, record, None, found, now_ms))
-        return self._turn(changed)
+        return self._update(changed)
 
     def _with_bad_time(
         self,
@@ -151,7 +151,7 @@ class IncidentBook:
         self._bad[name] = bad if record.is_open else BadTime(now_ms)
         return replace(record, bad_seconds=bad.seconds)
 
-    def _turn(self, records: Iterable[IncidentRecord | None]) -> list[IncidentRecord]:
+    def _update(self, records: Iterable[IncidentRecord | None]) -> list[IncidentRecord]:
         changed = []
         for record in records:
             if record is None:

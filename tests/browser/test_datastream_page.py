@@ -43,7 +43,7 @@ def site() -> Site:
         number = key.partition.partition
         rate = LaneRate(key, SOURCE, 1_000.0 * number, 1.0, number, number * 100, checkpoint=5_000)
         states[key] = replace(states[key], track=LaneTrack(rate=rate))
-    site.follower.turn()
+    site.follower.run_loop()
     return site
 
 
@@ -89,7 +89,7 @@ def test_what_is_paused_is_one_list(site: Site, serve: Serve, open_page: OpenPag
     site.tick()
     key = next(one for one in site.follower.workers._states if str(one.partition) == "t-7")
     site.follower.workers.pause(key, "a record is too large")
-    site.follower.turn()
+    site.follower.run_loop()
     page = open_page(f"{serve(site.app)}/ui/#/datastreams/orders")
     listed = page.get_by_role("list", name="Paused").get_by_role("listitem")
     expect(listed).to_have_count(2)

@@ -27,7 +27,7 @@ NOW_MS = round(time.time() * 1_000)
 
 
 def audit_of(instance: RunningInstance, name: str) -> dict[str, Any]:
-    """Return the audit of the only topic of a datastream; empty before the first turn."""
+    """Return the audit of the only topic of a datastream; empty before the first run."""
     topics = instance.rest.get("/v1/audits", datastream=name)["topics"]
     return dict(topics[0]) if topics else {}
 

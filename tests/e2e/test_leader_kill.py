@@ -64,13 +64,13 @@ class Writer:
     def run(self) -> None:
         mine = f"own-{self.number}"
         self._create(mine)
-        turn = 0
+        attempt = 0
         while not self._ended.is_set():
-            turn += 1
-            self._mark(f"shared-{(self.number + turn) % SHARED}", f"{self.number}-{turn}")
-            self._halt(mine, "pause" if turn % 2 else "resume")
-            if turn % 3 == 0:
-                self._create(f"more-{self.number}-{turn}")
+            attempt += 1
+            self._mark(f"shared-{(self.number + attempt) % SHARED}", f"{self.number}-{attempt}")
+            self._halt(mine, "pause" if attempt % 2 else "resume")
+            if attempt % 3 == 0:
+                self._create(f"more-{self.number}-{attempt}")
 
     def close(self) -> None:
         for one in self._clients:

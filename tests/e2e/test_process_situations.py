@@ -25,7 +25,7 @@ from tests.situations import PROCESSES, Snapshot
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 SLOW_SECONDS: Final = 0.75
-"""Delay in each direction: a turn of several requests outlasts the lease of the shortest session."""
+"""Delay in each direction: an iteration with several requests outlasts the lease of the shortest session."""
 
 
 @contextmanager

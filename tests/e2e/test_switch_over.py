@@ -52,8 +52,8 @@ def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
         run(instance, "datastream", "create", name, *ways, "--owner", "tests", "--start", start)
         run(instance, "datastream", "wait", name, "--for", "running", *PATIENTLY)
 
-    def write(at: str, turn: str) -> None:
-        produce(addresses[at], topic, some_records(PARTITIONS, EACH, turn))
+    def write(at: str, prefix: str) -> None:
+        produce(addresses[at], topic, some_records(PARTITIONS, EACH, prefix))
 
     def leave(name: str) -> None:
         run(instance, "datastream", "wait", name, "--for", "caught-up", *PATIENTLY)

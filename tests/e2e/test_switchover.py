@@ -72,8 +72,8 @@ def test_roles_are_exchanged_twice_although_the_command_is_killed(
 
     written: Counter[Content] = Counter()
 
-    def write(at: str, turn: str) -> None:
-        records = list(some_records(PARTITIONS, EACH, turn))
+    def write(at: str, prefix: str) -> None:
+        records = list(some_records(PARTITIONS, EACH, prefix))
         produce(addresses[at], topic, records)
         written.update(map(content_of, records))
 

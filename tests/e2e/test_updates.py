@@ -205,25 +205,25 @@ def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is
     instances = [new_instance(name) for name in ("one", "two")]
     updated = Updated(kafka_pair, instances[0])
     wait_until(lambda: updated.rest.get(PATH)["status"] == "READY", "the datastream is ready")
-    for turn in range(5):
+    for attempt in range(5):
         version = updated.rest.version(PATH)
-        outcomes = _at_once(instances, turn, version)
+        outcomes = _at_once(instances, attempt, version)
         assert sorted(outcomes.values()) == ["changed", *["refused"] * 5]
         (winner,) = [key for key, outcome in outcomes.items() if outcome == "changed"]
         metadata = updated.rest.get(PATH)["metadata"]
-        assert {key for key in metadata if key.startswith(f"w{turn}-")} == {winner}
-        assert sum(key.startswith("w") for key in metadata) == turn + 1, "an acknowledged change was lost"
+        assert {key for key in metadata if key.startswith(f"w{attempt}-")} == {winner}
+        assert sum(key.startswith("w") for key in metadata) == attempt + 1, "an acknowledged change was lost"
     _check_pauses_of_a_group(instances)
     _check_actions_of_one_version(instances)
     _check_creations_of_one_key(*instances)
 
 
-def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[str, str]:
+def _at_once(instances: list[RunningInstance], attempt: int, version: str) -> dict[str, str]:
     """Return the outcomes of six concurrent writers of one version, three at each instance."""
     outcomes: dict[str, str] = {}
 
     def write(number: int) -> None:
-        key, client = f"w{turn}-{number}", RestClient(instances[number % 2].address)
+        key, client = f"w{attempt}-{number}", RestClient(instances[number % 2].address)
         try:
             client.patch(PATH, {"metadata": {key: "x"}}, version)
             outcomes[key] = "changed"
@@ -253,21 +253,21 @@ def _check_pauses_of_a_group(instances: list[RunningInstance]) -> None:
         },
     )
     wait_until(lambda: first.get(mate)["status"] == "READY", "the other datastream is ready")
-    for turn in range(3):
-        answers = _pauses_beside_changes(instances, turn, (first.version(group), first.version(mate)))
+    for attempt in range(3):
+        answers = _pauses_beside_changes(instances, attempt, (first.version(group), first.version(mate)))
         assert {one.status_code for one in answers.values()} <= {200, 409, 412}
         (done,) = [number for number in range(4) if answers[number].is_success]
         changed = [str(number) for number in (4, 5) if answers[number].is_success]
         for one in instances:
-            wait_until(partial(_is_paused, one.rest, f"{turn}-{done}"), "every instance shows the pause")
+            wait_until(partial(_is_paused, one.rest, f"{attempt}-{done}"), "every instance shows the pause")
             metadata = one.rest.get(mate)["metadata"]
-            assert [value for key, value in metadata.items() if key == f"m{turn}"] == changed
+            assert [value for key, value in metadata.items() if key == f"m{attempt}"] == changed
         resumed = first.post(f"{group}/resume")["datastreams"]
         assert [one["status"] for one in resumed] == ["READY", "READY"]
 
 
 def _pauses_beside_changes(
-    instances: list[RunningInstance], turn: int, versions: tuple[str, str]
+    instances: list[RunningInstance], attempt: int, versions: tuple[str, str]
 ) -> dict[int, httpx.Response]:
     """Send four pauses and two changes. `versions`: of the group, and of the changed datastream."""
     answers: dict[int, httpx.Response] = {}
@@ -275,11 +275,11 @@ def _pauses_beside_changes(
     def act(number: int) -> None:
         address = f"http://{instances[number % 2].address}/v1"
         if number < 4:
-            headers, body = {"If-Match": versions[0]} if number > 1 else {}, {"reason": f"{turn}-{number}"}
+            headers, body = {"If-Match": versions[0]} if number > 1 else {}, {"reason": f"{attempt}-{number}"}
             address = f"{address}/groups/updated/pause"
             answers[number] = httpx.post(address, json=body, headers=headers, timeout=30)
             return
-        change, headers = {"metadata": {f"m{turn}": str(number)}}, {"If-Match": versions[1]}
+        change, headers = {"metadata": {f"m{attempt}": str(number)}}, {"If-Match": versions[1]}
         answers[number] = httpx.patch(f"{address}/datastreams/mate", json=change, headers=headers, timeout=30)
 
     _all_at_once(act)

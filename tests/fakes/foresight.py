@@ -10,7 +10,7 @@ from assigner.planner import LoadPlanner
 from assigner.problem.loads import UNKNOWN_LOAD
 from assigner.problem.policy import Policy
 from assigner.what_if.document import Fallback
-from headrace.foresight.turn import History, Means
+from headrace.foresight.sizing_advisor import History, Means
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads

@@ -195,10 +195,10 @@ class FollowerRig:
             self.contact.moment = self.clock.monotonic()
         return fault
 
-    def turn(self, times: int = 1) -> None:
+    def run_loop(self, times: int = 1) -> None:
         """Run the loop `times` rounds without waiting."""
         for _ in range(times):
-            self.follower.turn(0.0)
+            self.follower.run_once(0.0)
 
     def suspend(self) -> None:
         """Break the connection and notify the client."""

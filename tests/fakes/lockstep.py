@@ -18,7 +18,7 @@ class Lockstep:
 
     def __init__(self, schedule: Iterable[str]) -> None:
         self._schedule = iter(schedule)
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._waiting: set[str] = set()
         self._running: set[str] = set()
         self._granted: str | None = None
@@ -26,16 +26,18 @@ class Lockstep:
     def gate(self, name: str) -> Script:
         """Return the script for the session of the function `name`."""
 
-        def wait_for_turn(_: Operation) -> Fault | None:
-            with self._turn:
+        def wait_until_granted(_: Operation) -> Fault | None:
+            with self._changed:
                 self._waiting.add(name)
-                self._turn.notify_all()
-                assert self._turn.wait_for(lambda: self._granted == name, PATIENCE_SECONDS), "never its turn"
+                self._changed.notify_all()
+                assert self._changed.wait_for(lambda: self._granted == name, PATIENCE_SECONDS), (
+                    "never granted"
+                )
                 self._granted = None
                 self._waiting.discard(name)
             return None
 
-        return wait_for_turn
+        return wait_until_granted
 
     def run(self, functions: Mapping[str, Callable[[], object]]) -> dict[str, BaseException | None]:
         """Run all functions to completion; return the exception of each, or None."""
@@ -48,9 +50,9 @@ class Lockstep:
                 outcomes[name] = None
             except Exception as error:  # noqa: BLE001 - the test asserts on it
                 outcomes[name] = error
-            with self._turn:
+            with self._changed:
                 self._running.discard(name)
-                self._turn.notify_all()
+                self._changed.notify_all()
 
         threads = [threading.Thread(target=call, args=(name,)) for name in functions]
         for thread in threads:
@@ -61,9 +63,9 @@ class Lockstep:
         return outcomes
 
     def _conduct(self) -> None:
-        with self._turn:
+        with self._changed:
             while True:
-                settled = self._turn.wait_for(
+                settled = self._changed.wait_for(
                     lambda: self._granted is None and self._waiting == self._running, PATIENCE_SECONDS
                 )
                 assert settled, f"stuck: {self._running - self._waiting}"
@@ -71,4 +73,4 @@ class Lockstep:
                     return
                 wanted = next((name for name in self._schedule if name in self._running), None)
                 self._granted = wanted or min(self._running)
-                self._turn.notify_all()
+                self._changed.notify_all()

@@ -104,7 +104,7 @@ class FakeZooKeeper:
 class FakeSession:
     """Session of one client. Satisfies `ports.NodeStore`.
 
-    `turns`: number of round trips; requests sent together count once.
+    `round_trips`: number of round trips; requests sent together count once.
     """
 
     def __init__(self, server: FakeZooKeeper) -> None:
@@ -114,8 +114,8 @@ class FakeSession:
         self.is_up = True
         self.pending: list[Watch] = []
         self.log: list[Operation] = []
-        self.turns = 0
-        self._is_in_turn = False
+        self.round_trips = 0
+        self._is_in_round_trip = False
         self.script: Script = lambda _: None
         self._begin()
 
@@ -161,13 +161,13 @@ class FakeSession:
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
         """See the port; one operation each."""
-        with self._turn():
+        with self._round_trip():
             for path, data in nodes:
                 self.create(path, data)
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
         """See the port; one operation each."""
-        with self._turn():
+        with self._round_trip():
             return [self.read(path) for path in paths]
 
     def read_present(
@@ -175,7 +175,7 @@ class FakeSession:
     ) -> Mapping[str, Node]:
         """See the port; one operation each."""
         found: dict[str, Node] = {}
-        with self._turn():
+        with self._round_trip():
             for path in paths:
                 with self._asked("read", path):
                     found.update(self._store.read_present([path], watch_of))
@@ -221,17 +221,17 @@ class FakeSession:
             return self._store.children(path, watch)
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        self.turns += 1
-        self._is_in_turn = True
+    def _round_trip(self) -> Iterator[None]:
+        self.round_trips += 1
+        self._is_in_round_trip = True
         try:
             yield
         finally:
-            self._is_in_turn = False
+            self._is_in_round_trip = False
 
     @contextlib.contextmanager
     def _asked(self, name: str, path: str, *further: str) -> Iterator[None]:
-        self.turns += not self._is_in_turn
+        self.round_trips += not self._is_in_round_trip
         operation = Operation(next(self._numbers), name, path, (path, *further))
         fault = self.script(operation)
         self.log.append(operation)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from assigner.advice.past import sums_of
 from headrace.foresight.history import HOUR_MS, PastHours
+from headrace.foresight.sizing_advisor import History
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
-from headrace.foresight.turn import History
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadSums, PartitionLoad
 from mirror.model.topics import TopicPartition

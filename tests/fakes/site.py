@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from api.access.gate import AccessMethods
 from api.app import create_app
-from api.http.slow_calls import ClusterTurns
+from api.http.slow_calls import ClusterRequestLimiter
 from api.services import (
     LatencyHistoryQuery,
     LoadHistoryQuery,
@@ -142,7 +142,7 @@ class Site:
         self.clusters = clusters
         self.follower = FollowerRig(self.server, name, rest_address=f"{name}.test:80")
         self.clock, self.session = self.follower.clock, self.follower.session
-        self.turns = ClusterTurns(self.clock.monotonic)
+        self.limiter = ClusterRequestLimiter(self.clock.monotonic)
         self.leader = LeaderRig(
             self.session, clusters, self.clock, planner=planner, health=self.follower.health
         )
@@ -241,7 +241,7 @@ class Site:
         return self.ask_cluster(cluster, question)
 
     def _stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
-        return self.turns.ask(destination, lambda: self._progress_of(group))
+        return self.limiter.ask(destination, lambda: self._progress_of(group))
 
     def _progress_of(self, group: GroupName) -> StoredLanes:
         self.before_progress()
@@ -278,9 +278,9 @@ class Site:
         for _ in range(times):
             self.clock.advance(5)
             self.follower.contact.moment = self.clock.monotonic()
-            self.follower.turn()
+            self.follower.run_loop()
             self.leader.leader._log_sentence(self.leader.leader._try_tick())
-            self.follower.turn()
+            self.follower.run_loop()
             self.follower.workers.drain()
 
     def create(self, name: str = "orders", **more: Any) -> None:

@@ -86,7 +86,7 @@ class Node:
         return Fault(after_effect=random.random() < 0.5) if random.random() < 0.01 else None
 
     def act(self) -> None:
-        """Run one turn of one of its loops, unless it is frozen or already in a turn."""
+        """Run one iteration of one of its loops, unless it is frozen or already in an iteration."""
         if self.is_frozen or self.is_acting or self.is_dead:
             return
         if self.session.is_up:
@@ -94,7 +94,7 @@ class Node:
         self.is_acting = True
         try:
             if self.world.random.random() < 0.6 or self.world.is_quiet:
-                self.follower.turn()
+                self.follower.run_loop()
             if self.world.random.random() < 0.4 or self.world.is_quiet:
                 self.leader.leader._log_sentence(self.leader.leader._try_tick())
         finally:

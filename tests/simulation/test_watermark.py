@@ -35,7 +35,7 @@ def plans() -> list[Plan]:
 
 
 class WatchedSimulation(Simulation):
-    """A run with an audit that takes a turn after each event, and a check of its statement."""
+    """A run with an audit that runs after each event, and a check of its statement."""
 
     def __init__(self, wanted: Plan) -> None:
         super().__init__(wanted)
@@ -46,9 +46,9 @@ class WatchedSimulation(Simulation):
     def _happen(self, event: Event) -> None:
         super()._happen(event)
         self._run(1.0)  # an audit moves the time of the events ahead, in which the engine does not run
-        self.take_turn()
+        self.run_audit()
 
-    def take_turn(self) -> None:
+    def run_audit(self) -> None:
         """Audit with connections of its own, and compare the statement with both logs."""
         fakes = self.fakes
         access = {
@@ -64,9 +64,9 @@ class WatchedSimulation(Simulation):
         )
         context.loop.new_socket = fakes.network.socket
         try:
-            context.run(self._watch.turn(context))
+            context.run(self._watch.run_once(context))
         except HeadraceError:
-            return  # a broker does not respond: the turn is repeated after the next event
+            return  # a broker does not respond: the run is repeated after the next event
         finally:
             context.close()
         self._check_statement()

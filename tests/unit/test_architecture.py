@@ -66,8 +66,9 @@ NOUNS: Final = {"wiring", "wording"}
 
 PARTICIPLE: Final = re.compile(r"[a-z]+(?:ing|ed)(?:_(?:over|out|up|off))?|held|taken")
 
-COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
-"""Drops steps, events and requests for many lanes that were begun in an earlier generation."""
+COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py", "mirror/worker/pool.py"}
+"""Modules that drop what an earlier generation began: steps, events and requests of lanes, and messages of
+worker processes."""
 
 LATE_CALLBACKS: Final = {
     "mirror/lane/memory.py": {"on_room"},
@@ -386,7 +387,7 @@ def test_generations_are_compared_where_events_and_steps_come_in() -> None:
         for compare in nodes_of(file)
         if isinstance(compare, ast.Compare)
         for part in ast.walk(compare)
-        if isinstance(part, ast.Attribute) and part.attr == "turn"
+        if isinstance(part, ast.Attribute) and part.attr == "generation"
     }
     assert comparing == COMPARING_GENERATIONS
 

@@ -84,18 +84,18 @@ class Producers:
 
     def _write(self) -> None:
         producers = [self._producer(index) for index in range(NUMBER)]
-        turn, due = 0, time.monotonic()
+        cycle, due = 0, time.monotonic()
         while not self._stopping.is_set():
             for index, producer in enumerate(producers):
-                self._write_one(index, producer, turn)
-            turn += 1
+                self._write_one(index, producer, cycle)
+            cycle += 1
             due = max(due + _PAUSE_SECONDS, time.monotonic())
             self._stopping.wait(due - time.monotonic())
         for producer in producers:
             assert producer.flush(_FLUSH_SECONDS) == 0
 
-    def _write_one(self, index: int, producer: Producer, turn: int) -> None:
-        topic, number = self._places[(index + NUMBER * turn) % len(self._places)]
+    def _write_one(self, index: int, producer: Producer, cycle: int) -> None:
+        topic, number = self._places[(index + NUMBER * cycle) % len(self._places)]
         self._written.begun += 1
         value = b"%d of %d" % (self._written.begun, index)
 

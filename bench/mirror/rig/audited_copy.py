@@ -86,7 +86,7 @@ def _settle(engine: BatchEngine) -> None:
 
 
 def _audit(context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> None:
-    while context.run(auditor.turn(lanes)):
+    while context.run(auditor.run_once(lanes)):
         pass
 
 

@@ -81,8 +81,8 @@ def write_topic(cluster: KafkaCluster, shape: Shape) -> SourceTopic:
     access = ClusterAccess(endpoints(cluster.address))
     bench = EngineContext(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
     try:
-        turns = range(shape.batches_each)
-        wire = bench.run(_fill(bench.cluster(ClusterRef(cluster.name)), name, shape, templates, turns))
+        rounds = range(shape.batches_each)
+        wire = bench.run(_fill(bench.cluster(ClusterRef(cluster.name)), name, shape, templates, rounds))
     finally:
         bench.close()
     batches = shape.batches_each * shape.partitions
@@ -137,7 +137,7 @@ class GrowingTopic:
             lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock()
         )
         self._cluster = ClusterRef(cluster.name)
-        self._turns = 0
+        self._rounds = 0
 
     def __enter__(self) -> GrowingTopic:
         return self
@@ -147,23 +147,23 @@ class GrowingTopic:
 
     def add(self, batches_each: int) -> int:
         """Write `batches_each` batches to each partition. Returns their total bytes."""
-        turns = range(self._turns, self._turns + batches_each)
-        self._turns += batches_each
+        rounds = range(self._rounds, self._rounds + batches_each)
+        self._rounds += batches_each
         cluster = self._bench.cluster(self._cluster)
-        return self._bench.run(_fill(cluster, self.name, self.shape, self._templates, turns))
+        return self._bench.run(_fill(cluster, self.name, self.shape, self._templates, rounds))
 
 
-async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[bytearray], turns: range) -> int:
+async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[bytearray], rounds: range) -> int:
     """Write the batches, one of each partition per request. Return their total bytes."""
     await cluster.refresh([topic])
     connection = await cluster.connection(next(iter(cluster.brokers)), CONTROL)
     under_way: list[Promise[None]] = []
     written = 0
-    for turn in turns:
+    for round_number in rounds:
         batches = []
         for number in range(shape.partitions):
-            batch = bytearray(templates[(turn * 7 + number) % _TEMPLATES])
-            _set_times(batch, START_MS + turn * shape.batch_records, shape.batch_records)
+            batch = bytearray(templates[(round_number * 7 + number) % _TEMPLATES])
+            _set_times(batch, START_MS + round_number * shape.batch_records, shape.batch_records)
             seal(memoryview(batch))
             batches.append((number, batch))
             written += len(batch)

@@ -33,7 +33,7 @@ _RECORDS: Final = 500
 _RECORDS_A_DAY: Final = int(86_400 / REPORT_SECONDS) * _RECORDS
 _FIRST_OFFSET: Final = 2 * _RECORDS_A_DAY
 _REPORTS_A_DELETION: Final = 24
-_REPORTS, _FIRST_REPORTS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 120, 96, 2, 3
+_REPORTS, _FIRST_REPORTS, _REPORTS_PER_EVALUATION, _REPORTS_PER_SCRAPE = 120, 96, 2, 3
 
 
 class Spent(defaultdict[str, float]):
@@ -103,10 +103,10 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
             table.measure(rates, answered_at)
             status.in_time = table.in_time
         answered_at = clock.monotonic()
-        if number % _REPORTS_A_TURN == 0:
+        if number % _REPORTS_PER_EVALUATION == 0:
             with now_spent.on("said"):
                 topics_document(own_topics(services))
-        if number % _REPORTS_A_SCRAPE == 0:
+        if number % _REPORTS_PER_SCRAPE == 0:
             with now_spent.on("scraped"):
                 for metric in movement_metrics(table.in_time, (), clock.monotonic()):
                     assert metric.name

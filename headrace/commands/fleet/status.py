@@ -167,10 +167,10 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
     """Return since when the objective of an open incident is met again (epoch ms), or None."""
-    turns = [
+    changes = [
         entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")
     ]
-    return turns[-1]["time_ms"] if turns and turns[-1]["phase"] == "recovered" else None
+    return changes[-1]["time_ms"] if changes and changes[-1]["phase"] == "recovered" else None
 
 
 def _show_monitor(found: Mapping[str, Any]) -> None:

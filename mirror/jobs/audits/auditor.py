@@ -111,7 +111,7 @@ class Auditor:
             known = self._logs_of[destination] = progress_log(AuditLog, self._context, destination)
         return known
 
-    async def turn(self, lanes: AuditedLanes) -> bool:
+    async def run_once(self, lanes: AuditedLanes) -> bool:
         """Audit one slice of each lane, and return whether further slices remain.
 
         Raises Unreachable.

@@ -72,7 +72,7 @@ class PositionWatch:
     """Decides which positions of one lane are reported. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._turn = self._life = -1
+        self._generation = self._life = -1
         self._at = self._before = self._reported_at = _NEVER
         """Times of the last measurement, of the second to last waypoint, and of the last reported
         position."""
@@ -95,13 +95,14 @@ class PositionWatch:
         """Times of the last and the next evaluation of the time to loss."""
         self._looked_end = 0
 
-    def turn(self, number: int, life: int) -> None:
-        """Set `turn` and `life` of `LanePosition`. After a change, the next position is reported."""
+    def set_generation(self, generation: int, life: int) -> None:
+        """Set the lane's generation, and `life` of `LanePosition`. After a change of either, the next
+        position is reported."""
         if life != self._life:
             self._life, self._reached = life, -1
             self.forget()
-        if number != self._turn:
-            self._turn = number
+        if generation != self._generation:
+            self._generation = generation
             self.forget()
 
     def forget(self) -> None:

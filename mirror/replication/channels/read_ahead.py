@@ -74,7 +74,7 @@ class ReadAhead:
         self._left_out: set[Lane] = set()
         """Lanes whose next response the channel requests itself, until that response has arrived."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
-        self._turns: dict[Lane, None] = {}
+        self._queued_lanes: dict[Lane, None] = {}
         """Lanes for which more offset ranges may be requested, in the order of their next requests."""
         self._due: dict[Lane, None] = {}
         """Lanes whose next offset range has arrived."""
@@ -113,7 +113,7 @@ class ReadAhead:
             self._gaps.append((lane, plan.fill_gap(lane.read.position, end, self._rules.ahead_bytes)))
         elif head.part is not None:
             self._deliver_soon(lane)
-        self._turns[lane] = None
+        self._queued_lanes[lane] = None
         self._pump()
         return True
 
@@ -157,7 +157,9 @@ class ReadAhead:
         if not idle:
             return
         allowed = 0 if self.connections.lacks_memory else _RANGES_EACH * len(self.connections.by_number)
-        known = sum([len(plan.ranges) for plan in self._plans.values()]) if allowed and self._turns else 0
+        known = (
+            sum([len(plan.ranges) for plan in self._plans.values()]) if allowed and self._queued_lanes else 0
+        )
         for depth in range(_DEPTH):
             for reader in idle:
                 if len(reader.ranges) > depth:
@@ -184,15 +186,15 @@ class ReadAhead:
             lane, wanted = self._gaps.popleft()
             if not wanted.is_dropped:
                 return lane, wanted
-        while self._turns and room > 0:
-            lane = next(iter(self._turns))
-            del self._turns[lane]
+        while self._queued_lanes and room > 0:
+            lane = next(iter(self._queued_lanes))
+            del self._queued_lanes[lane]
             plan = self._plans.get(lane)
             if plan is None or lane.read.waits or lane in self._left_out:
                 continue
             end = _end_of(lane)
             if plan.has_more(end) and len(plan.ranges) < max(each, 2):
-                self._turns[lane] = None
+                self._queued_lanes[lane] = None
                 return lane, plan.extend(end, self._rules.ahead_bytes)
         return None
 
@@ -267,7 +269,7 @@ class ReadAhead:
         """Fetch all partitions on the channel's own connection, because no read-ahead connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
-        self._turns.clear()
+        self._queued_lanes.clear()
 
     def _give_up(self, lane: Lane) -> None:
         """Fetch the lane's partition on the channel's own connection."""

@@ -97,7 +97,7 @@ class OpenTransactionWatch:
 
     async def _date_all(self, source: ClusterRef, lanes: Sequence[Lane]) -> None:
         for lane in lanes:
-            await self._runner.run(lane, lane.turn, self._date_one(lane))
+            await self._runner.run(lane, lane.generation, self._date_one(lane))
         self._dating.discard(source)
 
     async def _date_one(self, lane: Lane) -> None:
@@ -115,7 +115,7 @@ class OpenTransactionWatch:
 
     async def _report(self, source: ClusterRef, lanes: Sequence[Lane]) -> None:
         for lane in lanes:
-            await self._runner.run(lane, lane.turn, self._report_one(lane))
+            await self._runner.run(lane, lane.generation, self._report_one(lane))
         self._asking.discard(source)
 
     async def _report_one(self, lane: Lane) -> None:

@@ -70,19 +70,19 @@ class ProducerIdManager:
         if lane.ownership.identity is None and not lane.ownership.is_identifying and lane.may_drain:
             lane.ownership.claimed_at = self._context.loop.now()
             target = lane.spec.destination
-            self._waiting.setdefault(target, deque()).append((lane, lane.turn))
+            self._waiting.setdefault(target, deque()).append((lane, lane.generation))
             self._pump(target)
 
     def _pump(self, target: ClusterRef) -> None:
         waiting = self._waiting[target]
         while waiting and self._running[target] < _AT_ONCE:
-            lane, turn = waiting.popleft()
+            lane, generation = waiting.popleft()
             self._running[target] += 1
-            self._context.loop.spawn(self._run(lane, turn))
+            self._context.loop.spawn(self._run(lane, generation))
 
-    async def _run(self, lane: Lane, turn: int) -> None:
+    async def _run(self, lane: Lane, generation: int) -> None:
         try:
-            await self._runner.run(lane, turn, self._make_ready(lane))
+            await self._runner.run(lane, generation, self._make_ready(lane))
         finally:
             lane.ownership.claimed_at = inf
             self._running[lane.spec.destination] -= 1

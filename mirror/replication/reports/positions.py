@@ -41,7 +41,7 @@ class Positions:
             watch, end = lane.observed.watch, lane.read.high_watermark
             readable = _readable_end(lane)
             lag_ms, records, size = lane.observed.measured
-            watch.turn(lane.turn, lane.progress.life)
+            watch.set_generation(lane.generation, lane.progress.life)
             if watch.withholds(
                 moments, lane.checkpoint, readable, end, lane.read.log_start, lag_ms, (records, size)
             ):

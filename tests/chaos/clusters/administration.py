@@ -109,13 +109,13 @@ class Administration:
             return False
         return {one.leader for one in self.mine().values()} <= set(nodes)
 
-    def reassign(self, turn: int, replicas: int) -> None:
+    def reassign(self, rotation: int, replicas: int) -> None:
         """Move the partitions to this number of brokers, and wait until they have moved.
 
-        `turn`: number of places by which the replicas are rotated.
+        `rotation`: number of places by which the replicas are rotated.
         """
         nodes = sorted(node.node_id for node in self._cluster.nodes)
-        self._move({place: _rotated(nodes, place[1] + turn)[:replicas] for place in self.mine()})
+        self._move({place: _rotated(nodes, place[1] + rotation)[:replicas] for place in self.mine()})
 
     def keep_only(self, nodes: Sequence[int]) -> None:
         """Keep only the replicas of these brokers, the preferred leader first."""

@@ -62,7 +62,7 @@ def inflict(kind: Kind, victim: Victim) -> None:
     victim.admin.wait_in_sync()
 
 
-def _restart_in_turn(victim: Victim) -> None:
+def _rolling_restart(victim: Victim) -> None:
     for node in victim.cluster.nodes:
         node.stop()
         node.start()
@@ -95,9 +95,9 @@ def _kill_two(victim: Victim) -> None:
 
 def _reassign(victim: Victim) -> None:
     """Take the leader's replica from each partition, then place three replicas in another order."""
-    victim.admin.reassign(turn=1, replicas=2)
+    victim.admin.reassign(rotation=1, replicas=2)
     time.sleep(victim.seconds)
-    victim.admin.reassign(turn=2, replicas=3)
+    victim.admin.reassign(rotation=2, replicas=3)
     victim.admin.wait_in_sync()
     victim.admin.elect(ElectionType.PREFERRED, [node.node_id for node in victim.cluster.nodes])
 
@@ -162,14 +162,14 @@ def _elect_uncleanly(victim: Victim) -> None:
     admin.elect(ElectionType.UNCLEAN, [other.node_id])
     last.start()
     other.wait_until_ready()
-    admin.reassign(turn=0, replicas=len(victim.cluster.nodes))
+    admin.reassign(rotation=0, replicas=len(victim.cluster.nodes))
     admin.wait_in_sync()
     admin.require(in_sync=_IN_SYNC)
     admin.elect(ElectionType.PREFERRED, [node.node_id for node in victim.cluster.nodes])
 
 
 _ACTS: Final[Mapping[Kind, Callable[[Victim], None]]] = {
-    Kind.ROLLING_RESTART: _restart_in_turn,
+    Kind.ROLLING_RESTART: _rolling_restart,
     Kind.KILL: _kill,
     Kind.FREEZE: _freeze,
     Kind.TWO_DOWN: _kill_two,

@@ -149,15 +149,15 @@ class Run:
         site = self._site
         has_log = isinstance(site.store, KafkaStore)
         shape = SiteShape(len(site.instances), site.pinot is not None, has_log, order.mean_pause)
-        turns: dict[Resource, threading.Lock] = {
+        locks: dict[Resource, threading.Lock] = {
             one: threading.Lock() for one in Resource if one is not Resource.INSTANCE
         }
         began = time.monotonic()
         threads = []
         for fault in make_schedule(order.seed, order.length, shape):
             self._site.wait(max(0.0, began + fault.at - time.monotonic()))
-            turn = turns.get(fault.resource, threading.Lock())
-            thread = threading.Thread(target=self._do, args=(fault, turn), name=str(fault.kind))
+            lock = locks.get(fault.resource, threading.Lock())
+            thread = threading.Thread(target=self._do, args=(fault, lock), name=str(fault.kind))
             thread.start()
             threads.append(thread)
         until = time.monotonic() + order.patience
@@ -173,8 +173,8 @@ class Run:
                 faulthandler.dump_traceback(stream)
             raise Unfinished(f"after {self._order.patience:.0f} s: {', '.join(under_way)}; see {file}")
 
-    def _do(self, fault: Fault, turn: threading.Lock) -> None:
-        with turn:
+    def _do(self, fault: Fault, lock: threading.Lock) -> None:
+        with lock:
             began = time.monotonic()
             self._report(str(fault))
             try:

@@ -81,7 +81,7 @@ def test_a_look_reads_on_where_the_last_one_ended_and_forgets_what_is_old(
         reader.observe(3_601.0)
 
 
-def test_the_windows_of_a_turn_are_of_one_look(
+def test_the_windows_of_an_evaluation_come_from_one_query(
     source_kafka: Servers, topic: str, reader: TopicMeasurements, clock: ManualClock
 ) -> None:
     write(source_kafka, topic, a_row(0, clock))
@@ -89,10 +89,10 @@ def test_the_windows_of_a_turn_are_of_one_look(
     write(source_kafka, topic, a_row(0, clock))
     assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 10
     assert reader.observe(WINDOW)[SOURCE]["t"].records == 10
-    assert reader.observe(5 * WINDOW)[SOURCE]["t"].records == 20, "the next turn has no new rows"
+    assert reader.observe(5 * WINDOW)[SOURCE]["t"].records == 20, "the next evaluation has no new rows"
     write(source_kafka, topic, a_row(0, clock))
     clock.advance(1)
-    assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 30, "a turn with other windows has no new rows"
+    assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 30, "no new rows for other windows"
 
 
 def test_pieces_of_the_last_hour_are_read_back(

@@ -155,10 +155,10 @@ def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: Metrics
         for number in range(4)
     ]
     metrics_world.put(PARTITION_METRICS, rows)
-    copied = [  # 0: in the whole window; 1: far behind; 2: unknown lag; 3: in one turn only
-        a_measurement("d", cluster, n, NOW - 5000 * turn, latency_ms=1, lag=lag)
-        for n, lag, turns in ((0, 5, 119), (1, 99_000, 119), (2, -1, 119), (3, 5, 1))
-        for turn in range(1, turns + 1)
+    copied = [  # 0: in the whole window; 1: far behind; 2: unknown lag; 3: in one report only
+        a_measurement("d", cluster, n, NOW - 5000 * report, latency_ms=1, lag=lag)
+        for n, lag, reports in ((0, 5, 119), (1, 99_000, 119), (2, -1, 119), (3, 5, 1))
+        for report in range(1, reports + 1)
     ]
     metrics_world.put(MIRROR_METRICS, copied)
     asked = [TopicPartition("t", number) for number in range(4)]
@@ -288,8 +288,8 @@ def test_the_last_known_loads_serve_while_pinot_is_away_until_they_are_too_old(
         PinotLoadProvider(nowhere, settings(), clock).loads(cluster, ORDERS)
 
 
-def test_pinot_is_not_asked_at_every_turn(metrics_world: MetricsWorld, nowhere: PinotClient) -> None:
-    cluster = ClusterRef(fresh_name("turns"))
+def test_pinot_is_not_queried_for_every_plan(metrics_world: MetricsWorld, nowhere: PinotClient) -> None:
+    cluster = ClusterRef(fresh_name("plans"))
     put_orders(metrics_world, cluster, 0)
     clock = StoppedClock()
     provider = PinotLoadProvider(metrics_world.client, settings(refresh_seconds=10), clock)

@@ -78,7 +78,7 @@ class Monitor:
         self.holder, self.lease, self.mode = f"{number}-{next(_NUMBERS)}", "", Mode.ACT
         self.rebalancing = Rebalancing(self, POLICY, site.clock)
 
-    def turn(self) -> bool:
+    def run_once(self) -> bool:
         held = self.hold()
         self.rebalancing.note(held.record)
         return not held.other
@@ -130,9 +130,9 @@ def play(history: list[Step]) -> Site:
         monitor = monitors[step.who]
         match step.what:
             case "hold":
-                monitor.turn()
+                monitor.run_once()
             case "help":  # even if it has not renewed its lease for hours
-                if monitor.lease or monitor.turn():
+                if monitor.lease or monitor.run_once():
                     monitor.help(step.name, Mode.OBSERVE if step.observes else Mode.ACT)
             case "restart":
                 monitors[step.who] = Monitor(site, step.who)

@@ -177,9 +177,9 @@ def test_an_alert_of_two_windows_ends_after_the_short_one(
     st.sampled_from([(0, 500, 5.0), (0, 0, 5.0)]),
 )
 def test_an_alert_is_over_within_its_short_window_after_its_cause_however_looks_and_reports_fall(
-    target: float, reports: int, phase_ms: int, turn_ms: int, report: tuple[int, int, float]
+    target: float, reports: int, phase_ms: int, evaluation_ms: int, report: tuple[int, int, float]
 ) -> None:
-    """Lanes report every 5 s; the monitor starts a turn 10 s after the end of the previous one."""
+    """Lanes report every 5 s; the monitor starts an evaluation 10 s after the end of the previous one."""
     recorded, clock = Recorded(), ManualClock()
     clock.advance((BEGIN_MS - clock.now_ms()) / 1_000)
     subject = replace(SUBJECT, objectives=(Objective(1_000, target, period_days=7),))
@@ -194,9 +194,9 @@ def test_an_alert_is_over_within_its_short_window_after_its_cause_however_looks_
         (budget,) = budgets.judge({ORDERS: subject})[ORDERS]
         lasts = bool(budget.lasting if was_firing else budget.firing)
         if was_firing and not lasts:
-            ended_ms = clock.now_ms() + turn_ms
+            ended_ms = clock.now_ms() + evaluation_ms
         was_firing = lasts
-        clock.advance(10.0 + turn_ms / 1_000)
+        clock.advance(10.0 + evaluation_ms / 1_000)
     assert ended_ms, "the alert has not fired, or has not ended"
     assert cause_ends_ms + 220_000 < ended_ms <= cause_ends_ms + 300_000
 

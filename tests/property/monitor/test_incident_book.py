@@ -77,7 +77,7 @@ records = st.builds(
 
 
 def play(history: Sequence[Evaluation | str | None]) -> dict[str, IncidentRecord]:
-    """Return the stored records at the end. None in the history: a turn without judgement."""
+    """Return the stored records at the end. None in the history: an evaluation without verdict."""
     book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
     for finding in history:
         if isinstance(finding, str):
@@ -101,9 +101,9 @@ def test_a_timeline_tells_one_story(history: list[Evaluation | str | None]) -> N
         assert phases.count(Phase.DETECTED) == 1
         assert one.is_open == (phases[-1] is not Phase.CLOSED)
         assert phases.count(Phase.CLOSED) == (not one.is_open)
-        turns = [entry for entry in one.timeline if entry.phase in (Phase.RECOVERED, Phase.RELAPSED)]
-        assert len({entry.phase for entry in turns}) == len(turns), "a repeated phase has several entries"
-        how_often = {entry.phase: entry.times for entry in turns}
+        changes = [entry for entry in one.timeline if entry.phase in (Phase.RECOVERED, Phase.RELAPSED)]
+        assert len({entry.phase for entry in changes}) == len(changes), "a repeated phase has several entries"
+        how_often = {entry.phase: entry.times for entry in changes}
         assert 0 <= how_often.get(Phase.RECOVERED, 0) - how_often.get(Phase.RELAPSED, 0) <= 1
         times = [entry.time_ms for entry in one.timeline]
         assert times == sorted(times)

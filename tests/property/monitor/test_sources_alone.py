@@ -96,11 +96,11 @@ def _histogram(row: Row) -> tuple[int, ...]:
 
 
 class Time(NamedTuple):
-    """Some turns with the same definitions: group, selection, and whether each is judged."""
+    """Some evaluations with the same definitions: group, selection, and whether each is judged."""
 
     defined: Mapping[DatastreamName, tuple[str, TopicSelection, bool]]
     figures: Sequence[tuple[int, int, int]]
-    turns: int
+    repeats: int
 
 
 definitions = st.dictionaries(
@@ -123,7 +123,7 @@ def test_sums_over_all_topics_say_the_same_as_those_over_what_is_selected(
     stored, alone, now_ms = Stored(), SourcesAlone(), BEGIN_MS
     past, plain = History(stored), History(stored)
     selected: dict[tuple[Source, str], int] = {}
-    for number, look in enumerate(one for one in history for _ in range(one.turns)):
+    for number, look in enumerate(one for one in history for _ in range(one.repeats)):
         now_ms += (30 + pause * (number == 3)) * 1_000
         for group, selection, _ in look.defined.values():
             selected |= {(Source(group, "east"), one): now_ms for one in TOPICS if selection.matches(one)}
@@ -169,7 +169,7 @@ def test_topics_are_told_apart_until_what_was_selected_before_is_over() -> None:
     first = (SETTLED_MS + 60_000) // 10_000
     assert known == [number >= first for number in range(60)]
     alone.look([subject], moments[-1] + 600_000)
-    assert not alone.since(moments[-1] + 600_000), "known despite a time without turns"
+    assert not alone.since(moments[-1] + 600_000), "known despite a time without evaluations"
 
 
 def test_the_group_of_a_definition_that_is_damaged_may_be_any() -> None:

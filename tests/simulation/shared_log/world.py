@@ -146,7 +146,7 @@ class Process:
         for call in list(self._calls.values()):
             self._lose(call)
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Do what is due."""
         now = self._world.now
         if self.log.next_offset < self._world.log.start:
@@ -290,7 +290,7 @@ class Process:
                 log.under_way.append(self._batch)
 
     def _snapshot_step(self) -> None:
-        """Begin a snapshot at times, and write one part of it in a turn."""
+        """Begin a snapshot at times, and write one part of it per call."""
         world = self._world
         if self._snapshot is None:
             if self.contact is not None and world.random.random() < 0.05:
@@ -340,7 +340,7 @@ class World:
             self._check_leases()
             for process in self.processes:
                 if process.stalled_until <= self.now:
-                    process.turn()
+                    process.run_once()
             if tick < ticks - 60:
                 self._disturb()
         assert Checker(EMPTY, model_step).explains(self.history)

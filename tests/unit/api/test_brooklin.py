@@ -256,7 +256,7 @@ def test_health_says_which_task_stands_still_and_of_which_connector_it_is(client
     site.tick()
     key = next(one for one in site.follower.workers.lanes if one.group == "m1")
     site.follower.workers.pause(key, "oversize")
-    site.follower.turn()
+    site.follower.run_loop()
     connectors = client.get("/health").json()["connectors"]
     assert {one["connectorName"] for one in connectors} == {document()["connectorName"], "headrace"}
     tasks = {task["name"]: task for one in connectors for task in one["tasks"]}

@@ -37,7 +37,7 @@ def test_the_state_of_a_datastream(client: Client, site: Site) -> None:
     site.tick()
     (key,) = site.follower.workers.lanes
     site.follower.workers.pause(key, "oversize")
-    site.follower.turn()
+    site.follower.run_loop()
     assert content(client, "/Datastream_State?datastream=orders") == {
         "datastream": "orders",
         "assignedTopicPartitions": ["t-0"],

@@ -34,7 +34,7 @@ def measure(
     states[key] = replace(
         states[key], phase=phase, track=LaneTrack(rate=LaneRate(key, SOURCE, 0.0, 0.0, records, age_ms))
     )
-    site.follower.turn()
+    site.follower.run_loop()
 
 
 def lag_of(client: Client, name: str = "orders") -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_partitions_are_sorted_filtered_and_paged(client: Client, site: Site) ->
         number = key.partition.partition
         rate = LaneRate(key, SOURCE, number * 10.0, 1.0, number, number * 100, checkpoint=1_000)
         states[key] = replace(states[key], track=LaneTrack(rate=rate))
-    site.follower.turn()
+    site.follower.run_loop()
 
     def asked(**query: Any) -> tuple[list[int], int]:
         found = client.get("/v1/datastreams/orders/lag", params=query).json()
@@ -260,7 +260,7 @@ def move(site: Site, lane: str, history: LaneHistory, **more: Any) -> None:
     """Give a lane this history."""
     key, states = a_key(lane), site.follower.workers._states
     states[key] = replace(states[key], track=LaneTrack(history, states[key].rate), **more)
-    site.follower.turn()
+    site.follower.run_loop()
 
 
 def at_the_clock_of(site: Site, life: PartitionLife) -> LaneHistory:

@@ -124,7 +124,7 @@ def test_a_datastream_that_may_not_adopt_topics_writes_what_it_has_written(
     wipe_all(site)
     assert restore(site).status_code == 200
     site.follower.lose()
-    site.follower.turn()
+    site.follower.run_loop()
     again = Site(site.server, "two")
     again.destination.create(TopicDescription("t", 2))
     again.tick(6)

@@ -98,9 +98,9 @@ def test_the_lag_is_unknown_while_nothing_reports_the_partitions(site: Site) -> 
         say(site, name, 0, 0)
     assert glance(site)["lag_records"] == 0
     site.client.post("/v1/datastreams/orders/pause", json={})
-    site.follower.turn()
+    site.follower.run_loop()
     site.follower.workers.drain()
-    site.follower.turn()
+    site.follower.run_loop()
     found = glance(site)  # the lanes have ended, and the leader has not listed the partitions yet
     assert found["partitions"] == 0
     assert [found[name] for name in ("lag_records", "oldest_ms", "bytes_per_second")] == [None] * 3

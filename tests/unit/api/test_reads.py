@@ -130,10 +130,10 @@ def test_a_list_of_a_thousand_costs_one_answer_of_zookeepers_each(site: Site) ->
         document = site.server.dump()["/datastreams/orders"].replace(b"orders", b"d-%04d" % number)
         site.session.create(f"/datastreams/d-{number:04}", document)
     assert len(site.client.get("/v1/datastreams").json()) == 1_001
-    before = site.session.turns
+    before = site.session.round_trips
     assert len(site.client.get("/v1/datastreams").json()) == 1_001
     assert len(site.client.get("/datastream").json()["elements"]) == 1_001
-    assert site.session.turns - before == 4, "names twice, problems and assessments once"
+    assert site.session.round_trips - before == 4, "names twice, problems and assessments once"
     assert site.stored("orders") == one
 
 

@@ -47,7 +47,7 @@ def test_an_instance_that_serves_is_ready(site: Site) -> None:
 def test_a_lane_that_cannot_start_takes_the_service_from_nobody(site: Site) -> None:
     key, states = a_key("t-0"), site.follower.workers._states
     states[key] = replace(states[key], phase=LanePhase.PAUSED, reason="unknown transform")
-    site.follower.turn()
+    site.follower.run_loop()
     assert site.client.get("/v1/health").status_code == 503
     assert unready_parts(site) == []
 
@@ -73,10 +73,10 @@ def test_documents_that_cannot_be_read_count_for_health_alone(site: Site) -> Non
 
 def test_without_its_session_it_is_not_ready(site: Site) -> None:
     site.follower.follower.session_changed(SessionState.SUSPENDED)
-    site.follower.turn()
+    site.follower.run_loop()
     assert unready_parts(site) == ["session"]
     site.follower.follower.session_changed(SessionState.CONNECTED)
-    site.follower.turn()
+    site.follower.run_loop()
     assert unready_parts(site) == []
 
 

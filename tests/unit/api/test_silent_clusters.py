@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import pytest
 
 from api.http.problems import headers_of, status_of
-from api.http.slow_calls import ANSWER_SECONDS, MOST_AT_ONCE, ClusterInUse, ClusterTurns, SlowCalls
+from api.http.slow_calls import ANSWER_SECONDS, MOST_AT_ONCE, ClusterInUse, ClusterRequestLimiter, SlowCalls
 from mirror.errors import Busy, HeadraceError, NothingStored, ResponseStalled, TimedOut, Unreachable
 from mirror.model.identifiers import ClusterRef
 from tests.builders import DESTINATION, a_key, a_progress
@@ -42,8 +42,8 @@ class Silent:
         self._failed.set()
 
 
-class Counted(ClusterTurns):
-    """Turns that count the calls requesting one."""
+class Counted(ClusterRequestLimiter):
+    """Limiter that counts the calls."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock.monotonic)
@@ -64,37 +64,37 @@ def failing(error: HeadraceError) -> Callable[[], None]:
 @pytest.mark.parametrize("error", [Unreachable("refused"), TimedOut("late"), ResponseStalled("stopped")])
 def test_the_error_of_a_cluster_answers_the_next_questions_for_a_while(error: HeadraceError) -> None:
     clock = ManualClock()
-    turns = ClusterTurns(clock.monotonic)
+    limiter = ClusterRequestLimiter(clock.monotonic)
     for question in (failing(error), failing(AssertionError("asked again"))):  # type: ignore[arg-type]
         with pytest.raises(Unreachable, match=error.message) as raised:
-            turns.ask(HERE, question)
+            limiter.ask(HERE, question)
         assert (status_of(raised.value), headers_of(raised.value)) == (503, {"Retry-After": "5"})
-    assert turns.ask(ELSEWHERE, lambda: "answer") == "answer"
+    assert limiter.ask(ELSEWHERE, lambda: "answer") == "answer"
     clock.advance(ANSWER_SECONDS)
-    assert turns.ask(HERE, lambda: "answer") == "answer"
-    assert turns.failure(HERE) is None
+    assert limiter.ask(HERE, lambda: "answer") == "answer"
+    assert limiter.failure(HERE) is None
 
 
 def test_a_cluster_that_refuses_has_answered() -> None:
-    turns = ClusterTurns(ManualClock().monotonic)
+    limiter = ClusterRequestLimiter(ManualClock().monotonic)
     with pytest.raises(NothingStored):
-        turns.ask(HERE, failing(NothingStored("nothing yet")))
-    assert turns.ask(HERE, lambda: "answer") == "answer"
+        limiter.ask(HERE, failing(NothingStored("nothing yet")))
+    assert limiter.ask(HERE, lambda: "answer") == "answer"
 
 
 def test_a_cluster_is_asked_one_question_at_a_time() -> None:
-    turns = ClusterTurns(ManualClock().monotonic)
+    limiter = ClusterRequestLimiter(ManualClock().monotonic)
 
     def question() -> Future[None]:
         with pytest.raises(ClusterInUse) as raised:
-            turns.ask(HERE, lambda: None)
-        assert turns.ask(ELSEWHERE, lambda: "answer") == "answer"
+            limiter.ask(HERE, lambda: None)
+        assert limiter.ask(ELSEWHERE, lambda: "answer") == "answer"
         ended = raised.value.ended
         assert not ended.done()
         return ended
 
-    assert turns.ask(HERE, question).done()
-    assert turns.ask(HERE, lambda: "answer") == "answer"
+    assert limiter.ask(HERE, question).done()
+    assert limiter.ask(HERE, lambda: "answer") == "answer"
 
 
 def test_a_call_that_waits_for_a_cluster_too_long_is_refused() -> None:
@@ -109,12 +109,12 @@ def test_a_call_that_waits_for_a_cluster_too_long_is_refused() -> None:
 
 def test_a_silent_destination_takes_one_place_and_its_error_is_shared(site: Site) -> None:
     site.create()
-    site.turns = turns = Counted(site.clock)
+    site.limiter = limiter = Counted(site.clock)
     site.before_progress = silent = Silent(TimedOut("no answer"))
     with ThreadPoolExecutor(MOST_AT_ONCE) as callers:
         calls = [callers.submit(site.client.get, PROGRESS) for _ in range(MOST_AT_ONCE)]
         try:
-            wait_until(lambda: turns.wanted >= MOST_AT_ONCE)
+            wait_until(lambda: limiter.wanted >= MOST_AT_ONCE)
             wait_until(lambda: site.client.post(PAUSE, json={}).status_code == 200)
         finally:
             silent.fail()
@@ -128,7 +128,7 @@ def test_a_silent_destination_takes_one_place_and_its_error_is_shared(site: Site
 def test_calls_that_came_beside_another_one_get_their_own_answers(site: Site) -> None:
     site.create()
     site.progress = {a_key("t-0"): a_progress()}
-    site.turns = turns = Counted(site.clock)
+    site.limiter = limiter = Counted(site.clock)
     going = threading.Event()
 
     def hold() -> None:
@@ -137,7 +137,7 @@ def test_calls_that_came_beside_another_one_get_their_own_answers(site: Site) ->
     site.before_progress = hold
     with ThreadPoolExecutor(3) as callers:
         calls = [callers.submit(site.client.get, PROGRESS) for _ in range(3)]
-        wait_until(lambda: turns.wanted >= 3)
+        wait_until(lambda: limiter.wanted >= 3)
         going.set()
         assert [len(one.result().json()) for one in calls] == [1, 1, 1]
-    assert turns.failure(DESTINATION) is None
+    assert limiter.failure(DESTINATION) is None

@@ -84,7 +84,7 @@ def test_lanes_with_what_is_known_of_them(client: Client, site: Site) -> None:
         reason="too large",
         track=LaneTrack(rate=LaneRate(key, SOURCE, 9.0, 1.0, 5, 70)),
     )
-    site.follower.turn()
+    site.follower.run_loop()
     first, second = lanes_of(client)
     assert (first["partition"], first["phase"], first["reason"]) == ("t-0", "paused", "too large")
     assert (first["lag_records"], first["lag_ms"], first["bytes_per_second"]) == (5, 70, 9.0)
@@ -111,7 +111,7 @@ def test_that_nothing_waits_is_known_of_lanes_that_copy_and_hear_of_their_source
     site.create()
     _measure(site, "t-0", *measured, phase=phase)
     _measure(site, "t-1", 0, 0)
-    site.follower.turn()
+    site.follower.run_loop()
     lane = lanes_of(client)[0]
     assert (lane["lag_records"], lane["lag_ms"]) == shown
     orders = frozenset({("datastream", "orders")})
@@ -129,7 +129,7 @@ def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client:
     throttled = (ThrottledTime(SOURCE, 2.5),)
     clocks = (ClusterClock(SOURCE, ClockSkew(-1_500.0, 2.0)),)
     site.follower.workers.measurements.add(LaneRates((), (), throttled, clocks))
-    site.follower.turn()
+    site.follower.run_loop()
     lane, other = lanes_of(client)
     assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "its quota")
     assert other["reason"] == ""
@@ -164,7 +164,7 @@ def test_what_waits_in_sum_is_at_least_what_is_known_and_never_nothing(
     for number, one in enumerate(measured):
         if one is not None:
             _measure(site, f"t-{number}", *one)
-    site.follower.turn()
+    site.follower.run_loop()
     found, orders = samples(client), frozenset({("datastream", "orders")})
     assert (found.get(("headrace_lag_records", orders)), found.get(("headrace_lag_seconds", orders))) == shown
 
@@ -184,7 +184,7 @@ def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
         state = site.follower.workers._states[key]
         rate = LaneRate(key, SOURCE, 10.0 + number, 2.0, 5, 3_000 * number)
         site.follower.workers._states[key] = replace(state, track=LaneTrack(rate=rate))
-    site.follower.turn()
+    site.follower.run_loop()
     found = samples(client)
     orders = frozenset({("datastream", "orders")})
     assert found["headrace_bytes_per_second", orders] == 21.0
@@ -208,7 +208,7 @@ def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
     site.create()
     dropped = frozenset({("kind", "events")})
     site.follower.event_drops = lambda: Drops(7, "Local: Queue full")
-    site.follower.turn()
+    site.follower.run_loop()
     answer = client.get("/v1/health")
     part = answer.json()["parts"]["events records"]
     assert part["is_well"]
@@ -216,7 +216,7 @@ def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
     assert "Local: Queue full" in part["sentence"]
     assert samples(client)["headrace_dropped_records_total", dropped] == 7
     site.follower.event_drops = lambda: Drops(7)
-    site.follower.turn()
+    site.follower.run_loop()
     assert "events records" not in client.get("/v1/health").json()["parts"]
     assert samples(client)["headrace_dropped_records_total", dropped] == 7
 

@@ -175,7 +175,9 @@ def test_the_busiest_hour_needs_no_less_than_each(needs: list[dict[int, int]], h
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40))
-def test_the_number_is_never_below_what_is_needed_and_never_turns_within_the_time(needs: list[int]) -> None:
+def test_the_number_covers_the_need_and_is_not_reversed_within_the_time(
+    needs: list[int],
+) -> None:
     said: Advice | None = None
     numbers = []
     for hour, now in enumerate(needs):

@@ -36,7 +36,7 @@ def test_noise_and_spikes_make_nothing_swing(week: dict[str, Score]) -> None:
     assert sum(moved > 0 for moved in score.moved[1:]) < 30
 
 
-def test_days_and_nights_do_not_turn_the_number_of_tasks(week: dict[str, Score]) -> None:
+def test_days_and_nights_do_not_reverse_the_number_of_tasks(week: dict[str, Score]) -> None:
     score = week["swinging"]
     assert score.reversals == 0
     assert score.returns <= 5

@@ -56,7 +56,7 @@ def test_the_tail_is_at_most_a_ten_thousandth() -> None:
     assert tail_start(np.array([[10_000, 0], [0, 10_000], [1, 0]], np.int64)) == 2
 
 
-def test_the_tail_fills_low_counts_first_in_turns() -> None:
+def test_the_tail_fills_low_counts_first() -> None:
     dealt = level_tail(np.array([3, 0, 1]), 5, np.zeros(3, bool), UNLIMITED)
     assert np.bincount(dealt, minlength=3).tolist() == [0, 3, 2]
     assert dealt.tolist()[:2] == [1, 2]

@@ -32,7 +32,7 @@ def measure(site: Site, lane: str, records: int, phase: LanePhase = LanePhase.CO
     states[key] = replace(
         states[key], phase=phase, track=LaneTrack(rate=LaneRate(key, SOURCE, 0.0, 0.0, records, 100))
     )
-    site.follower.turn()
+    site.follower.run_loop()
 
 
 def test_a_definition_is_json_or_yaml(site: Site, headrace: Headrace) -> None:
@@ -88,7 +88,7 @@ def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
     states[key] = replace(
         states[key], track=LaneTrack(stuck.history_at(site.clock.monotonic()), states[key].rate)
     )
-    site.follower.turn()
+    site.follower.run_loop()
     (row,) = [line for line in headrace("datastream", "lag", "orders").out.splitlines() if "STALL" in line]
     assert row.split()[:9] == ["t-0", "copying", "STALL", "5", "100", "ms", "-", "50", "min"]
     assert json.loads(headrace("datastream", "lag", "orders", "--json").out)["lag_records"] == 12

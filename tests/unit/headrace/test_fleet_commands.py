@@ -33,7 +33,7 @@ def stall(site: Site, lane: str, kept_ms: int = 3_600_000) -> None:
     life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(kept_ms))
     track = LaneTrack(life.history_at(site.clock.monotonic()), states[key].rate)
     states[key] = replace(states[key], phase=LanePhase.COPYING, track=track)
-    site.follower.turn()
+    site.follower.run_loop()
 
 
 def a_lane(partition: str, records: int | None = 0, age: int | None = 0, **more: Any) -> dict[str, Any]:

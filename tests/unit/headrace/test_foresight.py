@@ -14,7 +14,7 @@ from assigner.advice.settings import AdviceSettings
 from assigner.planner import LoadPlanner
 from headrace.foresight.history import DAY, HOUR_MS, PastHours
 from headrace.foresight.run import PART, ForesightThread
-from headrace.foresight.turn import NO_PAST, ForesightTurn, Means
+from headrace.foresight.sizing_advisor import NO_PAST, Means, SizingAdvisor
 from mirror.errors import Unreachable
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import PartitionLoad
@@ -55,7 +55,7 @@ def means_of(site: Site, ask: AskHour | None, **settings: float) -> Means:
 
 def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
     means = means_of(site, busy_at_noon)
-    advice = ForesightTurn(means).run()
+    advice = SizingAdvisor(means).run()
     assert advice.rises is not None
     assert advice.rises.most_tasks == 2
     assert "2 tasks on 2 instances" in advice.sentence
@@ -78,7 +78,7 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
 
 def test_what_the_last_day_needed_is_shown_beside_what_is_in_force(site: Site) -> None:
     """Two tasks are needed in the 11 hours with more than 100 bytes/s; one task is in force."""
-    advice = ForesightTurn(means_of(site, busy_at_noon)).run()
+    advice = SizingAdvisor(means_of(site, busy_at_noon)).run()
     assert advice.past_day is not None
     day = {"hours": 24, "task_hours": 24, "peak_task_hours": 48, "needed_task_hours": 35}
     assert asdict(advice.past_day) == day
@@ -86,7 +86,7 @@ def test_what_the_last_day_needed_is_shown_beside_what_is_in_force(site: Site) -
 
 
 def test_the_last_week_is_shown_likewise(site: Site) -> None:
-    advice = ForesightTurn(means_of(site, busy_at_noon)).run()
+    advice = SizingAdvisor(means_of(site, busy_at_noon)).run()
     assert advice.past_week is not None
     week = {"hours": 168, "task_hours": 168, "peak_task_hours": 2 * 168, "needed_task_hours": 7 * 35}
     assert asdict(advice.past_week) == week
@@ -94,7 +94,7 @@ def test_the_last_week_is_shown_likewise(site: Site) -> None:
 
 
 def test_a_history_that_is_shorter_than_a_week_says_how_many_hours_are_known(site: Site) -> None:
-    advice = ForesightTurn(means_of(site, busy_at_noon, history_days=3)).run()
+    advice = SizingAdvisor(means_of(site, busy_at_noon, history_days=3)).run()
     assert advice.past_week is not None
     assert advice.past_week.hours == 3 * DAY
 
@@ -103,7 +103,7 @@ def test_hours_that_pinot_does_not_know_are_in_no_sum(site: Site) -> None:
     def holey(cluster: ClusterRef, hour_ms: int) -> Hour:
         return {} if NOW - 7 * HOUR_MS <= hour_ms < NOW - 2 * HOUR_MS else busy_at_noon(cluster, hour_ms)
 
-    advice = ForesightTurn(means_of(site, holey)).run()
+    advice = SizingAdvisor(means_of(site, holey)).run()
     assert advice.past_day is not None
     assert (advice.past_day.hours, advice.past_day.task_hours) == (19, 19)
     assert advice.past_week is not None
@@ -114,14 +114,14 @@ def test_a_partition_without_a_load_counts_as_planning_has_it(site: Site) -> Non
     def half(_: ClusterRef, __: int) -> Hour:
         return {T0: PartitionLoad(10.0)}
 
-    advice = ForesightTurn(means_of(site, half)).run()
+    advice = SizingAdvisor(means_of(site, half)).run()
     assert advice.past_day is not None
     assert advice.past_day.needed_task_hours == 24 * 2
 
 
 @pytest.mark.parametrize("ask", [None, away, lambda *_: {}, lambda *_: {TopicPartition("other", 0): LOAD}])
 def test_a_past_that_nobody_knows_is_null(ask: AskHour | None, site: Site) -> None:
-    advice = ForesightTurn(means_of(site, ask)).run()
+    advice = SizingAdvisor(means_of(site, ask)).run()
     assert (advice.past_day, advice.past_week) == (None, None)
     answer = site.client.get("/v1/advice").json()
     assert (answer["past_day"], answer["past_week"]) == (None, None)
@@ -129,7 +129,7 @@ def test_a_past_that_nobody_knows_is_null(ask: AskHour | None, site: Site) -> No
 
 def test_pinot_away_leaves_the_present_need_and_the_reason(site: Site) -> None:
     means = means_of(site, away)
-    advice = ForesightTurn(means).run()
+    advice = SizingAdvisor(means).run()
     assert (advice.required_tasks, advice.rises, advice.sums) == (1, None, None)
     assert "history" in advice.why
     expectation = means.expected.of(SOURCE_LOADS)
@@ -140,7 +140,7 @@ def test_pinot_away_leaves_the_present_need_and_the_reason(site: Site) -> None:
 
 def test_without_pinot_the_advice_knows_only_the_present_need(site: Site) -> None:
     means = means_of(site, None)
-    advice = ForesightTurn(means).run()
+    advice = SizingAdvisor(means).run()
     assert advice.required_tasks == 1
     assert NO_PAST in advice.why
     assert means.expected.of(SOURCE_LOADS) is None
@@ -152,7 +152,7 @@ def test_a_history_of_a_day_forecasts_nothing(site: Site) -> None:
     def young(cluster: ClusterRef, hour_ms: int) -> Hour:
         return busy_at_noon(cluster, hour_ms) if hour_ms >= NOW - DAY * HOUR_MS else {}
 
-    advice = ForesightTurn(means_of(site, young)).run()
+    advice = SizingAdvisor(means_of(site, young)).run()
     assert re.search(r"\b2[45] hours\b", advice.why), advice.why
     assert advice.rises is None
     assert advice.required_tasks == 1
@@ -166,7 +166,7 @@ def test_forecasts_that_were_far_off_change_no_plan(site: Site) -> None:
         return {T0: PartitionLoad(rate), T1: PartitionLoad(rate)}
 
     means = means_of(site, wild, largest_error=0.2)
-    ForesightTurn(means).run()
+    SizingAdvisor(means).run()
     expectation = means.expected.of(SOURCE_LOADS)
     assert expectation is not None
     assert not expectation.hours
@@ -176,7 +176,7 @@ def test_forecasts_that_were_far_off_change_no_plan(site: Site) -> None:
 def test_a_group_that_nobody_has_measured_needs_an_unknown_number() -> None:
     one = Site(planner=LoadPlanner())
     one.create()
-    advice = ForesightTurn(means_of(one, None)).run()
+    advice = SizingAdvisor(means_of(one, None)).run()
     assert (advice.required_tasks, advice.required_instances) == (None, None)
     answer = one.client.get("/v1/advice").json()
     assert answer["required_tasks"] is None
@@ -187,10 +187,10 @@ def test_a_datastream_that_is_planned_by_count_needs_what_it_carried(site: Site)
     site.client.patch("/v1/datastreams/orders", json={"placement": {"load_provider": "none"}})
     site.client.post("/v1/rebalance", json={"datastream": "orders"})
     site.tick()
-    advice = ForesightTurn(means_of(site, busy_at_noon)).run()
+    advice = SizingAdvisor(means_of(site, busy_at_noon)).run()
     (need,) = advice.groups
     assert (need.now is not None, advice.required_tasks is not None, advice.why) == (True, True, "")
-    blind = ForesightTurn(means_of(site, None)).run()
+    blind = SizingAdvisor(means_of(site, None)).run()
     assert blind.required_tasks == blind.tasks, "without measurements, the present tasks"
 
 
@@ -199,7 +199,7 @@ def test_a_history_that_stood_still_is_forecast_for_the_hours_ahead_of_now(site:
         return {} if hour_ms >= NOW - 10 * HOUR_MS else busy_at_noon(cluster, hour_ms)
 
     means = means_of(site, gone)
-    ForesightTurn(means).run()
+    SizingAdvisor(means).run()
     expectation, now_ms = means.expected.of(SOURCE_LOADS), site.clock.now_ms()
     assert expectation is not None
     ahead = [(hour - now_ms) / HOUR_MS for hour in sorted(expectation.hours)]
@@ -241,7 +241,7 @@ def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:
 
 def test_a_change_of_tasks_or_datastreams_computes_anew(site: Site) -> None:
     clock = ManualClock()
-    thread = ForesightThread(ForesightTurn(means_of(site, None)), lambda: True, 3600, site.health, clock)
+    thread = ForesightThread(SizingAdvisor(means_of(site, None)), lambda: True, 3600, site.health, clock)
     thread.look()
     first = thread.advice
     clock.advance(90)
@@ -260,8 +260,8 @@ def test_a_change_of_tasks_or_datastreams_computes_anew(site: Site) -> None:
 
 def test_only_a_leader_computes_and_its_health_says_what_goes_wrong(site: Site) -> None:
     clock, leads = ManualClock(), [False]
-    turn = ForesightTurn(means_of(site, None))
-    thread = ForesightThread(turn, lambda: leads[0], 3600, site.health, clock)
+    advisor = SizingAdvisor(means_of(site, None))
+    thread = ForesightThread(advisor, lambda: leads[0], 3600, site.health, clock)
     thread.look()
     assert thread.advice is None
     leads[0] = True

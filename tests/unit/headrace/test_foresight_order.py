@@ -11,8 +11,8 @@ from assigner.advice.settings import AdviceSettings
 from headrace.foresight.history import DAY, HOUR_MS, PastHours
 from headrace.foresight.needs import WEEK, PastNeeds
 from headrace.foresight.run import PART, ForesightThread
+from headrace.foresight.sizing_advisor import History, Means, SizingAdvisor
 from headrace.foresight.sums import PastSums, SumQuery
-from headrace.foresight.turn import ForesightTurn, History, Means
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.capacity.advice import Advice
@@ -86,8 +86,8 @@ class Hours:
 
 def test_the_present_is_stored_before_a_history_is_read_and_the_forecast_before_the_past(site: Site) -> None:
     recorded, hours = Recorded(site), Hours(site)
-    turn = ForesightTurn(means_of(site, recorded), PastNeeds(hours.least))
-    advice = turn.run()
+    advisor = SizingAdvisor(means_of(site, recorded), PastNeeds(hours.least))
+    advice = advisor.run()
     present = recorded.stored[0]
     assert present is not None
     assert (present.required_tasks, present.peak, present.past_week) == (1, None, None)
@@ -103,8 +103,8 @@ def test_the_present_is_stored_before_a_history_is_read_and_the_forecast_before_
 def test_the_present_is_shown_while_the_history_is_away(site: Site) -> None:
     recorded = Recorded(site)
     recorded.is_away = True
-    turn = ForesightTurn(means_of(site, recorded))
-    thread = ForesightThread(turn, lambda: True, 3600, site.health, ManualClock())
+    advisor = SizingAdvisor(means_of(site, recorded))
+    thread = ForesightThread(advisor, lambda: True, 3600, site.health, ManualClock())
     thread.look()
     present = recorded.stored[0]
     assert present is not None
@@ -119,12 +119,12 @@ def test_a_past_that_fails_leaves_the_forecast_and_goes_on_where_it_stopped(site
     site.tick()
     recorded, hours = Recorded(site), Hours(site)
     hours.left = WEEK + 5
-    turn, clock = ForesightTurn(means_of(site, recorded), PastNeeds(hours.least)), ManualClock()
-    thread = ForesightThread(turn, lambda: True, 3600, site.health, clock)
+    advisor, clock = SizingAdvisor(means_of(site, recorded), PastNeeds(hours.least)), ManualClock()
+    thread = ForesightThread(advisor, lambda: True, 3600, site.health, clock)
     thread.look()
-    assert turn.has_past_left
+    assert advisor.has_past_left
     thread.look()
-    assert not turn.has_past_left
+    assert not advisor.has_past_left
     assert thread.advice is not None
     assert thread.advice.peak is not None
     assert thread.advice.past_week is None
@@ -145,12 +145,12 @@ def test_a_slow_past_is_computed_in_parts(site: Site) -> None:
     site.tick()
     recorded, hours = Recorded(site), Hours(site)
     hours.lasts = 1.0
-    turn = ForesightTurn(means_of(site, recorded), PastNeeds(hours.least))
-    turn.present()
-    forecast = turn.forecast()
-    assert turn.past() is None
+    advisor = SizingAdvisor(means_of(site, recorded), PastNeeds(hours.least))
+    advisor.present()
+    forecast = advisor.forecast()
+    assert advisor.past() is None
     assert AdviceStore(site.session).read() == forecast
-    advice = turn.past()
+    advice = advisor.past()
     assert advice is not None
     assert advice.past_week is not None
     assert len(hours.stored) == 2 * WEEK
@@ -158,25 +158,25 @@ def test_a_slow_past_is_computed_in_parts(site: Site) -> None:
 
 def test_a_second_run_computes_the_new_hours_and_reads_the_last_day(site: Site) -> None:
     recorded, hours = Recorded(site), Hours(site)
-    turn = ForesightTurn(means_of(site, recorded), PastNeeds(hours.least))
-    turn.run()
+    advisor = SizingAdvisor(means_of(site, recorded), PastNeeds(hours.least))
+    advisor.run()
     hours.stored.clear()
     site.clock.advance(3600)
-    turn.run()
+    advisor.run()
     assert len(hours.stored) == 1
     assert recorded.since == [14 * DAY, DAY + 1]
 
 
 def test_a_new_leader_shows_the_present_and_the_forecast_of_its_predecessor(site: Site) -> None:
     recorded = Recorded(site)
-    first = ForesightTurn(means_of(site, recorded)).run()
+    first = SizingAdvisor(means_of(site, recorded)).run()
     site.clock.advance(600)
     recorded.is_away = True
-    present = ForesightTurn(means_of(site, recorded)).present()
+    present = SizingAdvisor(means_of(site, recorded)).present()
     assert present.computed_ms == first.computed_ms + 600_000
     assert (present.peak, present.past_week) == (first.peak, first.past_week)
     site.clock.advance(3 * 3600)
-    later = ForesightTurn(means_of(site, recorded)).present()
+    later = SizingAdvisor(means_of(site, recorded)).present()
     assert len(later.groups[0].coming) == len(first.groups[0].coming) - 3
     assert later.past_week is None, "it is not that of the last week"
 
@@ -187,22 +187,22 @@ def test_a_cluster_that_fails_is_not_asked_for_every_group(site: Site) -> None:
     site.tick()
     recorded = Recorded(site)
     recorded.is_away = True
-    turn = ForesightTurn(means_of(site, recorded))
-    turn.run()
+    advisor = SizingAdvisor(means_of(site, recorded))
+    advisor.run()
     assert len(recorded.since) == 3
     recorded.is_away = False
     recorded.since.clear()
-    assert turn.run().peak is not None
+    assert advisor.run().peak is not None
     assert len(recorded.since) == 6
 
 
 def test_a_history_that_goes_away_leaves_what_was_read(site: Site) -> None:
     recorded = Recorded(site)
-    turn = ForesightTurn(means_of(site, recorded))
-    turn.run()
+    advisor = SizingAdvisor(means_of(site, recorded))
+    advisor.run()
     recorded.is_away = True
     site.clock.advance(3600)
-    advice = turn.run()
+    advice = advisor.run()
     assert advice.peak is not None
     assert advice.past_week is not None
 
@@ -216,8 +216,8 @@ def test_with_many_partitions_their_mean_is_read_once(site: Site) -> None:
 
     recorded = Recorded(site)
     many = History(PastSums(recorded.sums, 14), PastHours(loads, most_rates=1))
-    turn = ForesightTurn(means_with(site, SETTINGS, many))
-    advice = turn.run()
+    advisor = SizingAdvisor(means_with(site, SETTINGS, many))
+    advice = advisor.run()
     assert asked == [DAY]
     assert advice.peak is not None
     assert advice.peak.most_tasks == 2
@@ -226,8 +226,8 @@ def test_with_many_partitions_their_mean_is_read_once(site: Site) -> None:
 def test_a_total_without_loads_of_partitions_is_not_forecast(site: Site) -> None:
     recorded = Recorded(site)
     silent = History(PastSums(recorded.sums, 14), PastHours(lambda cluster, since_ms, _: {}))
-    turn = ForesightTurn(means_with(site, SETTINGS, silent))
-    advice = turn.run()
+    advisor = SizingAdvisor(means_with(site, SETTINGS, silent))
+    advice = advisor.run()
     assert (advice.required_tasks, advice.peak) == (1, None)
     assert "partitions" in advice.why
     assert advice.past_week is not None

@@ -1,4 +1,4 @@
-"""Test a turn of the monitor: observe, judge, act."""
+"""Test an evaluation of the monitor: observe, judge, act."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Rig:
         policy = IncidentPolicy(open_after=2, close_after=2, cooldown_seconds=60.0)
         self.cycle = MonitorCycle(self.world, self.world, policy, self.clock, 60.0)
 
-    def turn(self, observation: LatencyObservation | None, seconds: float = 10.0) -> str:
+    def evaluate(self, observation: LatencyObservation | None, seconds: float = 10.0) -> str:
         self.clock.advance(seconds)
         self.world.seen = {SOURCE: {"t": observation}} if observation else {}
         return self.cycle.evaluate()[ORDERS].action
@@ -144,8 +144,8 @@ def rig() -> Rig:
 
 
 def test_a_breach_that_lasts_is_answered_by_a_rebalance_that_says_why(rig: Rig) -> None:
-    assert rig.turn(BAD) == ""
-    action = rig.turn(BAD)
+    assert rig.evaluate(BAD) == ""
+    action = rig.evaluate(BAD)
     assert re.search(r"\bopened\b.*\br-1\b.*\b2 partitions\b", action)
     ((name, reason),) = rig.world.asked
     assert name == ORDERS
@@ -154,23 +154,23 @@ def test_a_breach_that_lasts_is_answered_by_a_rebalance_that_says_why(rig: Rig) 
 
 def test_what_no_placement_helps_against_is_said_once_and_no_rebalance_is_asked_for(rig: Rig) -> None:
     rig.world.why = THROTTLED
-    rig.turn(BAD)
-    assert re.search(r"\bquota: .*\bdestination\b.* 50% ", rig.turn(BAD))
+    rig.evaluate(BAD)
+    assert re.search(r"\bquota: .*\bdestination\b.* 50% ", rig.evaluate(BAD))
     for _ in range(30):
-        assert rig.turn(BAD) == ""
+        assert rig.evaluate(BAD) == ""
     assert (rig.world.asked, rig.world.previews) == ([], 0)
 
 
 def test_a_cause_that_becomes_one_of_placement_is_acted_on_at_once(rig: Rig) -> None:
     rig.world.why = THROTTLED
-    rig.turn(BAD)
-    rig.turn(BAD)
+    rig.evaluate(BAD)
+    rig.evaluate(BAD)
     rig.world.why = OVERLOADED
-    assert f"{Cause.OVERLOADED_TASK}: orders-0 " in rig.turn(BAD)
+    assert f"{Cause.OVERLOADED_TASK}: orders-0 " in rig.evaluate(BAD)
     ((_, reason),) = rig.world.asked
     assert f"{Cause.OVERLOADED_TASK}: orders-0 " in reason
     rig.world.why = THROTTLED
-    assert "quota: " in rig.turn(BAD, 70.0)
+    assert "quota: " in rig.evaluate(BAD, 70.0)
     assert len(rig.world.asked) == 1
 
 
@@ -188,7 +188,7 @@ def test_a_diagnosis_comes_with_what_is_found_while_an_incident_is_open(rig: Rig
 
 def test_a_new_monitor_does_not_blame_the_fault_before_this_one(rig: Rig) -> None:
     """It reads two minutes back, because nobody may have evaluated them, but its window is one minute."""
-    rig.turn(BAD)
+    rig.evaluate(BAD)
     now_ms = rig.clock.now_ms() + 10_000
     spans = [LateSpan(now_ms - before - 1_000, now_ms - before + 5_000, 9_000) for before in (100_000, 9_000)]
     rig.world.late_times = {SOURCE: {"t": TopicLateness(spans, 0)}}
@@ -207,8 +207,8 @@ def test_a_new_monitor_does_not_blame_the_fault_before_this_one(rig: Rig) -> Non
 
 def test_where_the_evidence_cannot_be_read_that_is_said_and_a_dry_run_decides(rig: Rig) -> None:
     rig.world.why = Unreachable("restarting")
-    rig.turn(BAD)
-    action = rig.turn(BAD)
+    rig.evaluate(BAD)
+    action = rig.evaluate(BAD)
     assert re.search(": restarting; rebalance r-1 ", action)
     assert rig.cycle.evaluate()[ORDERS].diagnosis is None
 
@@ -226,81 +226,81 @@ def test_judging_once_says_the_cause_of_a_breach_and_asks_for_nothing(rig: Rig) 
 
 
 def test_lanes_are_asked_about_every_few_seconds_at_most(rig: Rig) -> None:
-    rig.turn(BAD)
+    rig.evaluate(BAD)
     for _ in range(20):
-        rig.turn(BAD, 1.0)
+        rig.evaluate(BAD, 1.0)
     assert rig.world.looked == 20 / LEAST_SECONDS
 
 
 def test_it_is_not_asked_for_again_before_it_can_have_helped(rig: Rig) -> None:
     for _ in range(6):
-        rig.turn(BAD)
+        rig.evaluate(BAD)
     assert len(rig.world.asked) == 1
     for _ in range(6):
-        rig.turn(BAD)
+        rig.evaluate(BAD)
     assert len(rig.world.asked) == 2
 
 
 def test_it_is_not_asked_for_when_it_would_move_nothing(rig: Rig) -> None:
     rig.world.moves = 0
-    rig.turn(BAD)
-    assert "would not help" in rig.turn(BAD)
+    rig.evaluate(BAD)
+    assert "would not help" in rig.evaluate(BAD)
     assert rig.world.asked == []
 
 
 def test_no_moves_without_loads_is_no_answer_and_it_is_asked_again(rig: Rig) -> None:
     rig.world.moves, rig.world.loads_known = 0, False
-    rig.turn(BAD)
-    action = rig.turn(BAD)
+    rig.evaluate(BAD)
+    action = rig.evaluate(BAD)
     assert "would not help" not in action
     assert "loads" in action
     rig.world.moves, rig.world.loads_known = 2, True
-    assert "rebalance r-1 " in rig.turn(BAD)
+    assert "rebalance r-1 " in rig.evaluate(BAD)
 
 
-def test_a_service_that_cannot_be_asked_is_asked_again_at_the_next_turn(rig: Rig) -> None:
+def test_a_service_that_cannot_be_asked_is_asked_again_at_the_next_evaluation(rig: Rig) -> None:
     rig.world.failure = Unreachable("restarting")
-    rig.turn(BAD)
-    assert ": restarting" in rig.turn(BAD)
+    rig.evaluate(BAD)
+    assert ": restarting" in rig.evaluate(BAD)
     rig.world.failure = None
-    assert "rebalance r-1 " in rig.turn(BAD)
+    assert "rebalance r-1 " in rig.evaluate(BAD)
     assert len(rig.world.asked) == 1
 
 
 def test_good_times_close_the_incident(rig: Rig) -> None:
     for observation in (BAD, BAD, GOOD):
-        rig.turn(observation)
-    assert rig.turn(GOOD) == "incident closed"
+        rig.evaluate(observation)
+    assert rig.evaluate(GOOD) == "incident closed"
 
 
 def test_a_source_that_dies_closes_no_incident_and_no_rebalance_is_asked_for(rig: Rig) -> None:
     for observation in (BAD, BAD, GOOD):
-        rig.turn(observation)
+        rig.evaluate(observation)
     rig.world.wanted = {ORDERS: a_subject(halted="east does not answer")}
     for _ in range(5):
-        assert rig.turn(GOOD) == ""
+        assert rig.evaluate(GOOD) == ""
     for _ in range(10):
-        assert rig.turn(BAD) == ""
+        assert rig.evaluate(BAD) == ""
     assert len(rig.world.asked) == 1
     rig.world.wanted = {ORDERS: a_subject()}
-    assert rig.turn(GOOD) == ""
-    assert rig.turn(GOOD) == "incident closed"
+    assert rig.evaluate(GOOD) == ""
+    assert rig.evaluate(GOOD) == "incident closed"
 
 
 def test_nothing_measured_is_neither_good_nor_bad(rig: Rig) -> None:
-    rig.turn(BAD)
-    assert rig.turn(None) == ""
-    assert "incident opened" in rig.turn(BAD)
+    rig.evaluate(BAD)
+    assert rig.evaluate(None) == ""
+    assert "incident opened" in rig.evaluate(BAD)
     for _ in range(5):
-        assert rig.turn(None) == ""
+        assert rig.evaluate(None) == ""
 
 
 def test_a_datastream_that_is_gone_is_forgotten(rig: Rig) -> None:
-    rig.turn(BAD)
+    rig.evaluate(BAD)
     rig.world.wanted = {}
     assert rig.cycle.evaluate() == {}
     rig.world.wanted = {ORDERS: a_subject()}
-    assert rig.turn(BAD) == ""
+    assert rig.evaluate(BAD) == ""
 
 
 def test_judging_alone_has_no_consequence(rig: Rig) -> None:
@@ -308,11 +308,11 @@ def test_judging_alone_has_no_consequence(rig: Rig) -> None:
     for _ in range(5):
         assert rig.cycle.judge_only()[ORDERS].standing is ObjectiveStatus.BREACHED
     assert rig.world.asked == []
-    assert rig.turn(BAD) == ""
+    assert rig.evaluate(BAD) == ""
 
 
 class RecordingListener:
-    """Listener that records the turns."""
+    """Listener that records the evaluations."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -328,7 +328,8 @@ class RecordingListener:
 
 
 class Answering(World):
-    """Return one response per turn. The next turn gets the first response again and stops the loop."""
+    """Return one response per evaluation. A further evaluation gets the first response again and stops the
+    loop."""
 
     def __init__(self, first: Observations, *others: Observations | Exception) -> None:
         super().__init__()
@@ -348,7 +349,7 @@ class Answering(World):
         return answer
 
 
-def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> None:
+def test_a_listener_gets_every_evaluation_and_empty_results() -> None:
     rig, ear = Rig(), RecordingListener()
     bad: Observations = {SOURCE: {"t": BAD}}
     world = Answering(bad, Unreachable("Pinot is away"), bad)
@@ -362,7 +363,7 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     assert ear.moving == world.moving
 
 
-def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
+def test_an_evaluation_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
     rig, ear = Rig(), RecordingListener()
     well: Observations = {SOURCE: {"t": GOOD}}
 
@@ -387,7 +388,7 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
 def test_a_service_that_does_not_say_what_partitions_do_is_judged_all_the_same(rig: Rig) -> None:
     rig.world.no_movements = Unreachable("the answer took too long")
     assert rig.cycle.movements() is NOTHING_KNOWN
-    assert rig.turn(GOOD) == ""
+    assert rig.evaluate(GOOD) == ""
 
 
 def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) -> None:
@@ -415,7 +416,7 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
     assert [burn.rule.text for burn in budget.firing] == ["14.4 over 1 h and 5 m"]
     assert cycle.evaluate()[ORDERS].verdict.budgets == (budget,)
     past.is_away = True
-    assert cycle.evaluate()[ORDERS].verdict.budgets == (budget,), "budgets are not judged in every turn"
+    assert cycle.evaluate()[ORDERS].verdict.budgets == (budget,), "budgets are not judged in every evaluation"
     rig.clock.advance(30.0)
     (unknown,) = cycle.evaluate()[ORDERS].verdict.budgets
     assert (unknown.left, unknown.firing) == (None, ())
@@ -433,7 +434,7 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
 def test_the_reason_of_a_rebalance_fits_however_many_objectives_are_breached(rig: Rig) -> None:
     rig.world.wanted = {ORDERS: replace(a_subject(), remark="x" * 2_000)}
     for _ in range(2):
-        rig.turn(BAD)
+        rig.evaluate(BAD)
     ((_, reason),) = rig.world.asked
     assert len(reason) == 1_000
 
@@ -453,13 +454,13 @@ class Policed(Rig):
 
 def test_where_it_only_observes_it_says_what_it_would_have_asked_for() -> None:
     rig = Policed(ActingPolicy(mode=Mode.OBSERVE))
-    assert re.search(r"\bobserves\b.*\b2 partitions\b", rig.turn(BAD))
-    assert rig.turn(BAD) == "", "reported once per cooldown"
+    assert re.search(r"\bobserves\b.*\b2 partitions\b", rig.evaluate(BAD))
+    assert rig.evaluate(BAD) == "", "reported once per cooldown"
     rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.ACT)}
-    assert "rebalance r-1 " in rig.turn(BAD, 60.0)
+    assert "rebalance r-1 " in rig.evaluate(BAD, 60.0)
     rig = Policed(ActingPolicy())
     rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.OBSERVE)}
-    assert "observes" in rig.turn(BAD)
+    assert "observes" in rig.evaluate(BAD)
     assert rig.world.asked == []
 
 
@@ -467,31 +468,31 @@ def test_what_is_forbidden_is_asked_for_as_soon_as_it_is_not() -> None:
     rig = Policed(ActingPolicy())
     rig.note(ActionRecord(switched_off="a migration"))
     for _ in range(3):
-        assert ": a migration" in rig.turn(BAD)
+        assert ": a migration" in rig.evaluate(BAD)
     assert (rig.world.asked, rig.world.previews) == ([], 0)
     rig.note(ActionRecord())
-    assert "rebalance r-1 " in rig.turn(BAD)
+    assert "rebalance r-1 " in rig.evaluate(BAD)
 
 
 def test_two_datastreams_are_helped_one_after_the_other() -> None:
     rig, clicks = Policed(ActingPolicy()), DatastreamName("clicks")
     rig.world.wanted = {ORDERS: a_subject(), clicks: a_subject()}
-    rig.turn(BAD)
+    rig.evaluate(BAD)
     rig.note(ActionRecord(waiting=clicks))
-    assert "clicks" in rig.turn(BAD)
+    assert "clicks" in rig.evaluate(BAD)
     assert [name for name, _ in rig.world.asked] == [clicks]
     rig.note(ActionRecord())
-    rig.turn(BAD)
+    rig.evaluate(BAD)
     assert [name for name, _ in rig.world.asked] == [clicks, ORDERS]
 
 
 def test_a_service_that_knows_of_no_leases_has_the_limits_of_what_was_done_here() -> None:
     rig = Policed(ActingPolicy(most_a_day=1))
     rig.note(None)
-    assert "rebalance r-1 " in rig.turn(BAD)
+    assert "rebalance r-1 " in rig.evaluate(BAD)
     rig.note(None)
-    assert "monitor.most_a_day" in rig.turn(BAD, 60.0)
-    assert "rebalance r-1 " in rig.turn(BAD, 86_400.0)
+    assert "monitor.most_a_day" in rig.evaluate(BAD, 60.0)
+    assert "rebalance r-1 " in rig.evaluate(BAD, 86_400.0)
 
 
 def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) -> None:
@@ -532,7 +533,7 @@ def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
     assert not rig.world.asked
 
 
-def test_a_turn_that_still_judges_settles_the_standstills_before_it(rig: Rig) -> None:
+def test_an_evaluation_that_still_judges_settles_the_standstills_before_it(rig: Rig) -> None:
     class Standstills:
         def __init__(self) -> None:
             self.settled: list[int] = []
@@ -562,12 +563,12 @@ def test_the_loop_ends_where_the_service_judges_itself(rig: Rig) -> None:
 
 def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:
     rig = Rig()
-    turns: list[int] = []
+    calls: list[int] = []
 
     class Failing(World):
         def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
-            turns.append(1)
-            if len(turns) % 2:
+            calls.append(1)
+            if len(calls) % 2:
                 raise Unreachable("now and then")
             return super().subjects()
 
@@ -576,7 +577,7 @@ def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:
     loop = MonitorLoop(cycle, 0.01)
     thread = threading.Thread(target=loop.run)
     thread.start()
-    wait_until(lambda: len(turns) >= 4)
+    wait_until(lambda: len(calls) >= 4)
     loop.stop()
     thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()

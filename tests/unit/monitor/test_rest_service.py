@@ -164,7 +164,7 @@ def test_partitions_that_are_not_ok_are_counted_by_datastream(site: Site, servic
     key, states = a_key("t-0"), site.follower.workers._states
     late = PartitionLife().run(60, 100).run(300, 100, 0).keeping(Retention(400_000, UNLIMITED))
     states[key] = replace(states[key], track=LaneTrack(late.history_at(site.clock.monotonic())))
-    site.follower.turn()
+    site.follower.run_loop()
     found = service.movements()
     assert found.is_complete
     assert set(found.datastreams) == {"orders", "plain"}, "including those without an objective"
@@ -256,7 +256,7 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     track.unanswered = Unanswered(None, 14.04)
     copying = replace(states[key], phase=LanePhase.COPYING, track=track, slowed="a quota of brokers")
     states[key] = replace(copying, hold=QuotaHold(QuotaOwner.DESTINATION, 0.45, 3))
-    site.follower.turn()
+    site.follower.run_loop()
     found = service.evidence(service.subjects()[ORDERS])
     first, second = sorted(found.lanes, key=lambda one: one.partition)
     assert (first.partition, second.partition, found.silent) == ("t-0", "t-1", ())

@@ -34,7 +34,7 @@ def sampler(clock: ManualClock) -> GroupLeadership:
     return GroupLeadership(KafkaCluster(bootstrap_servers="h:1"), "__samples", clock.monotonic)
 
 
-def turn(sampler: GroupLeadership, coordinator: Any) -> None:
+def run_once(sampler: GroupLeadership, coordinator: Any) -> None:
     sampler._renew(coordinator)
     sampler._lead(True)
 
@@ -42,7 +42,7 @@ def turn(sampler: GroupLeadership, coordinator: Any) -> None:
 def test_a_leader_leads_while_its_coordinator_responds(sampler: GroupLeadership, clock: ManualClock) -> None:
     coordinator = Coordinator()
     for _ in range(100):
-        turn(sampler, coordinator)
+        run_once(sampler, coordinator)
         assert sampler.is_leader()
         clock.advance(0.5)
     assert coordinator.asked == 25, "once per heartbeat"
@@ -52,11 +52,11 @@ def test_a_leader_without_its_coordinator_leads_no_longer_than_its_session(
     sampler: GroupLeadership, clock: ManualClock
 ) -> None:
     coordinator = Coordinator()
-    turn(sampler, coordinator)
+    run_once(sampler, coordinator)
     coordinator.is_away = True
     for _ in range(9):
         clock.advance(1)
-        turn(sampler, coordinator)
+        run_once(sampler, coordinator)
         assert sampler.is_leader()
     clock.advance(1)
     assert not sampler.is_leader(), "even if the thread of the group is frozen"
@@ -66,7 +66,7 @@ def test_a_leader_without_its_coordinator_leads_no_longer_than_its_session(
 
 def test_a_frozen_leader_joins_again_before_it_leads(sampler: GroupLeadership, clock: ManualClock) -> None:
     coordinator = Coordinator()
-    turn(sampler, coordinator)
+    run_once(sampler, coordinator)
     clock.advance(60)
     assert not sampler.is_leader()
     with pytest.raises(KafkaTimeoutError):
@@ -77,5 +77,5 @@ def test_a_frozen_leader_joins_again_before_it_leads(sampler: GroupLeadership, c
 def test_a_sampler_never_leads_before_its_coordinator_has_responded(sampler: GroupLeadership) -> None:
     coordinator = Coordinator()
     coordinator.is_away = True
-    turn(sampler, coordinator)
+    run_once(sampler, coordinator)
     assert not sampler.is_leader()

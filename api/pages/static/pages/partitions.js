@@ -28,13 +28,13 @@ export function Partitions({ name }) {
 
 function Table({ lag, wanted, setWanted }) {
   const place = placeOf(lag, wanted.page);
-  const turn = (pages) => setWanted({ ...wanted, page: wanted.page + pages });
+  const moveBy = (pages) => setWanted({ ...wanted, page: wanted.page + pages });
   return html`<div class="scroll"><table class="stack"><thead><tr>${COLUMNS.map(([column, heading, isNumber]) => html`
       <th key=${column} scope="col" class=${isNumber ? "num" : ""} aria-sort=${wanted.sort === column ? (wanted.isDescending ? "descending" : "ascending") : null}>
         <button type="button" class="plain" onClick=${() => setWanted(sortedBy(wanted, column))}>${heading}${wanted.sort === column ? (wanted.isDescending ? " ▼" : " ▲") : ""}</button></th>`)}</tr></thead>
     <tbody>${rowsOf(lag).map((row) => html`<${Row} key=${row.name} row=${row} />`)}</tbody></table></div>
-    <p class="acts"><button type="button" disabled=${place.isFirst} onClick=${() => turn(-1)}>Previous</button>
-      <span role="status" class="small">${place.text}</span><button type="button" disabled=${place.isLast} onClick=${() => turn(1)}>Next</button></p>`;
+    <p class="acts"><button type="button" disabled=${place.isFirst} onClick=${() => moveBy(-1)}>Previous</button>
+      <span role="status" class="small">${place.text}</span><button type="button" disabled=${place.isLast} onClick=${() => moveBy(1)}>Next</button></p>`;
 }
 
 const Row = ({ row }) => html`<tr><td class="name">${row.name}</td>

@@ -191,7 +191,7 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
 
     async def take_slowly(*arguments: Any, **options: Any) -> ProducerStamp:
         stamp = await take(*arguments, **options)
-        while lane.turn == 0 or not lane.queue.unsent:
+        while lane.generation == 0 or not lane.queue.unsent:
             await engine.context.loop.sleep(0.01)
         return stamp
 

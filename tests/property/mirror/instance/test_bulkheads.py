@@ -396,10 +396,10 @@ def test_what_a_worker_cannot_read_or_does_not_know_is_skipped() -> None:
 def test_whatever_a_round_of_the_follower_raises_what_runs_goes_on(error: Exception) -> None:
     site = Site()
     rig = FollowerRig(site.server, "two", site.clock)
-    rig.turn()
+    rig.run_loop()
     site.tick(1)
     rig.contact.moment = site.clock.monotonic()
-    rig.turn(3)
+    rig.run_loop(3)
     running = set(rig.lanes)
 
     def fail(*_: object) -> None:
@@ -410,9 +410,9 @@ def test_whatever_a_round_of_the_follower_raises_what_runs_goes_on(error: Except
     for _ in range(3):
         site.tick(1)
         rig.contact.moment = site.clock.monotonic()
-        rig.turn(2)
+        rig.run_loop(2)
     assert running <= set(rig.lanes)
     assert not rig.health.has_died.is_set()
     rig.workers.before_start = lambda *_: None
-    rig.turn(3)
+    rig.run_loop(3)
     assert all(one.phase is LanePhase.COPYING for one in rig.workers.lanes.values())

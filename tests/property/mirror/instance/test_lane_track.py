@@ -147,7 +147,7 @@ def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
         whole = step.added_to(whole, place, now, answered_at)
         moments = now, before if answered_at is None else answered_at
         copied = step.messages, step.messages * 90
-        watch.turn(0, life)
+        watch.set_generation(0, life)
         is_withheld = watch.withholds(moments, *place[:4], step.age_ms, copied)
         track.note(step.rate(None if is_withheld else watch.report(place)), now, answered_at)
         if is_withheld:
@@ -230,11 +230,11 @@ def test_a_retention_by_size_that_is_soon_full_is_said_every_minute() -> None:
     assert reported == [0.0, *(5.0 + 60 * number for number in range(60))]
 
 
-def test_what_another_turn_of_a_lane_or_one_that_was_forgotten_begins_with_is_said() -> None:
+def test_the_first_position_of_a_generation_is_reported() -> None:
     watch = PositionWatch()
     found = []
-    for number, (turn, life) in enumerate([(1, 0), (1, 0), (2, 0), (2, 0), (2, 1), (2, 1), (2, 1)]):
-        watch.turn(turn, life)
+    for number, (generation, life) in enumerate([(1, 0), (1, 0), (2, 0), (2, 0), (2, 1), (2, 1), (2, 1)]):
+        watch.set_generation(generation, life)
         if number == 6:
             watch.forget()
         found.append(_is_withheld(watch, number))

@@ -23,7 +23,7 @@ class CrashingWorkers:
         self.deaths = 0
         self.ever_aside: set[GroupName] = set()
 
-    def turn(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.quarantine.look(self.now)
         self._cells()
         self._workers()
@@ -67,16 +67,16 @@ def test_the_culprits_are_set_aside_and_nobody_else(
     count: int, culprits: set[GroupName], workers: int, seconds: float
 ) -> None:
     crew = CrashingWorkers(GROUPS[:count], culprits & set(GROUPS[:count]), workers)
-    turns = math.ceil(20 * QUICK_SECONDS / seconds)
+    steps = math.ceil(20 * QUICK_SECONDS / seconds)
     settled = False
-    for _ in range(turns):
-        crew.turn(seconds)
+    for _ in range(steps):
+        crew.advance(seconds)
         free = {one for one in crew.groups if crew.is_free(one)}
         settled = settled or free == set(crew.groups) - crew.culprits
     assert settled
     assert crew.ever_aside == crew.culprits
     halvings = math.ceil(math.log2(count)) + 1
-    repeats = 1 + turns * seconds / 300.0
+    repeats = 1 + steps * seconds / 300.0
     assert (
         crew.deaths
         <= workers * SUSPECT_DEATHS + len(crew.culprits) * (halvings + PROVEN_DEATHS + 1) * repeats
@@ -109,7 +109,7 @@ def test_groups_that_are_gone_are_forgotten_whatever_was_known_of_them(
     groups = GROUPS[:count]
     crew = CrashingWorkers(groups, culprits & set(groups), 1)
     for _ in range(data.draw(st.integers(0, 40))):
-        crew.turn(2.0)
+        crew.advance(2.0)
     kept = [one for one in groups if one not in gone]
     places = {one: crew.quarantine.place(one) for one in kept}
     crew.quarantine.forget(gone)
@@ -118,5 +118,5 @@ def test_groups_that_are_gone_are_forgotten_whatever_was_known_of_them(
     assert all(crew.is_free(one) for one in gone)
     crew.groups, crew.culprits = kept, culprits & set(kept)
     for _ in range(30):
-        crew.turn(2.0)
+        crew.advance(2.0)
     assert {one for one in kept if "times (" in crew.place(one)} <= crew.culprits

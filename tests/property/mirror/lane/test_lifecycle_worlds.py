@@ -93,8 +93,8 @@ def follow(world: World, event: LifecycleEvent) -> tuple[World, Actions]:
     """Return the world after the event, with its generation counted from 0 again."""
     before = world.lifecycle
     after, actions = advance(before, event)
-    assert after.turn >= before.turn
-    is_new = after.turn > before.turn
+    assert after.generation >= before.generation
+    is_new = after.generation > before.generation
     starting = 0 if is_new or after.state is not LaneState.STARTING else world.starting
     reading = world.reading or event.kind is EventKind.POSITIONED
     for action in actions:
@@ -102,7 +102,7 @@ def follow(world: World, event: LifecycleEvent) -> tuple[World, Actions]:
             reading = False
         reading = reading or action is LaneAction.READ_ON
     then = World(
-        after._replace(turn=0),
+        after._replace(generation=0),
         reading,
         min(starting + actions.count(LaneAction.START), 2),
         world.awaiting or LaneAction.AWAIT_CHECKPOINT in actions,

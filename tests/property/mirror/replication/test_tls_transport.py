@@ -90,7 +90,7 @@ def test_what_is_sent_arrives_once_and_in_order(
         later = deque(content(size, number) for number, size in enumerate(sizes))
         sent = b"".join(later)
         unsent: deque[bytes] = deque()
-        arrived, turn = bytearray(), 0
+        arrived, number = bytearray(), 0
         while len(arrived) < len(sent):
             if later:
                 unsent.append(later.popleft())
@@ -103,12 +103,12 @@ def test_what_is_sent_arrives_once_and_in_order(
                     if count < len(first):
                         unsent.appendleft(first[count:])
                     count -= min(count, len(first))
-            window = windows[turn % len(windows)]
+            window = windows[number % len(windows)]
             part = received(pair.server, window)
             if part is not None:
                 assert part, "the end of the stream"
                 arrived += part
-            turn += 1
+            number += 1
         assert bytes(arrived) == sent
         assert not pair.server.has_received
 

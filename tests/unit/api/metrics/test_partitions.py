@@ -35,7 +35,7 @@ def a_site(partitions: int) -> Site:
         lag_ms = max(5_000 - 1_000 * number, 0)
         rate = LaneRate(key, SOURCE, float(number), number / 10, lag_ms // 100, lag_ms)
         states[key] = replace(states[key], phase=LanePhase.COPYING, track=LaneTrack(rate=rate))
-    site.follower.turn()
+    site.follower.run_loop()
     return site
 
 

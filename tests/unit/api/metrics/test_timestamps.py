@@ -40,7 +40,7 @@ def test_a_topic_shows_its_largest_offset(settings: MetricSettings, shown: dict[
         states[a_key(name)] = replace(
             states[a_key(name)], phase=LanePhase.COPYING, track=LaneTrack(rate=rate)
         )
-    site.follower.turn()
+    site.follower.run_loop()
     registry = CollectorRegistry()
     registry.register(InstanceCollector(site.services.snapshot, site.clock, settings))
     text = generate_latest(registry).decode()

@@ -211,16 +211,16 @@ def test_of_a_thousand_definitions_each_look_costs_few_answers() -> None:
         writer.create(a_datastream(f"d-{number:04}"))
     cache = DefinitionCache(DefinitionStore(session), lambda: None)
     assert len(cache.newest().readable) == 1_000
-    assert session.turns <= 3
+    assert session.round_trips <= 3
     names = [DatastreamName(f"d-{number:04}") for number in range(0, 1_000, 3)]
     for name in names:
         stored = writer.get(name)
         writer.replace(stored, replace(stored.datastream, status=DatastreamStatus.PAUSED))
     writer.remove(DatastreamName("d-0001"))
     writer.create(a_datastream("new"))
-    before = session.turns
+    before = session.round_trips
     found = {one.datastream.name: one for one in cache.newest().readable}
-    assert session.turns - before <= 3
+    assert session.round_trips - before <= 3
     assert {name for name, one in found.items() if one.datastream.status is DatastreamStatus.PAUSED} == set(
         names
     )

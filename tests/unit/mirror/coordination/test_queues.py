@@ -222,7 +222,7 @@ def test_a_full_log_is_trimmed_in_one_transaction_and_by_two_at_once() -> None:
     trimming.script = lambda one: asked.append(one.path)
     EventLog(trimming).trim()
     assert asked.count("/events") == 1
-    assert trimming.turns <= 3 + (KEPT + 50) // 100, "few reads, and one transaction"
+    assert trimming.round_trips <= 3 + (KEPT + 50) // 100, "few reads, and one transaction"
     for number in range(50):
         session.change_together((log.entry((an_event(f"more {number}"),)),))
     late = server.session()
@@ -265,14 +265,14 @@ def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
     assert [one.event_key for one in EventLog(reader).newest(10)] == ["2"]
 
 
-def test_many_publications_are_read_in_few_turns() -> None:
-    """Each turn costs the latency of one response of ZooKeeper."""
+def test_many_publications_are_read_in_few_round_trips() -> None:
+    """Each round trip costs the latency of one response of ZooKeeper."""
     server = FakeZooKeeper()
     log, reader = EventLog(server.session()), server.session()
     for number in range(KEPT):
         log.append((an_event(f"{number}"),))
     assert len(EventLog(reader).newest(1_000)) == KEPT
-    assert reader.turns <= 1 + KEPT // 100
+    assert reader.round_trips <= 1 + KEPT // 100
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", zlib.compress(b"{}"), zlib.compress(b'{"events": [5]}')])

@@ -24,9 +24,9 @@ def test_an_answer_that_comes_after_a_restart_leaves_the_lane_alone(
     fakes.target.faults.plant(END, Hold(gate, applied=applied))
     fakes.write("t", 5, 5)
     fakes.run_until(lambda: ended(fakes) > ends, "the lane commits")
-    turn = fakes.lane("t").turn
+    generation = fakes.lane("t").generation
     fakes.source.recreate_topic("t")
-    fakes.run_until(lambda: fakes.lane("t").turn > turn, "the lane restarts")
+    fakes.run_until(lambda: fakes.lane("t").generation > generation, "the lane restarts")
     gate.open()
     fakes.target.server.changed()
     fakes.run(0.5)

@@ -112,7 +112,7 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     lane = fakes.lane("t")
     group = lane.key.group
     fakes.run(20)
-    identity, turn = lane.ownership.identity, lane.turn
+    identity, generation = lane.ownership.identity, lane.generation
     assert identity is not None
     assert lane.checkpoint < 10
     fakes.engine.share_quotas({group: 100_000_000.0})
@@ -127,7 +127,7 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     fakes.run_to("t", 300)
     assert fakes.clock.monotonic() - began < SOON_SECONDS, "the quota no longer applies"
     assert fakes.lane("t") is lane
-    assert (lane.ownership.identity, lane.turn) == (identity, turn)
+    assert (lane.ownership.identity, lane.generation) == (identity, generation)
 
 
 def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:

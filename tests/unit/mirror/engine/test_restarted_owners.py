@@ -63,9 +63,9 @@ def plant(fakes: MirroredFakes, reason: Reason) -> None:
 def test_a_lane_that_nobody_has_taken_copies_on(new_fakes: NewFakes, level: int, reason: Reason) -> None:
     fakes = copying(new_fakes, level)
     plant(fakes, reason)
-    turn = fakes.lane("t").turn
+    generation = fakes.lane("t").generation
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.lane("t").turn > turn, "the lane restarts")
+    fakes.run_until(lambda: fakes.lane("t").generation > generation, "the lane restarts")
     fakes.target.faults.clear()
     fakes.run_to("t", 40)
     fakes.write("t", 40, 20)

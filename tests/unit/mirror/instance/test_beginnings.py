@@ -49,12 +49,12 @@ class Installation:
     def look(self) -> None:
         """Let the leader plan and the follower apply the plan."""
         for _ in range(3):
-            self.follower.turn(3)
+            self.follower.run_loop(3)
             live = Membership(self.server.session()).live()
             self.rig.leader.joined(live[0])
             self.clock.advance(4)
             self.rig.leader.tick()
-        self.follower.turn(3)
+        self.follower.run_loop(3)
 
     def create(self, topics: str = "t", **more: Any) -> None:
         """Create a datastream that starts at the end."""

@@ -99,7 +99,7 @@ def test_a_number_that_is_set_is_not_touched() -> None:
     assert found.learned_bytes_per_second == 2_000_000
 
 
-def test_what_is_too_old_is_removed_in_the_turn() -> None:
+def test_outdated_costs_are_removed_once_per_interval() -> None:
     rig, session = a_rig()
     say(session, rig.clock.now_ms() - 30 * HOUR_MS, 2_000_000.0)
     rig.leader.tick()

@@ -27,7 +27,7 @@ def test_no_lane_stops_and_everybody_obeys_the_next_plan(data: bytes, is_new: bo
     assert all(len(found) == 1 for found in lanes.values())
     session = server.session()
     session.write("/plan", data, session.read("/plan").version)
-    two.follower.turn()
+    two.follower.run_loop()
     if is_new:
         plan = one.leader.leader._plan
         plan._stored, plan._newest = NO_PLAN, NO_PLAN.plan

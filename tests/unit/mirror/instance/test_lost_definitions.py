@@ -55,29 +55,29 @@ def lost_names(service: Service) -> list[str]:
 
 def test_what_is_lost_is_named_until_it_is_there_again(service: Service) -> None:
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     wipe(service.server)
-    rig.turn(3)
+    rig.run_loop(3)
     assert is_red(rig)
     sentence = rig.health.conditions()["definitions"].sentence
     assert "one" in sentence
     assert "two" in sentence
     definitions = DefinitionStore(service.server.session())
     definitions.create(ONE)
-    rig.turn(3)
+    rig.run_loop(3)
     assert is_red(rig)
     assert lost_names(service) == ["two"]
     definitions.create(TWO)
-    rig.turn(3)
+    rig.run_loop(3)
     assert not is_red(rig)
     assert lost_names(service) == []
 
 
 def test_a_deletion_is_no_loss(service: Service) -> None:
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     DefinitionStore(service.server.session()).remove(ONE.name)
-    rig.turn(3)
+    rig.run_loop(3)
     assert not is_red(rig)
 
 
@@ -85,9 +85,9 @@ def test_what_was_about_to_be_deleted_is_not_lost(service: Service) -> None:
     definitions = DefinitionStore(service.server.session())
     definitions.create(a_datastream("leaving", status=DatastreamStatus.DELETING))
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     wipe(service.server)
-    rig.turn(3)
+    rig.run_loop(3)
     assert lost_names(service) == ["one", "two"]
 
 
@@ -96,53 +96,53 @@ def test_a_datastream_of_a_deleted_ones_name_can_be_lost(service: Service) -> No
     definitions.remove(ONE.name)
     definitions.create(a_datastream("one", metadata={"owner": "tests", "system.creation.ms": "2000"}))
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     wipe(service.server, znodes.DATASTREAMS)
-    rig.turn(3)
+    rig.run_loop(3)
     assert lost_names(service) == ["one", "two"]
 
 
 def test_a_damaged_definition_is_not_lost(service: Service) -> None:
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     session = service.server.session()
     session.write(f"{znodes.DATASTREAMS}/one", b"{", 0)
-    rig.turn(3)
+    rig.run_loop(3)
     other = FollowerRig(service.server, "other")
-    other.turn(3)
+    other.run_loop(3)
     assert not is_red(rig)
     assert not is_red(other)
 
 
 def test_an_instance_that_came_later_names_what_another_one_has_lost(service: Service) -> None:
     first = FollowerRig(service.server)
-    first.turn()
+    first.run_loop()
     wipe(service.server)
-    first.turn(3)
+    first.run_loop(3)
     later = FollowerRig(service.server, "later")
-    later.turn(2)
+    later.run_loop(2)
     assert is_red(later)
 
 
 def test_a_forgotten_one_is_lost_at_no_instance(service: Service, tmp_path: Path) -> None:
     rigs = [FollowerRig(service.server), FollowerRig(service.server, "two", memory=a_file(tmp_path))]
     for rig in rigs:
-        rig.turn()
+        rig.run_loop()
     wipe(service.server)
     for rig in rigs:
-        rig.turn(3)
+        rig.run_loop(3)
     store = LostStore(service.server.session())
     for one in store.all():
         store.forget(one)
     for rig in [*rigs, *rigs]:
-        rig.turn(3)
+        rig.run_loop(3)
     assert not any(map(is_red, rigs))
     assert lost_names(service) == []
 
 
 def test_one_that_is_forgotten_while_an_instance_publishes_it_stays_forgotten(service: Service) -> None:
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     wipe(service.server)
     store, former = LostStore(service.server.session()), rig.session.script
 
@@ -155,9 +155,9 @@ def test_one_that_is_forgotten_while_an_instance_publishes_it_stays_forgotten(se
                 store.forget(one)
 
     rig.session.script = forget
-    rig.turn(3)
+    rig.run_loop(3)
     assert rig.session.script is former, "nothing was published"
-    rig.turn(3)
+    rig.run_loop(3)
     assert lost_names(service) == []
     assert not is_red(rig)
 
@@ -165,7 +165,7 @@ def test_one_that_is_forgotten_while_an_instance_publishes_it_stays_forgotten(se
 def test_a_lost_definition_with_a_deletion_is_removed(service: Service) -> None:
     """Earlier versions could publish a definition that was forgotten at the same time."""
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     session = service.server.session()
     store = LostStore(session)
     old = a_datastream("old")
@@ -174,7 +174,7 @@ def test_a_lost_definition_with_a_deletion_is_removed(service: Service) -> None:
     data = session.read(f"{znodes.LOST}/old").data
     store.forget(ghost)
     session.create(f"{znodes.LOST}/old", data)
-    rig.turn(3)
+    rig.run_loop(3)
     assert lost_names(service) == []
     assert not is_red(rig)
 
@@ -183,11 +183,11 @@ def test_an_instance_that_restarts_after_the_wipe_still_knows(service: Service, 
     memory = a_file(tmp_path)
     rig = FollowerRig(service.server, memory=memory)
     memory.start()
-    rig.turn()
+    rig.run_loop()
     memory.stop(PATIENCE_SECONDS)
     wipe(service.server)
     restarted = FollowerRig(service.server, "again", memory=a_file(tmp_path))
-    restarted.turn(3)
+    restarted.run_loop(3)
     assert is_red(restarted)
     assert lost_names(service) == ["one", "two"]
 
@@ -196,11 +196,11 @@ def test_what_was_deleted_while_an_instance_was_away_is_not_lost(service: Servic
     memory = a_file(tmp_path)
     rig = FollowerRig(service.server, memory=memory)
     memory.start()
-    rig.turn()
+    rig.run_loop()
     memory.stop(PATIENCE_SECONDS)
     DefinitionStore(service.server.session()).remove(ONE.name)
     restarted = FollowerRig(service.server, "again", memory=a_file(tmp_path))
-    restarted.turn(3)
+    restarted.run_loop(3)
     assert not is_red(restarted)
 
 
@@ -229,9 +229,9 @@ def test_a_folder_that_takes_no_file_is_a_remark(tmp_path: Path, service: Servic
     memory = a_file(tmp_path / "file")
     rig = FollowerRig(service.server, memory=memory)
     memory.start()
-    rig.turn()
+    rig.run_loop()
     wait_until(lambda: bool(memory.trouble))
-    rig.turn()
+    rig.run_loop()
     memory.stop(PATIENCE_SECONDS)
     assert rig.health.conditions()["state directory"].is_well
 
@@ -242,9 +242,9 @@ def test_the_log_names_a_lost_definition_and_shows_nothing_of_it(
     definitions = DefinitionStore(service.server.session())
     definitions.create(a_datastream("secretive", metadata={"owner": "tests", "password": SECRET}))
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     wipe(service.server)
-    rig.turn(3)
+    rig.run_loop(3)
     shown = "".join(capsys.readouterr())
     assert "secretive" in shown
     assert SECRET not in shown
@@ -255,10 +255,10 @@ def test_instances_whose_places_were_deleted_join_again(service: Service) -> Non
     """Sequence numbers restart at 0, but no instance mistakes the node of another for its own."""
     first, second = FollowerRig(service.server), FollowerRig(service.server, "two")
     for rig in (first, second, first, second):
-        rig.turn()
+        rig.run_loop()
     wipe(service.server, znodes.DATASTREAMS, znodes.LIVE, znodes.HOLDINGS)
     for rig in (second, first, second, first):
-        rig.turn(2)
+        rig.run_loop(2)
     members = Membership(service.server.session())
     assert [(one.name, one.sequence) for one in members.live()] == [("two", 0), ("one", 1)]
     assert (first.follower.membership.me, second.follower.membership.me) == (

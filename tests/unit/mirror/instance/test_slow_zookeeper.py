@@ -48,24 +48,24 @@ def service() -> Service:
     return Service()
 
 
-def test_lanes_copy_on_while_a_turn_takes_longer_than_the_lease(service: Service) -> None:
+def test_lanes_copy_on_while_an_iteration_takes_longer_than_the_lease(service: Service) -> None:
     service.publish(MINE, THEIRS)
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     slow = Slow(rig, 2.0)
     began = rig.clock.monotonic()
     service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
-    rig.turn()
-    assert rig.clock.monotonic() - began > SESSION_TIMEOUT_SECONDS * 0.7, "all in one turn"
+    rig.run_loop()
+    assert rig.clock.monotonic() - began > SESSION_TIMEOUT_SECONDS * 0.7, "all in one iteration"
     assert slow.longest_gap < 0, "the lease never expired"
-    rig.turn()
+    rig.run_loop()
     assert rig.lanes == ["t-0", "t-1"]
     assert rig.workers.copying
     part = rig.health.conditions()["coordination session"]
     assert part.is_well
     assert "2.0 s" in part.sentence
     rig.contact.seconds = 0.0
-    rig.turn()
+    rig.run_loop()
     assert "coordination session" not in rig.health.conditions()
 
 
@@ -77,10 +77,10 @@ def test_what_waits_in_another_thread_extends_nothing(service: Service) -> None:
 
 
 def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: Service) -> None:
-    """The session has ended during the current turn."""
+    """The session has ended during the current iteration."""
     service.publish(MINE)
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     until = rig.workers.lease_until
     rig.follower.session_changed(SessionState.LOST)
     rig.clock.advance(1.0)
@@ -89,10 +89,10 @@ def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: S
     assert rig.workers.lease_until == until
 
 
-def test_a_turn_that_waits_for_longer_than_the_lease_is_not_well(service: Service) -> None:
+def test_an_iteration_that_waits_for_longer_than_the_lease_is_not_well(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)
-    rig.turn()
+    rig.run_loop()
     seen: list[bool] = []
 
     def wait(_operation: Operation) -> Fault | None:
@@ -104,9 +104,9 @@ def test_a_turn_that_waits_for_longer_than_the_lease_is_not_well(service: Servic
     rig.contact.seconds, rig.script = SESSION_TIMEOUT_SECONDS, wait
     service.publish(a_task("orders-0", ["t-0"], "two"))
     rig.follower.wake()
-    rig.turn()
+    rig.run_loop()
     assert seen
     assert not any(seen)
     rig.script, rig.contact.seconds = (lambda _: None), 0.0
-    rig.turn(3)
+    rig.run_loop(3)
     assert "coordination session" not in rig.health.conditions()

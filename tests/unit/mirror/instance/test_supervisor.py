@@ -455,14 +455,14 @@ def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew
     def copying() -> set[str]:
         return {key.group for key, one in crew.supervisor.lanes.items() if one.phase is LanePhase.COPYING}
 
-    def turn() -> None:
+    def run_once() -> None:
         crew.take_in()
         crew.supervisor.restart_dead()
         crew.start(*(spec for spec in specs if spec.key not in crew.supervisor.lanes))
         crew.clock.advance(0.5)
 
     def is_found() -> bool:
-        turn()
+        run_once()
         return "died" in crew.supervisor.quarantine.ailing.get(GroupName("bad"), "") and len(copying()) == 4
 
     wait_until(is_found, interval_seconds=0.01)

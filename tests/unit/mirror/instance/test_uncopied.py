@@ -268,7 +268,7 @@ def test_who_leads_no_more_lists_nothing_though_zookeeper_is_away(site: Site) ->
     assert len(uncopied(site)) == 2
     site.session.disconnect()
     site.follower.follower.session_changed(SessionState.LOST)
-    site.follower.turn()
+    site.follower.run_loop()
     assert uncopied(site) == {}
     assert metrics(site, "headrace_paused_partitions") == {}
     assert site.client.get("/v1/health").json()["is_leading"] is False

@@ -161,10 +161,10 @@ def test_every_interval_loads_are_observed_and_after_three_times_planned_by() ->
         assert (len(loads.asked), len(planner.requests)) == (1 + times_observed, 1)
     rig.clock.advance(600)
     rig.leader.tick()
-    in_turn = planner.requests[-1]
-    assert (len(planner.requests), len(in_turn.recent), len(loads.asked)) == (2, 2, 4)
-    assert (in_turn.full, in_turn.rebalance) == (False, False)
-    assert in_turn.recent[0][TopicPartition("t", 1)].bytes_per_second == 60.0
+    due = planner.requests[-1]
+    assert (len(planner.requests), len(due.recent), len(loads.asked)) == (2, 2, 4)
+    assert (due.full, due.rebalance) == (False, False)
+    assert due.recent[0][TopicPartition("t", 1)].bytes_per_second == 60.0
     rig.clock.advance(1)
     rig.leader.tick()
     assert len(planner.requests) == 2
@@ -181,7 +181,7 @@ def test_a_request_is_planned_with_what_was_observed() -> None:
     assert (planner.requests[-1].rebalance, len(planner.requests[-1].recent)) == (True, 2)
 
 
-def test_a_provider_that_is_away_is_told_with_the_plan_and_nothing_is_planned_in_turn() -> None:
+def test_a_provider_that_is_away_is_reported_with_the_plan_and_nothing_is_planned_when_due() -> None:
     planner = RecordingPlanner()
     rig, _, _, _ = a_rig(UnavailableProvider(), planner)
     rig.leader.tick()
@@ -207,13 +207,13 @@ def test_a_provider_that_is_slow_is_asked_again_in_the_next_tick() -> None:
     planner, slow = RecordingPlanner(), Slow()
     rig, _, _, _ = a_rig(slow, planner)
     rig.leader.tick()
-    for turn in (1, 2, 3):
+    for round_number in (1, 2, 3):
         rig.clock.advance(600)
         rig.leader.tick()
-        assert (len(slow.asked), len(planner.requests)) == (2 * turn, 1)
+        assert (len(slow.asked), len(planner.requests)) == (2 * round_number, 1)
         rig.clock.advance(1)
         rig.leader.tick()
-        assert len(slow.asked) == 2 * turn + 1
+        assert len(slow.asked) == 2 * round_number + 1
     assert [len(request.recent) for request in planner.requests] == [0, 2]
 
 
@@ -312,8 +312,8 @@ def test_a_datastream_is_planned_by_count_where_it_chooses_that_and_others_by_lo
     for _ in range(3):
         rig.clock.advance(600)
         rig.leader.tick()
-    turn = {one.group: one for one in planner.requests[2:]}
-    assert (len(turn["orders"].recent), turn["counted"].recent) == (2, ())  # type: ignore[index]
+    by_group = {one.group: one for one in planner.requests[2:]}
+    assert (len(by_group["orders"].recent), by_group["counted"].recent) == (2, ())  # type: ignore[index]
     assert PlanStore(server.session(), "r").read().plan.task_counts == tasks
     asked = RebalanceRequest(GroupName("counted"), True, "me", "to see", 1)
     decision = rig.world_view.preview(asked)

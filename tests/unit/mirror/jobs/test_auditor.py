@@ -67,10 +67,10 @@ class Audited:
         self.write(count)
         self.fakes.run_to("t", self.written)
 
-    def turn(self, mode: AuditMode | None = None) -> LaneAuditReport:
+    def audit(self, mode: AuditMode | None = None) -> LaneAuditReport:
         """Audit until there is no more."""
         lanes = self.lanes if mode is None else replace(self.lanes, mode=mode)
-        while self.fakes.context.run(self.auditor.turn(lanes)):
+        while self.fakes.context.run(self.auditor.run_once(lanes)):
             pass
         return self.auditor.reports[lanes.name][PLACE]
 
@@ -101,10 +101,10 @@ def test_windows_of_event_time_add_up_to_the_records(audited: Audited, mode: Aud
     for _ in range(3):
         starts.add(audited.fakes.clock.now_ms() // WINDOW_MS * WINDOW_MS)
         audited.copy(10)
-        audited.turn(mode)
+        audited.audit(mode)
         audited.copy(4)
         audited.fakes.clock.advance(WINDOW_MS / 1_000)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     assert (report.waiting, report.faults, report.problem) == (0, (), "")
     assert report.through_ms is not None
     assert audited.total("count") == 42
@@ -115,14 +115,14 @@ def test_windows_of_event_time_add_up_to_the_records(audited: Audited, mode: Aud
 def test_late_records_are_added_to_the_window_of_their_time(audited: Audited) -> None:
     begun_ms = audited.fakes.clock.now_ms()
     audited.copy(5)
-    audited.turn()
+    audited.audit()
     audited.fakes.clock.advance(2 * WINDOW_MS / 1_000)
     audited.fakes.source.write(
         "t", [(begun_ms, b"key", b"late", []), (audited.fakes.clock.now_ms(), b"k", b"", [])]
     )
     audited.written += 2
     audited.fakes.run_to("t", 7)
-    audited.turn()
+    audited.audit()
     first = begun_ms // WINDOW_MS * WINDOW_MS
     by_window: dict[int, int] = {}
     for row in audited.rows():
@@ -136,16 +136,16 @@ def test_a_record_of_another_writer_is_found_at_its_offset(
     audited: Audited, mode: AuditMode, is_followed: bool
 ) -> None:
     audited.copy(5)
-    audited.turn(mode)
+    audited.audit(mode)
     audited.fakes.target.write("t", [(1_000, b"stranger", b"", [])])
     if is_followed:
         audited.copy(3)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     (fault,) = report.faults
     assert (fault.verdict, fault.records, fault.target_offset) == (Verdict.FOREIGN, 1, 5)
     assert audited.total("foreign") == 1
     assert json.loads(next(row["findings"] for row in audited.rows() if row["foreign"]))
-    assert audited.turn(mode).faults == report.faults
+    assert audited.audit(mode).faults == report.faults
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -153,13 +153,13 @@ def test_records_in_flight_are_no_difference_and_hold_the_watermark(
     audited: Audited, mode: AuditMode
 ) -> None:
     audited.copy(5)
-    before = audited.turn(mode).through_ms
+    before = audited.audit(mode).through_ms
     audited.fakes.clock.advance(60)
     audited.write(3)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     assert (report.faults, report.through_ms) == ((), before)
     audited.fakes.run_to("t", 8)
-    after = audited.turn(mode)
+    after = audited.audit(mode)
     assert after.faults == ()
     assert (after.through_ms or 0) > (before or 0)
 
@@ -168,7 +168,7 @@ def test_records_in_flight_are_no_difference_and_hold_the_watermark(
 def test_records_deleted_before_their_retention_are_missing(audited: Audited, mode: AuditMode) -> None:
     audited.copy(10)
     audited.fakes.target.log("t").delete_before(6)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     assert [(one.verdict, one.records, one.source_offset) for one in report.faults] == [
         (Verdict.MISSING, 6, 0)
     ]
@@ -176,23 +176,23 @@ def test_records_deleted_before_their_retention_are_missing(audited: Audited, mo
     assert audited.total("missing") == 6
     audited.fakes.source.log("t").delete_before(6)
     audited.copy(1)
-    assert audited.turn(mode).faults == ()
+    assert audited.audit(mode).faults == ()
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_new_auditor_continues_where_the_last_one_was_killed(audited: Audited, mode: AuditMode) -> None:
     audited.copy(10)
     audited.fakes.target.write("t", [(1_000, b"stranger", b"", [])])
-    before = audited.turn(mode)
+    before = audited.audit(mode)
     audited.restart()
     audited.copy(4)
-    after = audited.turn(mode)
+    after = audited.audit(mode)
     assert after.faults == before.faults
     assert audited.total("count") == 14
     assert {(row["source_start"], row["source_end"]) for row in audited.rows() if row["count"]} == {(0, 14)}
 
 
-def test_rows_of_a_turn_that_was_not_stored_are_replaced(
+def test_rows_of_a_run_that_was_not_stored_are_replaced(
     audited: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audited.copy(10)
@@ -203,11 +203,11 @@ def test_rows_of_a_turn_that_was_not_stored_are_replaced(
     with monkeypatch.context() as patch:
         patch.setattr(AuditLog, "save", killed)
         with pytest.raises(Unreachable):
-            audited.turn()
+            audited.audit()
     assert audited.total("count") == 10
     audited.restart()
     audited.copy(7)
-    audited.turn()
+    audited.audit()
     assert audited.total("count") == 17
 
 
@@ -215,20 +215,20 @@ def test_nothing_is_audited_until_the_rows_are_stored(audited: Audited) -> None:
     audited.fakes.target.delete_topic(ROWS)
     audited.copy(10)
     with pytest.raises(Unreachable):
-        audited.turn()
+        audited.audit()
     with pytest.raises(Unreachable):
-        audited.turn()
+        audited.audit()
     audited.fakes.target.create_topic(ROWS, 2)
-    assert audited.turn().waiting == 0
+    assert audited.audit().waiting == 0
     assert audited.total("count") == 10
 
 
 def test_a_destination_that_lost_its_log_is_audited_from_the_start(audited: Audited) -> None:
     for _ in range(4):
         audited.copy(5)
-    audited.turn()
+    audited.audit()
     audited.fakes.target.log("t").truncate(12)
-    report = audited.turn()
+    report = audited.audit()
     lost = 20 - len(audited.fakes.copied("t"))
     assert [(one.verdict, one.records) for one in report.faults] == [(Verdict.MISSING, lost)]
 
@@ -236,11 +236,11 @@ def test_a_destination_that_lost_its_log_is_audited_from_the_start(audited: Audi
 def test_a_loss_at_the_destination_is_recognized_although_its_log_has_grown_again(audited: Audited) -> None:
     for _ in range(4):
         audited.copy(5)
-    audited.turn()
+    audited.audit()
     target = audited.fakes.target
     target.elect_uncleanly("t", 0, target.live_brokers()[0], 12)
     target.write("t", [(1_000, b"stranger", b"", [])] * 20)
-    assert any(one.verdict is Verdict.MISSING for one in audited.turn().faults)
+    assert any(one.verdict is Verdict.MISSING for one in audited.audit().faults)
 
 
 def test_a_share_of_the_windows_is_sampled() -> None:
@@ -265,13 +265,13 @@ def test_nothing_is_found_while_brokers_and_engine_fail(
             fakes.restart("t", policy=policy)  # with a new context
             audited.restart()
         fakes.run(random.choice([0.1, 0.5, 2.0]))
-        report = audited.turn(mode)
+        report = audited.audit(mode)
         assert report.faults == ()
         copied = {one.value for one in fakes.copied("t")}
         waiting = [one.appended_ms for one in fakes.source.log("t").batches if b"%d" % one.last not in copied]
         assert report.through_ms is None or all(stamp >= report.through_ms for stamp in waiting)
     fakes.run_to("t", audited.written)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     assert (report.faults, report.waiting) == ((), 0)
     assert report.through_ms is not None
     assert audited.total("count") == audited.written
@@ -311,7 +311,7 @@ def test_two_auditors_of_a_lane_write_the_same_counts(audited: Audited, mode: Au
         audited.copy(random.randint(1, 5))
         fakes.clock.advance(WINDOW_MS / 1_000 if number == 3 else 1)
         audited.auditor = random.choice(auditors)
-        assert audited.turn(mode).faults == ()
+        assert audited.audit(mode).faults == ()
         assert audited.total("count") == audited.written
     assert len({row["bucket_start_ms"] for row in audited.rows()}) == len(audited.rows()) == 2
 
@@ -321,7 +321,7 @@ def test_a_row_that_was_delayed_replaces_no_newer_one(
     audited: Audited, mode: AuditMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audited.copy(5)
-    audited.turn(mode)
+    audited.audit(mode)
     frozen = audited.auditor
     audited.copy(5)
 
@@ -331,13 +331,13 @@ def test_a_row_that_was_delayed_replaces_no_newer_one(
     with monkeypatch.context() as patch:
         patch.setattr(Auditor, "_send", frozen_here)
         with pytest.raises(Unreachable):
-            audited.turn(mode)
+            audited.audit(mode)
     audited.restart()
     audited.fakes.clock.advance(1)
     audited.copy(5)
-    audited.turn(mode)
+    audited.audit(mode)
     audited.auditor = frozen
-    assert audited.turn(mode).faults == ()
+    assert audited.audit(mode).faults == ()
     assert audited.total("count") == 15
 
 
@@ -347,16 +347,16 @@ def test_records_that_wait_for_longer_than_the_lateness_make_their_window_late(
 ) -> None:
     audited.lanes = replace(audited.lanes, lateness_ms=60_000)
     audited.copy(5)
-    audited.turn(mode)
+    audited.audit(mode)
     audited.write(3)
-    assert audited.turn(mode).late == 0
+    assert audited.audit(mode).late == 0
     audited.fakes.clock.advance(61)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     assert (report.late, report.faults) == (3, ())
     assert [(row["verdict"], row["late"]) for row in audited.rows()] == [(Verdict.LATE.value, 3)]
     audited.restart()
     audited.fakes.run_to("t", audited.written)
-    assert audited.turn(mode).late == 0
+    assert audited.audit(mode).late == 0
     assert [(row["verdict"], row["late"], row["count"]) for row in audited.rows()] == [
         (Verdict.COMPLETE.value, 0, 8)
     ]
@@ -364,17 +364,17 @@ def test_records_that_wait_for_longer_than_the_lateness_make_their_window_late(
 
 def test_the_payload_of_a_window_is_counted_as_stored(audited: Audited) -> None:
     audited.copy(10)
-    audited.turn(AuditMode.COUNTS)
+    audited.audit(AuditMode.COUNTS)
     assert audited.total("payload_bytes") == 0
     audited.copy(10)
-    audited.turn(AuditMode.FULL)
+    audited.audit(AuditMode.FULL)
     stored = sum(len(one.data) - HEADER_SIZE for one in audited.fakes.source.log("t").batches)
     assert 0 < audited.total("payload_bytes") < stored
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
 @pytest.mark.parametrize("mode", MODES)
-def test_records_that_are_copied_during_a_turn_are_no_difference(
+def test_records_that_are_copied_during_a_run_are_no_difference(
     audited: Audited, mode: AuditMode, guarantee: Guarantee
 ) -> None:
     fakes = audited.fakes
@@ -384,20 +384,20 @@ def test_records_that_are_copied_during_a_turn_are_no_difference(
     lanes = replace(audited.lanes, mode=mode, has_markers=is_exact)
     for _ in range(3):
         fakes.target.faults.plant(LIST_OFFSETS, Delay(3.0, applied=True), times=2)
-        turn = fakes.context.loop.spawn(audited.auditor.turn(lanes))
-        while not turn.is_done:
+        run = fakes.context.loop.spawn(audited.auditor.run_once(lanes))
+        while not run.is_done:
             audited.write(1)
             fakes.run(0.2)
-        turn.result()
+        run.result()
         assert audited.auditor.reports[lanes.name][PLACE].faults == ()
 
 
 def test_records_that_the_destination_had_before_are_not_foreign(audited: Audited) -> None:
     audited.fakes.target.write("t", [(1_000, b"before", b"%d" % n, []) for n in range(6)])
     audited.fakes.run(5)
-    assert audited.turn().faults == ()
+    assert audited.audit().faults == ()
     audited.copy(3)
-    assert audited.turn().faults == ()
+    assert audited.audit().faults == ()
     assert audited.total("count") == 3
 
 
@@ -410,17 +410,17 @@ def test_a_source_topic_that_was_created_again_is_no_difference(
     fakes.restart("t", policy=CopyPolicy(on_loss=OnLoss.CONTINUE))
     audited.restart()
     audited.copy(10)
-    audited.turn(mode)
+    audited.audit(mode)
     audited.copy(10)
     fakes.source.recreate_topic("t")
     audited.written = 0
     audited.write(number)
-    assert audited.turn(mode).faults == ()
+    assert audited.audit(mode).faults == ()
     fakes.run_until(lambda: len(fakes.copied("t")) >= 20 + number, "the new topic is copied")
     fakes.run_to("t", number)
     fakes.clock.advance(1)
-    audited.turn(mode)
-    report = audited.turn(mode)
+    audited.audit(mode)
+    report = audited.audit(mode)
     assert report.faults == ()
     assert report.through_ms is not None
 
@@ -430,12 +430,12 @@ def test_copies_whose_origins_were_deleted_before_the_audit_are_no_difference(
     audited: Audited, mode: AuditMode
 ) -> None:
     audited.copy(5)
-    audited.turn(mode)
+    audited.audit(mode)
     audited.copy(10)
     audited.fakes.source.log("t").delete_before(9)
-    assert audited.turn(mode).faults == ()
+    assert audited.audit(mode).faults == ()
     audited.copy(2)
-    assert audited.turn(mode).faults == ()
+    assert audited.audit(mode).faults == ()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -449,28 +449,28 @@ def test_copies_of_a_former_owner_beyond_the_checkpoint_of_the_present_one_are_d
     fakes.restart("t", policy=policy)
     audited.restart()
     audited.copy(5)
-    audited.turn(mode)
+    audited.audit(mode)
     fakes.target.write("t", fakes.records(5, 10))
     audited.copy(3)
     fakes.crash()
     fakes.new_engine()
     audited.restart()
     audited.write(7)
-    assert {fault.verdict for fault in audited.turn(mode).faults} <= {Verdict.DUPLICATED}
+    assert {fault.verdict for fault in audited.audit(mode).faults} <= {Verdict.DUPLICATED}
     assert audited.total("foreign") == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_of_an_unchanged_lane_only_the_ends_are_read(audited: Audited, mode: AuditMode) -> None:
     audited.copy(5)
-    audited.turn(mode)
-    before = audited.turn(mode)
+    audited.audit(mode)
+    before = audited.audit(mode)
     faults = audited.fakes.target.faults
     for api in (PRODUCE, FETCH):
         faults.plant(api, Drop(), times=None)
     for _ in range(3):
         audited.fakes.clock.advance(60)
-        report = audited.turn(mode)
+        report = audited.audit(mode)
     assert faults.taken == 0
     assert (report.waiting, report.faults, report.problem) == (0, (), "")
     assert (report.through_ms or 0) >= (before.through_ms or 0) + 120_000
@@ -481,21 +481,21 @@ def test_a_new_topic_that_is_as_long_as_the_former_does_not_advance_the_watermar
     audited: Audited, mode: AuditMode
 ) -> None:
     audited.copy(5)
-    audited.turn(mode)
-    before = audited.turn(mode)
+    audited.audit(mode)
+    before = audited.audit(mode)
     audited.fakes.source.recreate_topic("t")
     audited.written = 0
     audited.write(5)
     audited.fakes.clock.advance(60)
-    assert audited.turn(mode).through_ms == before.through_ms
+    assert audited.audit(mode).through_ms == before.through_ms
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_loss_of_an_unchanged_lane_is_found(audited: Audited, mode: AuditMode) -> None:
     for _ in range(5):
         audited.copy(1)
-    audited.turn(mode)
-    audited.turn(mode)
+    audited.audit(mode)
+    audited.audit(mode)
     audited.fakes.target.log("t").truncate(3)
-    report = audited.turn(mode)
+    report = audited.audit(mode)
     assert [(one.verdict, one.records) for one in report.faults] == [(Verdict.MISSING, 2)]

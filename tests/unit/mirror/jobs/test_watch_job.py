@@ -35,9 +35,9 @@ class Watched:
     def copy(self) -> None:
         self.fakes.run_to("t", self.written)
 
-    def turn(self) -> int:
+    def run_once(self) -> int:
         """Audit once; return the number of equal records."""
-        verdicts = self.fakes.context.run(self.watch.turn(self.fakes.context))
+        verdicts = self.fakes.context.run(self.watch.run_once(self.fakes.context))
         return sum(one.comparison.found.counts.equal for one in verdicts)
 
     def through(self) -> int | None:
@@ -49,16 +49,16 @@ def watched(fakes: MirroredFakes) -> Watched:
     return Watched(fakes)
 
 
-def test_each_turn_compares_what_was_copied_since(watched: Watched) -> None:
+def test_each_run_compares_what_was_copied_since(watched: Watched) -> None:
     watched.write(10)
     watched.copy()
-    assert [watched.turn(), watched.turn()] == [10, 0]
+    assert [watched.run_once(), watched.run_once()] == [10, 0]
     first = watched.through()
     assert first is not None
     watched.write(5)
     watched.copy()
     watched.fakes.clock.advance(60)
-    assert watched.turn() == 5
+    assert watched.run_once() == 5
     second = watched.through()
     assert second is not None
     assert second >= first + 60_000
@@ -67,13 +67,13 @@ def test_each_turn_compares_what_was_copied_since(watched: Watched) -> None:
 def test_records_in_flight_hold_the_watermark(watched: Watched) -> None:
     watched.write(10)
     watched.copy()
-    watched.turn()
+    watched.run_once()
     before = watched.through()
     watched.write(3)
-    watched.turn()
+    watched.run_once()
     assert watched.through() == before
     watched.copy()
-    watched.turn()
+    watched.run_once()
     after = watched.through()
     assert after is not None
     assert before is not None
@@ -83,16 +83,16 @@ def test_records_in_flight_hold_the_watermark(watched: Watched) -> None:
 def test_an_open_transaction_holds_the_watermark_until_it_is_decided(watched: Watched) -> None:
     watched.write(4)
     watched.copy()
-    watched.turn()
+    watched.run_once()
     before = watched.through()
     end = watched.fakes.source.write_in_transaction("t", watched.fakes.records(4, 2))
     watched.fakes.run(2)
-    watched.turn()
+    watched.run_once()
     assert watched.through() == before
     end(commit=True)
     watched.fakes.run_until(lambda: watched.fakes.lane("t").checkpoint >= 7, "the transaction is copied")
     watched.fakes.run_to("t", 7)
-    assert watched.turn() == 2
+    assert watched.run_once() == 2
     after = watched.through()
     assert after is not None
     assert before is not None
@@ -103,10 +103,10 @@ def test_a_loss_at_the_destination_stops_the_watermark(watched: Watched) -> None
     for _ in range(4):
         watched.write(5)
         watched.copy()
-    watched.turn()
+    watched.run_once()
     assert watched.through() is not None
     watched.fakes.target.log("t").truncate(12)
-    verdicts = watched.fakes.context.run(watched.watch.turn(watched.fakes.context))
+    verdicts = watched.fakes.context.run(watched.watch.run_once(watched.fakes.context))
     assert sum(one.missing for one in verdicts) == 20 - len(watched.fakes.copied("t"))
     assert watched.through() is None
 
@@ -115,11 +115,11 @@ def test_a_loss_is_recognized_although_the_log_has_grown_again(watched: Watched)
     for _ in range(4):
         watched.write(5)
         watched.copy()
-    watched.turn()
+    watched.run_once()
     target = watched.fakes.target
     target.elect_uncleanly("t", 0, target.live_brokers()[0], 12)
     target.write("t", [(1_000, b"stranger", b"", [])] * 20)
-    verdicts = watched.fakes.context.run(watched.watch.turn(watched.fakes.context))
+    verdicts = watched.fakes.context.run(watched.watch.run_once(watched.fakes.context))
     assert any(one.missing for one in verdicts)
     assert watched.through() is None
 
@@ -127,9 +127,9 @@ def test_a_loss_is_recognized_although_the_log_has_grown_again(watched: Watched)
 def test_a_leader_change_without_a_loss_repeats_no_comparison(watched: Watched) -> None:
     watched.write(10)
     watched.copy()
-    through = watched.turn() and watched.through()
+    through = watched.run_once() and watched.through()
     watched.fakes.target.move_leader("t", 0, watched.fakes.target.live_brokers()[0])
-    assert watched.turn() == 0
+    assert watched.run_once() == 0
     assert watched.through() == through
 
 
@@ -140,36 +140,36 @@ def test_the_watermark_is_never_ahead_while_brokers_and_engine_fail(watched: Wat
         if number % 4 == 3:
             fakes.restart("t")
         fakes.run(random.choice([0.1, 0.5, 2.0]))
-        watched.turn()
+        watched.run_once()
         through = watched.through()
         copied = {one.value for one in fakes.copied("t")}
         batches = fakes.source.log("t").batches
         waiting = [one.appended_ms for one in batches if b"%d" % one.last not in copied]
         assert through is None or all(stamp >= through for stamp in waiting)
     watched.copy()
-    watched.turn()
+    watched.run_once()
     assert watched.through() is not None
 
 
-def test_a_foreign_record_between_two_turns_is_found(watched: Watched) -> None:
+def test_a_foreign_record_between_two_runs_is_found(watched: Watched) -> None:
     watched.write(5)
     watched.copy()
-    watched.turn()
+    watched.run_once()
     watched.fakes.target.write("t", [(1_000, b"stranger", b"", [])])
     watched.write(3)
     watched.copy()
-    (verdict,) = watched.fakes.context.run(watched.watch.turn(watched.fakes.context))
+    (verdict,) = watched.fakes.context.run(watched.watch.run_once(watched.fakes.context))
     (finding,) = verdict.comparison.found.findings
     assert (finding.verdict, finding.target_offset) == (Verdict.FOREIGN, 5)
 
 
-def test_records_repeated_by_a_new_owner_between_turns_are_duplicated(watched: Watched) -> None:
+def test_records_repeated_by_a_new_owner_between_runs_are_duplicated(watched: Watched) -> None:
     random, fakes = Random(7), watched.fakes
     for _ in range(5):
         watched.write(random.randint(1, 4))
         fakes.run(random.choice([0.1, 0.5]))
         fakes.restart("t", policy=CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE))
-        verdicts = fakes.context.run(watched.watch.turn(fakes.context))
+        verdicts = fakes.context.run(watched.watch.run_once(fakes.context))
         assert all(one.verdict in (Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE) for one in verdicts)
 
 
@@ -180,11 +180,11 @@ def test_a_source_topic_that_was_created_again_is_no_difference(watched: Watched
         watched.write(10)
         watched.copy()
         if watched.written == 10:
-            fakes.context.run(watched.watch.turn(fakes.context))
+            fakes.context.run(watched.watch.run_once(fakes.context))
     fakes.source.recreate_topic("t")
     watched.written = 0
     watched.write(3)
     for _ in range(2):
-        verdicts = fakes.context.run(watched.watch.turn(fakes.context))
+        verdicts = fakes.context.run(watched.watch.run_once(fakes.context))
         assert not any(one.surplus for one in verdicts)
         fakes.run_until(lambda: len(fakes.copied("t")) >= 23, "the new topic is copied")

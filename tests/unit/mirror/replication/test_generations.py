@@ -161,7 +161,7 @@ def test_an_error_of_the_present_generation_is_met_by_the_steps(rig: Rig) -> Non
 
 
 def test_steps_of_a_former_generation_are_not_begun(rig: Rig) -> None:
-    rig.bench.loop.spawn(rig.runner.run(rig.lane, rig.lane.turn - 1, rig.steps()))
+    rig.bench.loop.spawn(rig.runner.run(rig.lane, rig.lane.generation - 1, rig.steps()))
     assert (rig.noted, rig.doors) == ([], [])
 
 

@@ -114,9 +114,9 @@ class Rig:
         self.runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         self.lanes.by_key[lane.key] = lane
         source.attach(lane)
-        self.turn()
+        self.advance()
 
-    def turn(self, seconds: float = 0.0) -> None:
+    def advance(self, seconds: float = 0.0) -> None:
         """Advance the time and run everything that is due."""
         self.clock.advance(seconds)
         for _ in range(6):
@@ -161,7 +161,7 @@ class Rig:
         response.API_VERSION = VERSION
         body = memoryview(bytes(response.encode(header=False, framed=False)))
         self.cluster.asked[-1].request.on_answer(body, ReceiveBuffer(bytearray(), None))
-        self.turn()
+        self.advance()
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_the_replica_that_the_leader_names_is_read_until_its_lease_ends(rig: Rig
     assert rig.read_from == (1, True)
     rig.answer(preferred=2)
     assert rig.read_from == (2, True)
-    rig.turn(301)
+    rig.advance(301)
     assert rig.read_from == (1, True)
 
 
@@ -188,14 +188,14 @@ def test_what_a_follower_refuses_the_leader_is_asked_for_without_our_rack(rig: R
     rig.answer(error)
     assert rig.read_from == (1, False)
     assert not rig.lanes.events, "an error of a follower does not pause the lane"
-    rig.turn(31)
+    rig.advance(31)
     assert rig.read_from == (1, True)
 
 
 def test_a_follower_that_is_lost_is_left(rig: Rig) -> None:
     rig.answer(preferred=2)
     rig.cluster.asked[-1].request.on_failure(Unreachable("gone"))
-    rig.turn()
+    rig.advance()
     assert rig.read_from == (1, False)
 
 
@@ -210,9 +210,9 @@ def test_a_leader_that_refers_to_others_whatever_it_is_asked_is_asked_with_pause
     rig.answer(preferred=2)
     asked = len(rig.cluster.asked)
     assert "broker 2" in rig.lanes.failures.by_lane[rig.lane].sentence
-    rig.turn(0.1)
+    rig.advance(0.1)
     assert len(rig.cluster.asked) == asked
-    rig.turn(0.2)
+    rig.advance(0.2)
     assert len(rig.cluster.asked) == asked + 1
 
 
@@ -230,7 +230,7 @@ def test_answers_without_records_are_no_hot_loop_and_are_reported(rig: Rig) -> N
     rig.answer()
     assert len(rig.cluster.asked) == asked
     assert "offset 0" in rig.lanes.failures.by_lane[rig.lane].sentence
-    rig.turn(0.3)
+    rig.advance(0.3)
     assert len(rig.cluster.asked) == asked + 1
 
 

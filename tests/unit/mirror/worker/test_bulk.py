@@ -25,8 +25,8 @@ from tests.builders import a_spec
 
 ROOT: Final = Path(__file__).parents[4]
 LEASE_SECONDS: Final = 12.0
-TURN_SECONDS: Final = 6.0
-"""Interval between turns of the control process; it extends a lease twice in its duration."""
+INTERVAL_SECONDS: Final = 6.0
+"""Interval between iterations of the control process; it extends a lease twice in its duration."""
 LONG: Final = CopyPolicy(transforms=tuple(f"drop-header:{number}{'x' * 970}" for number in range(10)))
 
 
@@ -60,7 +60,7 @@ def unique(count: int, group: str) -> list[LaneSpec]:
 
 
 def started_by(pool: WorkerPool, specs: list[LaneSpec]) -> set[LaneKey]:
-    """Return the lanes that the worker started, with a lease extension in every turn."""
+    """Return the lanes that the worker started, with a lease extension in every iteration."""
     (worker,) = pool.workers
     inbox, clock = pool._inbox, SystemClock()
     pool.send(worker, ExtendLease(clock.monotonic() + LEASE_SECONDS))
@@ -69,7 +69,7 @@ def started_by(pool: WorkerPool, specs: list[LaneSpec]) -> set[LaneKey]:
     while len(started) < len(specs):
         pool.send(worker, ExtendLease(clock.monotonic() + LEASE_SECONDS))
         pool.look()
-        until = clock.monotonic() + TURN_SECONDS
+        until = clock.monotonic() + INTERVAL_SECONDS
         while len(started) < len(specs) and (left := until - clock.monotonic()) > 0:
             try:
                 started |= heard(worker, inbox.get(timeout=left))

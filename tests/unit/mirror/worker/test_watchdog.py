@@ -12,12 +12,12 @@ import sys, threading
 from mirror.worker.process import Watchdog
 how, longest, wait = sys.argv[1], float(sys.argv[2]), threading.Event().wait
 dog = Watchdog(longest)
-dog.turn()
-if how == "rests":
+dog.reset()
+if how == "stops":
     for _ in range(20):
         wait(longest / 16)
-        dog.turn()
-    dog.rest()
+        dog.reset()
+    dog.stop()
     wait(1.2 * longest)
     sys.exit(0)
 def the_endless_loop():
@@ -26,14 +26,14 @@ the_endless_loop()
 """
 
 
-def ended(how: str, longest_turn_seconds: float) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-c", PROGRAM, how, str(longest_turn_seconds)]
+def ended(how: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+    arguments = [sys.executable, "-c", PROGRAM, how, str(timeout_seconds)]
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_a_loop_that_turns_and_then_rests_is_left_alone() -> None:
-    """The longest turn is one that a process on a busy machine does not take by itself."""
-    assert ended("rests", 4.0).returncode == 0
+def test_a_loop_that_resets_its_watchdog_and_then_stops_it_is_left_alone() -> None:
+    """The timeout is one that a process on a busy machine does not take by itself."""
+    assert ended("stops", 4.0).returncode == 0
 
 
 def test_a_loop_that_hangs_is_ended_where_it_can_be_seen() -> None:

@@ -24,10 +24,10 @@ def movement(state: MovementState | None) -> FleetMovement:
     )
 
 
-def fired(state: MovementState | None, own: Sequence[Alert], turns: int = 20) -> set[str]:
-    """Return the alerts that have ever fired in that many turns of ten seconds."""
+def fired(state: MovementState | None, own: Sequence[Alert], evaluations: int = 20) -> set[str]:
+    """Return the alerts that have ever fired in that many evaluations at intervals of ten seconds."""
     conditions, found = Conditions(AlertPatience()), set[str]()
-    for number in range(turns):
+    for number in range(evaluations):
         now = ClockReading(10_000 * number, 10.0 * number)
         found |= {one.kind.name for one in conditions.judged({}, now, movement(state), own)}
     return found

@@ -60,9 +60,7 @@ class Monitor:
         self.conditions, self.number = Conditions(AlertPatience()), 0
         self.pages: set[tuple[str, str]] = set()
 
-    def turns(
-        self, times: int, moving: FleetMovement, findings: Mapping[str, Evaluation] = {}
-    ) -> list[Alert]:
+    def run(self, times: int, moving: FleetMovement, findings: Mapping[str, Evaluation] = {}) -> list[Alert]:
         alerts: list[Alert] = []
         for _ in range(times):
             self.number += 1
@@ -86,12 +84,12 @@ def test_a_dead_cluster_and_the_catch_up_after_it_are_one_page(
     state: MovementState, kind: str, finding: Evaluation
 ) -> None:
     monitor, away = Monitor(), movements(dict.fromkeys(NAMES, state))
-    (alert,) = monitor.turns(90, away, every(finding))
+    (alert,) = monitor.run(90, away, every(finding))
     assert (alert.kind.name, alert.datastreams) == (f"Headrace{kind}", NAMES)
     assert (alert.cluster, alert.partitions, alert.worst) == (CLUSTERS[state], 6, "clicks-0")
     catching_up = movements(dict.fromkeys(NAMES, MovementState.CATCHING_UP))
-    monitor.turns(100, catching_up, every(LATE))
-    assert monitor.turns(20, movements({}), every(WELL)) == []
+    monitor.run(100, catching_up, every(LATE))
+    assert monitor.run(20, movements({}), every(WELL)) == []
     assert monitor.pages == {(kind, "")}
 
 
@@ -100,7 +98,7 @@ def test_a_cluster_that_answers_nothing_is_one_page_before_partitions_say_so() -
     frozen = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 9 s", {"produce_unanswered_seconds": 9.0})
     late = Evaluation(LATE.verdict, LATE.incident, "", "east", frozen)
     monitor = Monitor()
-    (alert,) = monitor.turns(7, movements({}), every(late))
+    (alert,) = monitor.run(7, movements({}), every(late))
     assert (alert.kind.name, alert.cluster, alert.datastreams) == ("HeadraceDestinationAway", "west", NAMES)
     assert monitor.pages == {("DestinationAway", "")}
 
@@ -109,27 +107,27 @@ def test_a_cluster_that_is_slow_for_a_moment_hides_nothing() -> None:
     slow = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 2 s", {"produce_unanswered_seconds": 2.0})
     monitor = Monitor()
     assert (
-        monitor.turns(2, movements({}), {"orders": Evaluation(LATE.verdict, LATE.incident, "", "east", slow)})
+        monitor.run(2, movements({}), {"orders": Evaluation(LATE.verdict, LATE.incident, "", "east", slow)})
         == []
     )
-    monitor.turns(1, movements({}), {"orders": LATE})
+    monitor.run(1, movements({}), {"orders": LATE})
     assert monitor.pages == {("LatencyObjectiveBreached", "orders")}
 
 
 def test_what_does_not_catch_up_in_time_is_an_alert_of_its_own() -> None:
     monitor, away = Monitor(), movements({"orders": MovementState.SOURCE_AWAY})
-    monitor.turns(10, away, {"orders": LATE})
-    monitor.turns(179, movements({"orders": MovementState.WARN}), {"orders": LATE})
+    monitor.run(10, away, {"orders": LATE})
+    monitor.run(179, movements({"orders": MovementState.WARN}), {"orders": LATE})
     assert monitor.pages == {("SourceAway", "")}
-    monitor.turns(2, movements({"orders": MovementState.WARN}), {"orders": LATE})
+    monitor.run(2, movements({"orders": MovementState.WARN}), {"orders": LATE})
     assert monitor.pages == {("SourceAway", ""), ("LatencyObjectiveBreached", "orders")}
 
 
 def test_what_is_late_again_after_it_has_caught_up_is_an_alert_of_its_own() -> None:
     monitor, away = Monitor(), movements({"orders": MovementState.SOURCE_AWAY})
-    monitor.turns(10, away, {"orders": LATE})
-    monitor.turns(1, movements({}), {"orders": WELL})
-    monitor.turns(1, movements({}), {"orders": LATE})
+    monitor.run(10, away, {"orders": LATE})
+    monitor.run(1, movements({}), {"orders": WELL})
+    monitor.run(1, movements({}), {"orders": LATE})
     assert monitor.pages == {("SourceAway", ""), ("LatencyObjectiveBreached", "orders")}
 
 
@@ -143,25 +141,25 @@ def test_windows_of_error_budgets_that_hold_the_outage_page_nobody() -> None:
         LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well", budgets=budgets), WELL.incident, "", "east"
     )
     monitor = Monitor()
-    monitor.turns(10, movements({"orders": MovementState.SOURCE_AWAY}), {"orders": late})
-    monitor.turns(60, movements({}), {"orders": well})
+    monitor.run(10, movements({"orders": MovementState.SOURCE_AWAY}), {"orders": late})
+    monitor.run(60, movements({}), {"orders": well})
     assert monitor.pages == {("SourceAway", "")}
 
 
 @pytest.mark.parametrize("state", [*CLUSTERS, MovementState.STALL, MovementState.STOP])
 def test_a_datastream_without_traffic_pages_nobody(state: MovementState) -> None:
     monitor, idle = Monitor(), {"clicks": 2, "orders": 1}
-    monitor.turns(90, movements({"clicks": state}, idle), {"clicks": UNJUDGED} if state in CLUSTERS else {})
+    monitor.run(90, movements({"clicks": state}, idle), {"clicks": UNJUDGED} if state in CLUSTERS else {})
     assert monitor.pages == set()
-    (alert, *_) = monitor.turns(10, movements({"clicks": state, "orders": state}, idle))
+    (alert, *_) = monitor.run(10, movements({"clicks": state, "orders": state}, idle))
     assert alert.datastream in ("", "orders")
     assert alert.datastreams == (("orders",) if state in CLUSTERS else ())
 
 
 def test_a_datastream_whose_own_alert_came_first_is_in_the_list_of_the_cluster() -> None:
     monitor, away = Monitor(), movements(dict.fromkeys(NAMES, MovementState.DESTINATION_AWAY))
-    monitor.turns(2, movements({}), {"orders": LATE})
-    alerts = {one.kind.name: one for one in monitor.turns(9, away, every(LATE))}
+    monitor.run(2, movements({}), {"orders": LATE})
+    alerts = {one.kind.name: one for one in monitor.run(9, away, every(LATE))}
     assert alerts["HeadraceDestinationAway"].datastreams == NAMES
     assert alerts["HeadraceDestinationAway"].partitions == 6
     assert monitor.pages == {("LatencyObjectiveBreached", "orders"), ("DestinationAway", "")}
@@ -174,8 +172,8 @@ def test_where_all_have_their_own_alert_the_cluster_has_none_and_budgets_page_no
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late", budgets=budgets), LATE.incident, "", "east"
     )
     monitor, away = Monitor(), movements({"orders": MovementState.DESTINATION_AWAY})
-    monitor.turns(2, movements({}), {"orders": LATE})
-    monitor.turns(20, away, {"orders": late})
+    monitor.run(2, movements({}), {"orders": LATE})
+    monitor.run(20, away, {"orders": late})
     assert monitor.pages == {("LatencyObjectiveBreached", "orders")}
 
 
@@ -211,14 +209,14 @@ def test_a_fault_of_several_datastreams_is_one_page_and_none_if_it_is_over_soon(
     finding: Evaluation, kind: str, cluster: str
 ) -> None:
     monitor = Monitor()
-    monitor.turns(5, movements({}), every(finding))
-    monitor.turns(3, movements({}), every(of_cause(Cause.BACKLOG)))
-    monitor.turns(20, movements({}), every(WELL))
+    monitor.run(5, movements({}), every(finding))
+    monitor.run(3, movements({}), every(of_cause(Cause.BACKLOG)))
+    monitor.run(20, movements({}), every(WELL))
     assert monitor.pages == set()
-    (alert,) = monitor.turns(8, movements({}), every(finding))
+    (alert,) = monitor.run(8, movements({}), every(finding))
     assert (alert.kind.name, alert.cluster, alert.datastreams) == (f"Headrace{kind}", cluster, NAMES)
-    monitor.turns(20, movements({}), every(of_cause(Cause.BACKLOG)))
-    monitor.turns(20, movements({}), every(WELL))
+    monitor.run(20, movements({}), every(of_cause(Cause.BACKLOG)))
+    monitor.run(20, movements({}), every(WELL))
     assert monitor.pages == {(kind, "")}
 
 
@@ -239,11 +237,11 @@ def test_a_worker_that_does_not_respond_is_one_page_for_all_of_its_datastreams()
         )
 
     monitor, silent = Monitor(), stopped(MovementState.STOP, 1)
-    (alert,) = monitor.turns(8, silent, every(HALTED))
+    (alert,) = monitor.run(8, silent, every(HALTED))
     assert (alert.kind.name, alert.datastreams) == ("HeadraceProcessLost", ("orders", "users"))
-    monitor.turns(8, stopped(MovementState.STALL, 0), every(HALTED))
-    monitor.turns(3, movements({}), every(of_cause(Cause.WORKER_LOST)))
-    monitor.turns(20, movements({}), every(WELL))
+    monitor.run(8, stopped(MovementState.STALL, 0), every(HALTED))
+    monitor.run(3, movements({}), every(of_cause(Cause.WORKER_LOST)))
+    monitor.run(20, movements({}), every(WELL))
     assert monitor.pages == {("ProcessLost", "")}
 
 
@@ -252,36 +250,36 @@ def test_a_fault_pages_nobody_once_its_records_are_no_longer_late(cause: Cause) 
     """The windows of objectives still contain them, and so the diagnosis remains."""
     over = replace(of_cause(cause), lateness=Lateness(((BEGIN_MS, BEGIN_MS + 2_000),), is_over=True))
     monitor = Monitor()
-    monitor.turns(2, movements({}), {"orders": of_cause(cause)})
-    monitor.turns(30, movements({}), {"orders": over})
+    monitor.run(2, movements({}), {"orders": of_cause(cause)})
+    monitor.run(30, movements({}), {"orders": over})
     assert monitor.pages == set()
 
 
 def test_what_is_left_of_a_fault_without_an_alert_pages_when_it_lasts() -> None:
     monitor = Monitor()
-    monitor.turns(5, movements({}), {"orders": of_cause(Cause.INSTANCE_LOST)})
-    monitor.turns(5, movements({}), {"orders": of_cause(Cause.BACKLOG)})
+    monitor.run(5, movements({}), {"orders": of_cause(Cause.INSTANCE_LOST)})
+    monitor.run(5, movements({}), {"orders": of_cause(Cause.BACKLOG)})
     assert monitor.pages == set()
-    monitor.turns(2, movements({}), {"orders": of_cause(Cause.BACKLOG)})
+    monitor.run(2, movements({}), {"orders": of_cause(Cause.BACKLOG)})
     assert monitor.pages == {("LatencyObjectiveBreached", "orders")}
 
 
 @pytest.mark.parametrize("state", [MovementState.STALL, MovementState.STOP, MovementState.PAUSED_BY_ITSELF])
 def test_lateness_that_follows_partitions_that_stood_still_is_no_second_page(state: MovementState) -> None:
     monitor, still = Monitor(), movements({"orders": state})
-    monitor.turns(8, still)
+    monitor.run(8, still)
     (first,) = monitor.pages
-    monitor.turns(8, movements({"orders": MovementState.CATCHING_UP}), {"orders": of_cause(Cause.BACKLOG)})
-    monitor.turns(20, movements({}), {"orders": WELL})
+    monitor.run(8, movements({"orders": MovementState.CATCHING_UP}), {"orders": of_cause(Cause.BACKLOG)})
+    monitor.run(20, movements({}), {"orders": WELL})
     assert monitor.pages == {first}
-    monitor.turns(2, movements({}), {"orders": LATE})
+    monitor.run(2, movements({}), {"orders": LATE})
     assert len(monitor.pages) == 2, "it is late again"
 
 
 def test_lateness_of_another_cause_pages_beside_partitions_that_stand_still() -> None:
     monitor, still = Monitor(), movements({"orders": MovementState.PAUSED_BY_ITSELF})
-    monitor.turns(8, still)
-    monitor.turns(3, still, {"orders": of_cause(Cause.OVERLOADED_TASK)})
+    monitor.run(8, still)
+    monitor.run(3, still, {"orders": of_cause(Cause.OVERLOADED_TASK)})
     assert ("LatencyObjectiveBreached", "orders") in monitor.pages
 
 
@@ -294,18 +292,18 @@ def test_a_budget_that_burns_just_before_an_incident_opens_is_no_page_of_its_own
     )
     monitor = Monitor()
     for finding in (opening, late, late):
-        monitor.turns(1, movements({}), {"orders": finding})
+        monitor.run(1, movements({}), {"orders": finding})
         assert {one.name for one in monitor.conditions.inhibited} == {"HeadraceErrorBudgetBurning"}
-    monitor.turns(1, movements({}), {"users": opening})
+    monitor.run(1, movements({}), {"users": opening})
     assert len(monitor.conditions.inhibited) == 1
-    monitor.turns(1, movements({}), {"users": well})
+    monitor.run(1, movements({}), {"users": well})
     assert not monitor.conditions.inhibited, "no incident opened"
 
 
 def test_two_clusters_are_two_alerts_and_the_incidents_are_of_the_datastreams() -> None:
     monitor = Monitor()
     moving = movements({"clicks": MovementState.SOURCE_AWAY, "orders": MovementState.DESTINATION_AWAY})
-    alerts = monitor.turns(7, moving)
+    alerts = monitor.run(7, moving)
     assert {(one.cluster, one.datastreams) for one in alerts} == {
         ("east", ("clicks",)),
         ("west", ("orders",)),
@@ -319,7 +317,7 @@ def test_two_clusters_are_two_alerts_and_the_incidents_are_of_the_datastreams() 
 
 def test_an_alert_of_a_cluster_has_its_name_as_a_label_and_the_datastreams_as_an_annotation() -> None:
     monitor = Monitor()
-    (alert,) = monitor.turns(7, movements(dict.fromkeys(NAMES, MovementState.SOURCE_AWAY)))
+    (alert,) = monitor.run(7, movements(dict.fromkeys(NAMES, MovementState.SOURCE_AWAY)))
     notice = Style({}, "", "http://here").notice(alert)
     assert notice.labels == {
         "alertname": "HeadraceSourceAway",

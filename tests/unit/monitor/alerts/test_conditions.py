@@ -1,4 +1,4 @@
-"""Test how findings become alerts: one letter per turn, ten seconds apart."""
+"""Test how findings become alerts: one letter per evaluation, ten seconds apart."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ LETTERS: Final = {
 }
 
 
-def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
-    """Run a turn. N: nothing can be judged; -: the datastream does not exist."""
+def evaluate(conditions: Conditions, letter: str, number: int) -> list[Alert]:
+    """Evaluate once. N: nothing can be judged; -: the datastream does not exist."""
     now = ClockReading(10_000 * number, 10.0 * number)
     if letter == "N":
         return conditions.judging_failed("Pinot does not answer", now)
@@ -61,7 +61,7 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
 
 
 @pytest.mark.parametrize(
-    ("turns", "fires"),
+    ("evaluations", "fires"),
     [
         ("WWWW", "...."),
         ("LLwwW", "LLLL."),
@@ -90,10 +90,10 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
         ("THHHHH", "T...HH"),
     ],
 )
-def test_what_fires(turns: str, fires: str) -> None:
+def test_what_fires(evaluations: str, fires: str) -> None:
     conditions, found = Conditions(AlertPatience(30.0, 40.0, 60.0, 60.0)), ""
-    for number, letter in enumerate(turns):
-        names = [LETTERS[one.kind.name] for one in turn(conditions, letter, number)]
+    for number, letter in enumerate(evaluations):
+        names = [LETTERS[one.kind.name] for one in evaluate(conditions, letter, number)]
         found += "." if not names else names[0] if len(names) == 1 else str(len(names))
     assert found == fires
 
@@ -156,7 +156,7 @@ def test_an_alert_says_since_when_what_and_what_was_done() -> None:
 
 def test_wrong_timestamps_page_nobody() -> None:
     conditions = Conditions(AlertPatience())
-    assert {one.kind.severity for one in turn(conditions, "T", 1)} == {Severity.WARNING}
+    assert {one.kind.severity for one in evaluate(conditions, "T", 1)} == {Severity.WARNING}
 
 
 def test_an_incident_pages_nobody_once_its_records_are_no_longer_late() -> None:
@@ -239,7 +239,7 @@ def test_the_time_of_an_outage_of_the_measurements_does_not_count_as_unexplained
 
 
 @pytest.mark.parametrize(
-    ("turns", "fires"),
+    ("evaluations", "fires"),
     [
         ("LLoooooooo", "." * 10),
         ("LLLo" * 4, "." * 16),
@@ -251,11 +251,11 @@ def test_the_time_of_an_outage_of_the_measurements_does_not_count_as_unexplained
         ("LLBBHHHH", "." * 5 + "HHH"),
     ],
 )
-def test_late_records_page_once_they_last_or_return_again_and_again(turns: str, fires: str) -> None:
+def test_late_records_page_once_they_last_or_return_again_and_again(evaluations: str, fires: str) -> None:
     """o: the window contains late records, but none is late any longer."""
     over = replace(FINDINGS["L"], lateness=Lateness(((0, 2_000),), is_over=True))
     conditions, found = Conditions(AlertPatience(late_seconds=30.0)), ""
-    for number, letter in enumerate(turns):
+    for number, letter in enumerate(evaluations):
         now = ClockReading(10_000 * number, 10.0 * number)
         alerts = conditions.judged({ORDERS: {**FINDINGS, "o": over}[letter]}, now)
         found += "".join(LETTERS[one.kind.name] for one in alerts) or "."

@@ -218,7 +218,7 @@ def test_the_end_of_the_monitor_tries_what_waits_and_ends_no_alert() -> None:
     rig.dispatch.stop(PATIENCE_SECONDS)
 
 
-def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobody() -> None:
+def test_alerts_that_no_evaluation_has_confirmed_for_a_lease_are_not_sent() -> None:
     """A frozen monitor does not know the messages that its successor has sent."""
     clock, receiver = ManualClock(), Memory()
     rig = Rig(clock, receiver)
@@ -238,7 +238,7 @@ def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobo
 
 @pytest.mark.parametrize("is_judging", [True, False])
 def test_after_a_standstill_nothing_is_told_before_it_is_known_who_judges(is_judging: bool) -> None:
-    """Another monitor may have taken over after a standstill, even if a turn ends later."""
+    """Another monitor may have taken over after a standstill, even if an evaluation ends later."""
     clock, receiver = ManualClock(), Memory()
     standstill = PauseDetector(clock)
     rig = Rig(clock, receiver, standstill=standstill)
@@ -270,7 +270,7 @@ def test_where_nobody_says_who_judges_alerts_are_told_when_a_lease_would_be_over
     assert receiver.heard() == [("", True)]
 
 
-def test_a_turn_that_takes_long_is_no_standstill() -> None:
+def test_an_evaluation_that_takes_long_is_no_standstill() -> None:
     clock = ManualClock()
     standstill = PauseDetector(clock)
     for _ in range(int(LEASE_SECONDS)):
@@ -409,8 +409,8 @@ def test_a_budget_that_burns_with_an_incident_is_no_second_page_while_its_window
     late, well = burning(LATE), burning(WELL)
     rig.judged(orders=LATE)
     wait_until(lambda: sent_alerts(memory) == [("LatencyObjectiveBreached", True)])
-    for found, turns in ((late, 5), (well, 100)):
-        for _ in range(turns):
+    for found, evaluations in ((late, 5), (well, 100)):
+        for _ in range(evaluations):
             rig.judged(orders=found)
             clock.advance(20.0)
     assert rig.metric('headrace_alerts_firing{alertname="HeadraceErrorBudgetBurning"') == 1

@@ -58,7 +58,7 @@ class Monitor:
     def __init__(self) -> None:
         self.conditions, self.number = Conditions(AlertPatience()), 0
 
-    def turns(
+    def run(
         self,
         movements: FleetMovement,
         times: int = 1,
@@ -86,11 +86,11 @@ def names(alerts: list[Alert]) -> list[str]:
 
 def test_catching_up_is_progress_and_a_warning_when_it_takes_long() -> None:
     monitor, catching = Monitor(), moving(MovementState.CATCHING_UP)
-    assert monitor.turns(catching, 180) == []
-    (warning,) = monitor.turns(catching)
+    assert monitor.run(catching, 180) == []
+    (warning,) = monitor.run(catching)
     assert (names([warning]), warning.kind.severity) == (["CatchingUp"], Severity.WARNING)
     assert matters_of([warning]) == {}
-    assert monitor.turns(moving(), 7) == []
+    assert monitor.run(moving(), 7) == []
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_a_state_that_lasts_is_one_alert_of_a_datastream_without_an_objective_to
     state: MovementState, kind: str | None
 ) -> None:
     monitor = Monitor()
-    assert monitor.turns(moving(state), 6) == []
-    assert names(monitor.turns(moving(state))) == ([kind] if kind else [])
-    assert monitor.turns(moving(), 6) == []
+    assert monitor.run(moving(state), 6) == []
+    assert names(monitor.run(moving(state))) == ([kind] if kind else [])
+    assert monitor.run(moving(), 6) == []
 
 
 def test_the_number_of_partitions_and_the_worst_are_annotations_and_no_labels() -> None:
-    (alert,) = Monitor().turns(moving(STALL), 7)
+    (alert,) = Monitor().run(moving(STALL), 7)
     assert alert.summary.startswith("orders: 3 partitions stalled")
     assert re.fullmatch(r"t-1\b.* 2025-11-24T16:00:00\.000Z: no progress at 7", alert.description)
     notice = Style({}, "", "").notice(alert)
@@ -129,19 +129,19 @@ def test_the_number_of_partitions_and_the_worst_are_annotations_and_no_labels() 
 
 def test_an_open_transaction_is_an_alert_after_it_should_have_ended() -> None:
     monitor = Monitor()
-    assert monitor.turns(moving(TRANSACTION), 90) == []
-    assert names(monitor.turns(moving(TRANSACTION))) == ["TransactionOpen"]
+    assert monitor.run(moving(TRANSACTION), 90) == []
+    assert names(monitor.run(moving(TRANSACTION))) == ["TransactionOpen"]
 
 
 def test_what_comes_and_goes_is_one_alert_until_it_is_gone_for_a_while() -> None:
     monitor = Monitor()
-    (first,) = monitor.turns(moving(STALL), 7)
+    (first,) = monitor.run(moving(STALL), 7)
     for _ in range(4):
-        (still,) = monitor.turns(moving(), 4)
-        (still,) = monitor.turns(moving(STALL))
+        (still,) = monitor.run(moving(), 4)
+        (still,) = monitor.run(moving(STALL))
         assert still.since_ms == first.since_ms
-    assert names(monitor.turns(moving(), 5)) == ["PartitionsStalled"]
-    assert monitor.turns(moving()) == []
+    assert names(monitor.run(moving(), 5)) == ["PartitionsStalled"]
+    assert monitor.run(moving()) == []
 
 
 @pytest.mark.parametrize(
@@ -151,29 +151,29 @@ def test_a_state_that_begins_within_another_alert_is_named_there(
     findings: dict[DatastreamName, Evaluation], kind: str
 ) -> None:
     monitor = Monitor()
-    (alert,) = monitor.turns(moving(PAUSED, STALL), 9, findings)
+    (alert,) = monitor.run(moving(PAUSED, STALL), 9, findings)
     assert names([alert]) == [kind]
     assert re.findall(r"\b3 partitions (\w+)[^;]* \(t-1\)", alert.description) == ["paused", "stalled"]
-    assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "outlasts the other alert"
+    assert names(monitor.run(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "outlasts the other alert"
 
 
 def test_a_state_that_was_an_alert_before_stays_one() -> None:
     monitor = Monitor()
-    assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"]
+    assert names(monitor.run(moving(STALL), 7, WELL)) == ["PartitionsStalled"]
     both = ["LatencyObjectiveBreached", "PartitionsStalled"]
-    assert names(monitor.turns(moving(STALL, PAUSED), 9, LATE)) == both
+    assert names(monitor.run(moving(STALL, PAUSED), 9, LATE)) == both
 
 
 def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> None:
     loss = LossAhead(2, "t-1", 2400.0, 7200.0)
     monitor = Monitor()
-    assert names(monitor.turns(moving(MovementState.PAUSED_BY_USER, loss=loss), 2)) == []
-    (alert,) = monitor.turns(moving(MovementState.PAUSED_BY_USER, loss=loss))
+    assert names(monitor.run(moving(MovementState.PAUSED_BY_USER, loss=loss), 2)) == []
+    (alert,) = monitor.run(moving(MovementState.PAUSED_BY_USER, loss=loss))
     assert alert.kind.name == "HeadraceDataLossAhead"
     assert "orders" in alert.summary
     assert "40 min" in alert.summary
     assert re.search("t-1 in 40 min.* 2 h; 2 partitions", alert.description)
-    assert names(monitor.turns(moving(STALL, loss=loss), 1, LATE)) == [
+    assert names(monitor.run(moving(STALL, loss=loss), 1, LATE)) == [
         "DataLossAhead",
         "LatencyObjectiveBreached",
     ]
@@ -181,26 +181,26 @@ def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> No
 
 def test_a_loss_that_is_far_away_is_none_yet() -> None:
     monitor = Monitor()
-    assert monitor.turns(moving(loss=LossAhead(1, "t-1", 14_401.0)), 9) == []
-    assert monitor.turns(moving(loss=LossAhead(1, "t-1", 1_020.0, share=0.09)), 9) == []
-    (alert,) = monitor.turns(moving(loss=LossAhead(1, "t-1", 0.0, share=0.1)), 3)
+    assert monitor.run(moving(loss=LossAhead(1, "t-1", 14_401.0)), 9) == []
+    assert monitor.run(moving(loss=LossAhead(1, "t-1", 1_020.0, share=0.09)), 9) == []
+    (alert,) = monitor.run(moving(loss=LossAhead(1, "t-1", 0.0, share=0.1)), 3)
     assert "t-1 now" in alert.description
 
 
 def test_nothing_is_over_while_not_all_instances_are_heard() -> None:
     monitor = Monitor()
-    (first,) = monitor.turns(moving(STALL), 7)
-    assert monitor.turns(moving(is_complete=False), 30) == [first]
-    assert monitor.turns(NOTHING_KNOWN, 30) == [first]
+    (first,) = monitor.run(moving(STALL), 7)
+    assert monitor.run(moving(is_complete=False), 30) == [first]
+    assert monitor.run(NOTHING_KNOWN, 30) == [first]
     assert names(monitor.blind(NOTHING_KNOWN, 30)) == ["NothingJudged", "PartitionsStalled"]
-    assert monitor.turns(FleetMovement({}, is_complete=True)) == [], "the datastream is gone"
+    assert monitor.run(FleetMovement({}, is_complete=True)) == [], "the datastream is gone"
 
 
 def test_what_partitions_do_is_known_without_measurements() -> None:
     monitor = Monitor()
     assert names(monitor.blind(moving(STALL), 7)) == ["NothingJudged", "PartitionsStalled"]
     assert names(monitor.blind(moving(), 6)) == ["NothingJudged"]
-    monitor.turns(moving(), 1, LATE)
+    monitor.run(moving(), 1, LATE)
     assert names(monitor.blind(moving(STALL), 9)) == ["LatencyObjectiveBreached", "NothingJudged"]
 
 
@@ -215,11 +215,11 @@ def of_cause(cause: Cause, action: str = "") -> dict[DatastreamName, Evaluation]
 
 def test_a_source_that_dies_while_a_datastream_is_late_for_something_else_is_a_new_alert() -> None:
     monitor = Monitor()
-    monitor.turns(NOTHING_KNOWN, 30, of_cause(Cause.OVERLOADED_TASK, "rebalance r-1 asked for"))
+    monitor.run(NOTHING_KNOWN, 30, of_cause(Cause.OVERLOADED_TASK, "rebalance r-1 asked for"))
     since_ms = BEGIN_MS + 10_000 * monitor.number
     dead = away(since_ms)
-    assert names(monitor.turns(dead, 6, LATE)) == ["LatencyObjectiveBreached"], "patience"
-    found = monitor.turns(dead, 1, of_cause(Cause.SOURCE_BOUND))
+    assert names(monitor.run(dead, 6, LATE)) == ["LatencyObjectiveBreached"], "patience"
+    found = monitor.run(dead, 1, of_cause(Cause.SOURCE_BOUND))
     assert names(found) == ["LatencyObjectiveBreached", "SourceAway"]
     (late,) = [one for one in found if one.kind.name == "HeadraceLatencyObjectiveBreached"]
     assert late.summary.endswith(": source-bound")
@@ -229,16 +229,16 @@ def test_a_source_that_dies_while_a_datastream_is_late_for_something_else_is_a_n
 def test_a_source_that_is_why_a_datastream_is_late_is_no_second_alert() -> None:
     monitor = Monitor()
     dead = away(BEGIN_MS + 5_000)
-    monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.SOURCE_BOUND))
-    assert names(monitor.turns(dead, 30, of_cause(Cause.SOURCE_BOUND))) == ["LatencyObjectiveBreached"]
+    monitor.run(NOTHING_KNOWN, 2, of_cause(Cause.SOURCE_BOUND))
+    assert names(monitor.run(dead, 30, of_cause(Cause.SOURCE_BOUND))) == ["LatencyObjectiveBreached"]
 
 
 def test_the_action_stays_while_the_cause_does() -> None:
     monitor = Monitor()
-    monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.OVERLOADED_TASK, "rebalance r-1 asked for"))
-    (late,) = monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.OVERLOADED_TASK))
+    monitor.run(NOTHING_KNOWN, 2, of_cause(Cause.OVERLOADED_TASK, "rebalance r-1 asked for"))
+    (late,) = monitor.run(NOTHING_KNOWN, 2, of_cause(Cause.OVERLOADED_TASK))
     assert late.done == "rebalance r-1 asked for"
-    (late,) = monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.UNKNOWN))
+    (late,) = monitor.run(NOTHING_KNOWN, 2, of_cause(Cause.UNKNOWN))
     assert late.done == "rebalance r-1 asked for"
 
 
@@ -252,7 +252,7 @@ def test_a_pause_by_an_operator_warns_after_a_day_even_if_the_monitor_is_new(
     monitor = Monitor()
     monitor.number = hours * 360
     paused = FleetMovement({ORDERS: DatastreamStates("east", Movement((count,)))}, is_complete=True)
-    assert monitor.turns(paused) == []
-    found = monitor.turns(paused, 6)
+    assert monitor.run(paused) == []
+    found = monitor.run(paused, 6)
     assert [(one.kind, one.partitions, one.worst) for one in found] == [(LONG_PAUSE, 3, "t-1")] * fires
-    assert monitor.turns(moving(), 7) == []
+    assert monitor.run(moving(), 7) == []

@@ -65,7 +65,7 @@ def test_a_present_need_has_no_end_where_no_hour_ahead_needs_as_much() -> None:
 
 
 class Fleet:
-    """A fixed fleet over a day, with a turn every minute."""
+    """A fixed fleet over a day, with an evaluation every minute."""
 
     def __init__(self) -> None:
         self.newest: Advice | None = None

@@ -72,18 +72,18 @@ def test_a_topic_and_its_copy_of_the_same_name_are_told_separately_and_once() ->
     copy = replace(SEALED, cluster=ClusterRef("west"))
     retirements = [SEALED]
     receiver = Memory()
-    turn: dict[DatastreamName, Evaluation] = {}
+    findings: dict[DatastreamName, Evaluation] = {}
     with running(receiver) as rig:
         rig.dispatch.watch(lambda _: [*retirement_alerts(retirements)])
         for _ in range(3):
-            rig.dispatch.judged(turn, NOTHING_KNOWN)
+            rig.dispatch.judged(findings, NOTHING_KNOWN)
         wait_until(lambda: len(receiver.heard()) == 2)
         retirements.append(copy)
         for _ in range(3):
-            rig.dispatch.judged(turn, NOTHING_KNOWN)
+            rig.dispatch.judged(findings, NOTHING_KNOWN)
         wait_until(lambda: len(receiver.heard()) == 4)
         retirements.clear()
-        rig.dispatch.judged(turn, NOTHING_KNOWN)
+        rig.dispatch.judged(findings, NOTHING_KNOWN)
         wait_until(lambda: len(receiver.heard()) == 8)
     labels = [notice.labels for message in receiver.messages for notice in message if notice.is_firing]
     assert sorted((each["cluster"], each["datastream"]) for each in labels) == [

@@ -28,7 +28,7 @@ from tests.unit.monitor.causes.test_judge import (
 )
 
 ORDERS: Final = DatastreamName("orders")
-TURN_SECONDS: Final = 10
+INTERVAL_SECONDS: Final = 10
 LOOKS: Final = 24
 NOTHING: Final = Evidence(tuple(calm(n) for n in range(9)))
 UNCLEAR: Final = Evidence((late(0), late(1)))
@@ -37,13 +37,13 @@ EXPLAINED: Final = [one for one in CASES if one.cause is not Cause.UNKNOWN]
 
 
 def record_of(found: Iterable[Diagnosis | None]) -> IncidentRecord:
-    """Return the record of an incident with these diagnoses, one per turn."""
+    """Return the record of an incident with these diagnoses, one per evaluation."""
     book = IncidentBook()
     known: dict[str, IncidentRecord] = {}
     for number, diagnosis in enumerate(found):
         verdict = LatencyVerdict(ObjectiveStatus.BREACHED, None, "late")
         finding = Evaluation(verdict, Incident(is_open=True), "", "east", diagnosis)
-        for record in book.judged({ORDERS: finding}, 1_000 + 1_000 * TURN_SECONDS * number):
+        for record in book.judged({ORDERS: finding}, 1_000 + 1_000 * INTERVAL_SECONDS * number):
             known[record.id] = record
     (record,) = known.values()
     return record
@@ -54,7 +54,7 @@ def looked_at(history: Sequence[Evidence]) -> list[Diagnosis | None]:
     found = []
     for number, evidence in enumerate(history):
         inquiry.begin([ORDERS])
-        answer = inquiry.look(ORDERS, iter([evidence]).__next__, LIMIT_MS, float(TURN_SECONDS * number))
+        answer = inquiry.look(ORDERS, iter([evidence]).__next__, LIMIT_MS, float(INTERVAL_SECONDS * number))
         found.append(answer.diagnosis)
     return found
 

@@ -80,7 +80,7 @@ def test_a_failure_is_said_and_is_no_news_of_the_cause(look: Look, lanes: Lanes)
     assert not look(20.0).is_news
 
 
-def test_so_many_are_asked_in_a_turn_and_the_others_in_the_next(
+def test_so_many_are_asked_in_an_evaluation_and_the_others_in_the_next(
     inquiry: Inquiry, look: Look, lanes: Lanes
 ) -> None:
     names = [DatastreamName(f"d-{number}") for number in range(MOST_QUESTIONS + 2)]

@@ -1,7 +1,7 @@
 """Run of the monitor over a month: the real cycle, its alerts, its records of incidents, and a receiver.
 
-The receiver is unreachable for a day. A turn runs every 30 seconds where something starts, ends or is near
-its limit, and every twenty minutes while nothing changes.
+The receiver is unreachable for a day. An evaluation runs every 30 seconds where something starts, ends or is
+near its limit, and every twenty minutes while nothing changes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Month:
         """Time after an outage that has paged in which late records do not page."""
         self.records: dict[str, IncidentRecord] = {}
         self.alerts, self.told = Pager(), Pager()
-        self.turns = 0
+        self.evaluations = 0
         chosen = self.settings.alerts
         self._budgets = Budgets(self.world, self.world, self.rules, self.settings.minimum_records, DAYS)
         policy = _policy_of(self.settings)
@@ -88,16 +88,16 @@ class Month:
         while step < until:
             if step - self.world.step > 1:
                 self.world.step = step
-                self._budgets.judge(self.world.subjects())  # as a skipped turn would have done
+                self._budgets.judge(self.world.subjects())  # as a skipped evaluation would have done
             self.world.step = step
-            self._turn(step)
+            self._evaluate(step)
             if self.world.changes != changes:
                 changes, near = self.world.changes, self._near()
             following = near[step + 1 : step + 1 + _CALM_STEPS]
             step += 1 + (int(np.argmax(following)) if following.any() else _CALM_STEPS - 1)
 
-    def _turn(self, step: int) -> None:
-        self.turns += 1
+    def _evaluate(self, step: int) -> None:
+        self.evaluations += 1
         now = ClockReading(self.world.now_ms(), self.world.monotonic())
         before = {one.key: one for one in self._firing}
         try:

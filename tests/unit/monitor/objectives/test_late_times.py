@@ -89,12 +89,12 @@ def test_a_union_has_each_moment_once(found: list[TimeInterval]) -> None:
 
 @given(st.lists(intervals, max_size=5), st.integers(0, 60), st.floats(0, 1e6))
 def test_bad_time_counts_each_moment_once_and_none_of_an_earlier_incident(
-    turns: list[list[TimeInterval]], since: int, counted: float
+    steps: list[list[TimeInterval]], since: int, counted: float
 ) -> None:
     bad = BadTime(since, counted)
-    for turn in turns:
-        bad = bad.adding(turn)
-    moments = seconds_in([one for turn in turns for one in turn], since)
+    for step in steps:
+        bad = bad.adding(step)
+    moments = seconds_in([one for step in steps for one in step], since)
     assert bad.seconds == pytest.approx(counted + len(moments) / 1_000)
 
 

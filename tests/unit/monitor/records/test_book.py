@@ -259,7 +259,7 @@ def test_its_time_is_bad_well_or_unknown() -> None:
     book.judged(late(), 600_000)
     (closed,) = book.judged(well(), 601_000)
     assert closed.bad_seconds == 10 + 20
-    assert closed.unknown_seconds == 20 + 1 + 544, "time without turns is unknown"
+    assert closed.unknown_seconds == 20 + 1 + 544, "time without evaluations is unknown"
     assert closed.judged_ms == 601_000
 
 
@@ -433,7 +433,7 @@ def test_two_outages_in_a_minute_are_not_one_that_lasted() -> None:
     assert bad_seconds(book) == 5 + 5
 
 
-def test_the_next_monitor_counts_the_lateness_since_the_last_turn_of_its_predecessor() -> None:
+def test_the_next_monitor_counts_the_lateness_since_the_last_evaluation_of_its_predecessor() -> None:
     first, second = IncidentBook(), IncidentBook()
     first.judged(late_at((5_000, 10_000)), 10_000)
     (record,) = first._open.values()

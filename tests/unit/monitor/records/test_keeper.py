@@ -166,7 +166,7 @@ class Site:
 
 
 class Monitor:
-    """One lifetime of a monitor, with turns run by the test."""
+    """One lifetime of a monitor, whose evaluations the test runs."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -206,7 +206,7 @@ class Monitor:
         self.keeper.stop(PATIENCE_SECONDS)
         self.alerts.stop(PATIENCE_SECONDS)
 
-    def turn(self, seen: LatencyObservation) -> Evaluation:
+    def evaluate(self, seen: LatencyObservation) -> Evaluation:
         self.site.clock.advance(10.0)
         self.site.seen = seen
         findings = self.cycle.evaluate()
@@ -224,7 +224,7 @@ def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
     with Monitor(site) as monitor:
         wait_until(lambda: site.topic.calls)
         for seen in (BAD, BAD, GOOD, BAD, GOOD, GOOD):
-            monitor.turn(seen)
+            monitor.evaluate(seen)
         wait_until(lambda: [one for one in site.topic.stored() if not one.is_open])
     (record,) = site.topic.stored()
     begun = [Phase.DETECTED, Phase.CLASSIFIED, Phase.ACTED]
@@ -240,12 +240,12 @@ def test_what_an_incident_cost_in_records_is_counted_after_its_end_by_whichever_
     with Monitor(site) as monitor:
         wait_until(lambda: site.topic.calls)
         for seen in (BAD, BAD, GOOD, GOOD):
-            monitor.turn(seen)
+            monitor.evaluate(seen)
         wait_until(lambda: [one for one in site.topic.stored() if not one.is_open])
     (over,) = site.topic.stored()
     assert over.deliveries is None, "the measurements are incomplete"
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and site.topic.stored()[0].deliveries)
+        wait_until(lambda: monitor.evaluate(GOOD) and site.topic.stored()[0].deliveries)
     (record,) = site.topic.stored()
     assert record == replace(over, deliveries=(DeliveryCost("p99 within 1 s", 40, 2.5),))
 
@@ -254,15 +254,15 @@ def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
     site = Site()
     with Monitor(site) as monitor:
         for _ in range(2):
-            monitor.turn(BAD)
+            monitor.evaluate(BAD)
         wait_until(lambda: site.notices)
-        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        wait_until(lambda: monitor.evaluate(BAD) and site.topic.values)
     (before,) = site.topic.stored()
     asked = site.asked
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD).incident.is_open)
+        wait_until(lambda: monitor.evaluate(GOOD).incident.is_open)
         assert site.asked == asked, "the cooldown continues"
-        while monitor.turn(GOOD).incident.is_open:
+        while monitor.evaluate(GOOD).incident.is_open:
             pass
         wait_until(lambda: not site.notices[-1].is_firing)
         wait_until(lambda: not site.topic.stored()[0].is_open)
@@ -276,17 +276,17 @@ def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
 def test_an_incident_is_not_over_because_the_next_monitor_sees_something_else_first() -> None:
     site = Site()
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        wait_until(lambda: monitor.evaluate(BAD) and site.topic.values)
         wait_until(lambda: site.notices)
     (late,) = site.notices
     site.topic.is_away.set()
     site.halted = "the destination refuses a record"
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and len({one.key for one in site.notices}) == 2)
+        wait_until(lambda: monitor.evaluate(GOOD) and len({one.key for one in site.notices}) == 2)
         site.topic.is_away.clear()
-        wait_until(lambda: monitor.turn(GOOD).incident.is_open)
+        wait_until(lambda: monitor.evaluate(GOOD).incident.is_open)
         for _ in range(3):
-            monitor.turn(GOOD)
+            monitor.evaluate(GOOD)
         assert late.starts_ms in [one.since_ms for one in monitor.alerts.firing]
     assert [one for one in site.notices if one.key == late.key] == [late]
     (record,) = site.topic.stored()
@@ -298,12 +298,12 @@ def test_the_judging_goes_on_while_the_topic_is_away_and_nothing_is_lost() -> No
     site.topic.is_away.set()
     with Monitor(site) as monitor:
         for _ in range(3):
-            monitor.turn(BAD)
+            monitor.evaluate(BAD)
         wait_until(lambda: site.notices)
         wait_until(lambda: site.topic.calls)
         assert site.topic.values == {}
         site.topic.is_away.clear()
-        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        wait_until(lambda: monitor.evaluate(BAD) and site.topic.values)
     (record,) = site.topic.stored()
     assert phases(record)[:3] == [Phase.DETECTED, Phase.CLASSIFIED, Phase.ACTED]
 
@@ -315,9 +315,9 @@ def test_nothing_is_written_before_the_former_incidents_are_known() -> None:
     site.topic.is_away.set()
     with Monitor(site) as monitor:
         for _ in range(3):
-            monitor.turn(BAD)
+            monitor.evaluate(BAD)
         site.topic.is_away.clear()
-        wait_until(lambda: monitor.turn(BAD) and len(site.topic.stored()[0].timeline) > 1)
+        wait_until(lambda: monitor.evaluate(BAD) and len(site.topic.stored()[0].timeline) > 1)
     (record,) = site.topic.stored()
     assert record.id == former.id
     assert phases(record)[:4] == [Phase.DETECTED, Phase.RELAPSED, Phase.CLASSIFIED, Phase.ACTED]
@@ -328,18 +328,18 @@ def test_a_halt_that_is_over_while_no_monitor_runs_is_told_to_be_over() -> None:
     site.halted = "the destination refuses a record"
     with Monitor(site) as monitor:
         for _ in range(5):
-            monitor.turn(GOOD)
+            monitor.evaluate(GOOD)
         wait_until(lambda: site.notices)
-        wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
+        wait_until(lambda: monitor.evaluate(GOOD) and has_taken(site))
         writes = site.topic.note_writes
         for _ in range(3):
-            monitor.turn(GOOD)
+            monitor.evaluate(GOOD)
         assert site.topic.note_writes == writes, "nothing changed"
     assert site.topic.notes.keys() == {"alerts/orders"}
     (fired,) = site.notices
     site.halted = ""
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and not site.notices[-1].is_firing)
+        wait_until(lambda: monitor.evaluate(GOOD) and not site.notices[-1].is_firing)
         wait_until(lambda: not site.topic.notes)
     (_, over) = site.notices
     assert (over.key, over.starts_ms) == (fired.key, fired.starts_ms)
@@ -350,17 +350,17 @@ def test_a_halt_that_lasts_through_a_restart_keeps_its_beginning() -> None:
     site = Site()
     site.halted = "the destination refuses a record"
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
+        wait_until(lambda: monitor.evaluate(GOOD) and has_taken(site))
     ((before, _),) = read_alerts(site.topic.notes.values())
     (fired,) = site.notices
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and monitor.alerts.firing)
+        wait_until(lambda: monitor.evaluate(GOOD) and monitor.alerts.firing)
         for _ in range(5):
-            monitor.turn(GOOD)
+            monitor.evaluate(GOOD)
         assert monitor.alerts.firing[0].since_ms == before.since_ms == fired.starts_ms
         assert site.notices == [fired], "the receiver has it already"
         site.halted = ""
-        wait_until(lambda: monitor.turn(GOOD) and len(site.notices) > 1)
+        wait_until(lambda: monitor.evaluate(GOOD) and len(site.notices) > 1)
     (_, over) = site.notices
     assert (over.key, over.starts_ms, over.is_firing) == (fired.key, fired.starts_ms, False)
 
@@ -374,13 +374,13 @@ def test_an_alert_that_nobody_has_taken_is_sent_by_the_next_monitor_with_its_beg
     site = Site()
     site.halted = "the destination refuses a record"
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
+        wait_until(lambda: monitor.evaluate(GOOD) and has_taken(site))
     document = json.loads(site.topic.notes["alerts/orders"])
     del document["alerts"][0]["told"]
     site.topic.notes["alerts/orders"] = json.dumps(document).encode()
     (fired,) = site.notices
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and len(site.notices) > 1)
+        wait_until(lambda: monitor.evaluate(GOOD) and len(site.notices) > 1)
     assert {(one.key, one.starts_ms, one.is_firing) for one in site.notices} == {
         (fired.key, fired.starts_ms, True)
     }
@@ -389,12 +389,12 @@ def test_an_alert_that_nobody_has_taken_is_sent_by_the_next_monitor_with_its_beg
 def test_what_nobody_can_judge_after_a_restart_is_neither_sent_again_nor_over() -> None:
     site = Site()
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(BAD) and has_taken(site))
+        wait_until(lambda: monitor.evaluate(BAD) and has_taken(site))
     (fired,) = site.notices
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(UNKNOWN).incident.is_open)
+        wait_until(lambda: monitor.evaluate(UNKNOWN).incident.is_open)
         for _ in range(30):
-            monitor.turn(UNKNOWN)
+            monitor.evaluate(UNKNOWN)
         assert fired.starts_ms in [one.since_ms for one in monitor.alerts.firing]
         assert site.notices == [fired]
 
@@ -413,9 +413,9 @@ def test_what_is_no_alert_of_this_version_is_left_out() -> None:
 def test_a_monitor_that_another_one_has_taken_over_from_writes_nothing() -> None:
     site = Site()
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        wait_until(lambda: monitor.evaluate(BAD) and site.topic.values)
         site.topic.is_away.set()
-        while monitor.turn(GOOD).incident.is_open:
+        while monitor.evaluate(GOOD).incident.is_open:
             pass
         monitor.keeper.oust()
         site.topic.is_away.clear()
@@ -427,24 +427,24 @@ def test_a_monitor_that_only_the_broker_has_fenced_writes_again() -> None:
     """It ends a transaction that an outage has interrupted. The lease shows that no other monitor runs."""
     site = Site()
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        wait_until(lambda: monitor.evaluate(BAD) and site.topic.values)
         site.topic.owners += 1
-        wait_until(lambda: monitor.turn(GOOD) and monitor.keeper.is_shut_out)
+        wait_until(lambda: monitor.evaluate(GOOD) and monitor.keeper.is_shut_out)
         monitor.keeper.reclaim()
         assert not monitor.keeper.is_shut_out
-        wait_until(lambda: monitor.turn(GOOD) and not site.topic.stored()[0].is_open)
+        wait_until(lambda: monitor.evaluate(GOOD) and not site.topic.stored()[0].is_open)
 
 
 def test_a_monitor_that_was_frozen_does_not_write_over_what_the_next_one_knows() -> None:
     site = Site()
     with Monitor(site) as frozen:
-        wait_until(lambda: frozen.turn(BAD) and site.topic.values)
+        wait_until(lambda: frozen.evaluate(BAD) and site.topic.values)
         with Monitor(site) as following:
-            wait_until(lambda: following.turn(GOOD).incident.is_open)
-            while following.turn(GOOD).incident.is_open:
+            wait_until(lambda: following.evaluate(GOOD).incident.is_open)
+            while following.evaluate(GOOD).incident.is_open:
                 pass
             wait_until(lambda: not site.topic.stored()[0].is_open)
         before = dict(site.topic.values)
-        wait_until(lambda: frozen.turn(GOOD) and frozen.keeper.is_shut_out)
+        wait_until(lambda: frozen.evaluate(GOOD) and frozen.keeper.is_shut_out)
         assert site.topic.values == before
         assert MonitorLoop(frozen.cycle, 0.001, (), lambda: frozen.keeper.is_shut_out).run() is LoopEnd.OUSTED

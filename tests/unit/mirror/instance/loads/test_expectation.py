@@ -29,7 +29,7 @@ def report(rate: float) -> LoadReport:
 
 
 def planned(now: float, before: tuple[float, ...], expectation: Expectation | None, tasks: int) -> GroupPlan:
-    """Plan as the leader does in a group's turn, with eight equal partitions on this number of tasks."""
+    """Plan as the leader does when a group is due, with eight equal partitions on this number of tasks."""
     found = report(now)
     recent: tuple[Loads, ...] = tuple(loads(one) for one in before)
     if expectation is not None:

@@ -174,8 +174,8 @@ class Service:
         self.rig.leader.joined(self.me)
         self.rig.leader.tick()
 
-    def pass_turns(self, turns: int) -> None:
-        for _ in range(turns):
+    def pass_intervals(self, intervals: int) -> None:
+        for _ in range(intervals):
             self.clock.advance(600)
             self.rig.leader.tick()
 
@@ -186,12 +186,12 @@ class Service:
 def test_the_next_leader_gives_up_no_task_that_the_day_needs() -> None:
     service = Service()
     service.rig.leader.tick()
-    service.pass_turns(4)
+    service.pass_intervals(4)
     assert service.tasks() == 6
     service.rates.rate = 10.0
-    service.pass_turns(1)
+    service.pass_intervals(1)
     service.lead("two")
-    service.pass_turns(4)
+    service.pass_intervals(4)
     assert service.tasks() == 6
     (said,) = AssessmentStore(service.session).all().values()
     assert (said.tasks, said.required_tasks) == (6, 1)
@@ -200,13 +200,13 @@ def test_the_next_leader_gives_up_no_task_that_the_day_needs() -> None:
 
 def test_a_damaged_memory_is_a_problem_and_the_leader_begins_afresh() -> None:
     service = Service()
-    service.pass_turns(3)
+    service.pass_intervals(3)
     service.session.write(FOLDER, b"{", service.session.read(FOLDER).version)
     service.lead("two")
     condition = service.rig.health.conditions()["observations of source"]
     assert not condition.is_well
     assert [one.kind for one in service.rig.told].count(ChangeKind.LOADS) == 1
-    service.pass_turns(1)
+    service.pass_intervals(1)
     service.rig.leader.tick()
     assert "observations of source" not in service.rig.health.conditions()
     assert len(ObservationStore(service.session).read(service.clock.now_ms())[SOURCE_LOADS].observations) == 1
@@ -223,6 +223,6 @@ def test_what_cannot_be_kept_holds_up_nothing() -> None:
         return None
 
     service.session.script = script
-    service.pass_turns(3)
+    service.pass_intervals(3)
     assert refused
     assert service.tasks() > 1

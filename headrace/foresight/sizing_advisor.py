@@ -122,7 +122,7 @@ class _Round:
     behind: list[Mapping[int, int]] = field(default_factory=list)
 
 
-class ForesightTurn:
+class SizingAdvisor:
     """Computes the sizing advice while the instance is leader. Not thread-safe."""
 
     def __init__(self, means: Means, needs: PastNeeds | None = None) -> None:
