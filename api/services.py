@@ -21,10 +21,10 @@ from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import ProblemStore
 from mirror.errors import HeadraceError, HistoryUnavailable
+from mirror.instance.fleet_planner import FleetPlanner
 from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
-from mirror.instance.world_view import WorldView
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.steps import TopicRetirements
@@ -145,7 +145,7 @@ class Services:
     service_name: str
     """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]
-    previews: WorldView
+    previews: FleetPlanner
     """Computes dry runs with the loads of this instance. Only the leader has current loads."""
     proposals: ProposalStore
     operations: Operations

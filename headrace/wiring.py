@@ -34,8 +34,8 @@ from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
 from headrace.oncall.usage_report import usage_of
+from headrace.placement.fleet_planners import FleetPlannerFactory
 from headrace.placement.planners import usable_bytes_per_second
-from headrace.placement.world_views import WorldViews
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
@@ -73,6 +73,7 @@ from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.event_publisher import EventPublisher, publish_losses
+from mirror.instance.fleet_planner import LeaderStores
 from mirror.instance.follower import Follower
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -87,7 +88,6 @@ from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.instance.world_view import LeaderStores
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.metrics import PlacementEvent
@@ -155,10 +155,10 @@ def build_instance(
     )
     stores = _leader_stores(session, membership, definitions, plans, requests)
     awake = threading.Event()
-    world_views = WorldViews.of(settings, session)
-    world_view = world_views.leader(stores, ThreadedCalls(leading.patience_seconds, awake.set), memory)
+    fleet_planners = FleetPlannerFactory.of(settings, session)
+    fleet_planner = fleet_planners.leader(stores, ThreadedCalls(leading.patience_seconds, awake.set), memory)
     publisher = EventPublisher(events, event_topic.publish)
-    leader = Leader(world_view, publisher, clock, health, awake, leading.tick_interval_seconds)
+    leader = Leader(fleet_planner, publisher, clock, health, awake, leading.tick_interval_seconds)
     callbacks = FollowerCallbacks(leader.joined, report_losses, event_topic.drops)
     follower = Follower(
         identity=Identity(
@@ -173,7 +173,7 @@ def build_instance(
     )
     running = RunningInstance(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
-    services = _services(settings, stores, control, world_views, running, memory, session)
+    services = _services(settings, stores, control, fleet_planners, running, memory, session)
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     services = replace(services, audits=(audit := build_audit(settings, running)).audits)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
@@ -282,14 +282,14 @@ def _services(
     settings: HeadraceSettings,
     stores: LeaderStores,
     control: ControlStores,
-    world_views: WorldViews,
+    fleet_planners: FleetPlannerFactory,
     running: RunningInstance,
     memory: LoadMemory,
     session: CoordinationClient,
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterRequestLimiter(clock.monotonic))
-    handlers = Control.build(control, _admission(settings), clock, world_views.gate(stores.plans))
+    handlers = Control.build(control, _admission(settings), clock, fleet_planners.gate(stores.plans))
     return Services(
         control=handlers,
         acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
@@ -302,7 +302,7 @@ def _services(
         assessments=stores.assessments.all,
         service_name=service_name(settings),
         live=stores.membership.live,
-        previews=world_views.preview(stores, memory),
+        previews=fleet_planners.preview(stores, memory),
         proposals=stores.proposals,
         operations=Operations(handlers, stores.requests, stores.outcomes, clock),
         default_destination=ClusterRef(settings.mirror.destination_cluster),
@@ -320,8 +320,8 @@ def _services(
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         pairs=PairReader(settings, session, cluster_questions.pair_copy),
-        topics=partial(_topics_of, world_views.questions()),
-        retirements=_retirements(settings, session, world_views, cluster_questions, control),
+        topics=partial(_topics_of, fleet_planners.questions()),
+        retirements=_retirements(settings, session, fleet_planners, cluster_questions, control),
         is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
@@ -333,7 +333,7 @@ def _services(
 def _retirements(
     settings: HeadraceSettings,
     session: CoordinationClient,
-    world_views: WorldViews,
+    fleet_planners: FleetPlannerFactory,
     questions: ClusterQuestions,
     control: ControlStores,
 ) -> TopicRetirements:
@@ -341,7 +341,7 @@ def _retirements(
         control.events.append(events)
         control.publish(events)
 
-    topics = partial(_topics_of, world_views.questions())
+    topics = partial(_topics_of, fleet_planners.questions())
     return build_retirements(settings, session, topics, questions.followed_groups, announce)
 
 

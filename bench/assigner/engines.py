@@ -31,7 +31,7 @@ from assigner.problem.loads import PartitionLoads
 from assigner.problem.policy import PlanMode, Policy
 from assigner.search.exact import SolverAnswer
 from bench.placement.bins import CLASSES
-from bench.placement.incremental import REBALANCE, REPAIR, world
+from bench.placement.incremental import REBALANCE, REPAIR, drifted
 from bench.placement.landau import FULL, PARTITIONS, sequence
 from bench.placement.loads import CAPACITY, KINDS, draw, loads_of
 from bench.placement.month import Shape, simulate
@@ -209,7 +209,7 @@ def _held(ablation: Ablation) -> Iterator[Case]:
     for seed, sigma, kind in product(range(4, 10), (0.3, 0.1), KINDS):
 
         def run(kind: str = kind, sigma: float = sigma, seed: int = seed) -> None:
-            rates, current = world(kind, 1_000, 40, sigma, seed)
+            rates, current = drifted(kind, 1_000, 40, sigma, seed)
             for policy in (REPAIR, REBALANCE):
                 ablation.plan(loads_of(rates), CAPACITY, None, policy, current)
 

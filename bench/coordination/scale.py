@@ -34,7 +34,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.datastream_records.made_topics import MadeTopics
 from mirror.coordination.outcome_store import OutcomeStore
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores import znodes
@@ -50,12 +50,12 @@ from mirror.instance.discovery.preparation import TopicClaims, TopicRules
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.event_publisher import EventPublisher
+from mirror.instance.fleet_planner import FleetPlanner, LeaderStores, Planning
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, InstanceName
 from mirror.model.load import TaskCapacity, TaskLimits
@@ -84,15 +84,15 @@ def _datastream(number: int) -> Datastream:
     )
 
 
-class _TimedWorldView(WorldView):
+class _TimedFleetPlanner(FleetPlanner):
     """View of the clusters that times its last decision."""
 
     wall_seconds = 0.0
 
-    def decide(self, world: World) -> Decision:
+    def decide(self, fleet: FleetState) -> Decision:
         began = time.perf_counter()
         try:
-            return super().decide(world)
+            return super().decide(fleet)
         finally:
             self.wall_seconds = time.perf_counter() - began
 
@@ -171,7 +171,7 @@ def _serve_fleet(new_session: NewSession, orders: Connection) -> None:
     _Fleet(new_session).serve(orders)
 
 
-class _World:
+class _Rig:
     """Leader with its session, and the process that simulates the other instances."""
 
     def __init__(self, store: StoreServers, exit_stack: ExitStack) -> None:
@@ -214,9 +214,9 @@ class _World:
         planning = Planning(
             LoadPlanner(), LoadProviders(loads, "self", lambda _: loads, clock), TaskCapacity(10 * 2**20)
         )
-        self.world_view = _TimedWorldView(stores, planning, topic_discovery, clock, watch.look)
+        self.fleet_planner = _TimedFleetPlanner(stores, planning, topic_discovery, clock, watch.look)
         self.leader = Leader(
-            self.world_view,
+            self.fleet_planner,
             EventPublisher(EventLog(own), lambda _: None),
             clock,
             Health(),
@@ -242,7 +242,7 @@ class _World:
         """Plan all partitions for the first time, up to the point where every instance has read its part."""
         self.tick("all datastreams are new: the first plan")
         parts = {
-            "snapshot -> plan": self.world_view.wall_seconds,
+            "snapshot -> plan": self.fleet_planner.wall_seconds,
             "written": self.plans.wall_seconds,
             f"read by all {INSTANCES}": self.read_by_all(),
         }
@@ -284,27 +284,27 @@ def _run(store: StoreServers) -> Mapping[str, float]:
     with ExitStack() as exit_stack:
         exit_stack.callback(for_each, store.servers.values(), Server.kill)
         for_each(store.servers.values(), Server.start)
-        world = _World(store, exit_stack)
+        rig = _Rig(store, exit_stack)
         for number in range(DATASTREAMS):
-            world.definitions.create(_datastream(number))
+            rig.definitions.create(_datastream(number))
         print(f"\n{store.title}")
         print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
-        world.first_plan()
-        world.move_everything()
-        world.tick("new plan of another leader, read as a whole")
-        world.tick("nothing happened")
-        world.source.grow("team-007-03", PARTITIONS_EACH + 1)
-        world.tick("a topic grew")
-        world.source.create(TopicDescription("team-008-99", 5))
-        world.tick("a topic was created")
-        world.definitions.create(_datastream(DATASTREAMS - 1 + 1))
-        world.tick("a datastream was created")
-        world.lose_instance()
-        world.tick("an instance left")
+        rig.first_plan()
+        rig.move_everything()
+        rig.tick("new plan of another leader, read as a whole")
+        rig.tick("nothing happened")
+        rig.source.grow("team-007-03", PARTITIONS_EACH + 1)
+        rig.tick("a topic grew")
+        rig.source.create(TopicDescription("team-008-99", 5))
+        rig.tick("a topic was created")
+        rig.definitions.create(_datastream(DATASTREAMS - 1 + 1))
+        rig.tick("a datastream was created")
+        rig.lose_instance()
+        rig.tick("an instance left")
         print("  (required: one event < 1 s of CPU)")
         if isinstance(store, KafkaStore):
             _print_sizes(store)
-        return world.seconds
+        return rig.seconds
 
 
 def _replica_bytes(address: str) -> int:

@@ -66,12 +66,12 @@ def main() -> None:
 def _fill(made: Servers) -> None:
     """Write an hour of samples and measurements that ends now."""
     with closing(PinotClient(made.pinot_settings)) as client:
-        world = MetricsWorld(client, made.broker.address)
+        metrics = MetricsWorld(client, made.broker.address)
         noise = random.Random(7)
         end = int(time.time() * 1_000) // _MINUTE_MS * _MINUTE_MS
         times = range(end - _MINUTES * _MINUTE_MS, end, _MINUTE_MS)
-        world.put(PARTITION_METRICS, [*_samples(times, noise)])
-        world.put(MIRROR_METRICS, [*_measurements(times, noise)])
+        metrics.put(PARTITION_METRICS, [*_samples(times, noise)])
+        metrics.put(MIRROR_METRICS, [*_measurements(times, noise)])
 
 
 def _samples(times: range, noise: random.Random) -> Iterator[PartitionMetric]:

@@ -19,7 +19,7 @@ REPAIR = Policy(mode=PlanMode.INCREMENTAL)
 REBALANCE = Policy(mode=PlanMode.INCREMENTAL, rebalance=True)
 
 
-def world(kind: str, partitions: int, tasks: int, sigma: float, seed: int = 1) -> tuple[Floats, TaskOf]:
+def drifted(kind: str, partitions: int, tasks: int, sigma: float, seed: int = 1) -> tuple[Floats, TaskOf]:
     """Return loads after drift (90 % full) and the tasks before it; 2 % of the partitions are new."""
     rates = draw(kind, partitions, tasks, seed)
     before = plan(loads_of(rates), CAPACITY).task_of
@@ -32,7 +32,7 @@ def world(kind: str, partitions: int, tasks: int, sigma: float, seed: int = 1) -
 def measure(kind: str, partitions: int, tasks: int, sigma: float) -> dict[str, float]:
     """Return seconds, percent of bytes moved and its bound for each policy, planned in this process."""
     memory = resident_mib()
-    rates, current = world(kind, partitions, tasks, sigma)
+    rates, current = drifted(kind, partitions, tasks, sigma)
     loads, total = loads_of(rates), rates.sum()
     found: dict[str, float] = {}
     for name, policy in (("repair", REPAIR), ("rebalance", REBALANCE), ("full", Policy())):

@@ -10,7 +10,7 @@ import numpy as np
 
 from assigner.planner import plan
 from assigner.problem.policy import Policy
-from bench.placement.incremental import REBALANCE, REPAIR, world
+from bench.placement.incremental import REBALANCE, REPAIR, drifted
 from bench.placement.loads import CAPACITY, KINDS, loads_of
 
 _PROVED_BYTES_PER_SECOND = 1.0
@@ -19,15 +19,15 @@ SETS = ((300, 20, range(1, 4)), (1_000, 40, range(1, 4)), (1_000, 40, range(4, 1
 
 @dataclass
 class Runs:
-    """Results of a policy over all worlds of a size. `ratios`: moved over bound of unproved plans."""
+    """Results of a policy over all problems of a size. `ratios`: moved over bound of unproved plans."""
 
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
 
     def add(self, policy: Policy, kind: str, partitions: int, tasks: int, sigma: float, seed: int) -> None:
-        """Plan one world and add the result."""
-        rates, current = world(kind, partitions, tasks, sigma, seed)
+        """Plan one problem and add the result."""
+        rates, current = drifted(kind, partitions, tasks, sigma, seed)
         loads = loads_of(rates)
         started, busy = time.perf_counter(), time.process_time()
         answer = plan(loads, CAPACITY, None, policy, current)

@@ -10,7 +10,7 @@ from typing import Final
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
 from headrace.coordination.client import connected, viewed, zookeeper_client
-from headrace.placement.world_views import WorldViews
+from headrace.placement.fleet_planners import FleetPlannerFactory
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission
@@ -79,7 +79,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
             paused=options.paused,
             now_ms=clock.now_ms(),
         )
-        gate = WorldViews.of(settings, session).gate(PlanStore(session, writer="import"))
+        gate = FleetPlannerFactory.of(settings, session).gate(PlanStore(session, writer="import"))
         admission = directory.admission(settings.mirror.definitions, knows_callers=settings.api.knows_callers)
         findings = _admitted(plan_import(found, here), here, admission, gate)
         if options.apply:

@@ -1,1 +1,1 @@
-"""Planner, load providers and world views of an instance. Start with `planners.py`."""
+"""Planner, load providers and fleet planners of an instance. Start with `planners.py`."""

@@ -38,13 +38,13 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
     def configured(cluster: ClusterRef) -> KafkaCluster | None:
         return settings.clusters.get(directory.of_address(cluster))
 
-    world = ProviderInputs(
+    inputs = ProviderInputs(
         directory.of_address,
         CompactedTopics(configured, clock),
         _progress(settings),
         settings.assigner.unknown.bytes_per_second,
     )
-    return PinotLoadProvider(client or PinotClient(settings.pinot), settings.pmp, clock, world)
+    return PinotLoadProvider(client or PinotClient(settings.pinot), settings.pmp, clock, inputs)
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:

@@ -24,12 +24,12 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import ConfigError, LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
+from mirror.instance.fleet_planner import Planning
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.workers.costs import CapacityBook, CostStore
-from mirror.instance.world_view import Planning
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.capacity.knobs import joint_terms

@@ -1,4 +1,4 @@
-"""Actions of the leader for one snapshot of the cluster state. Pure.
+"""Actions of the leader for one snapshot of the fleet. Pure.
 
 All actions are idempotent. If the leader is interrupted, the next snapshot yields the remaining actions. The
 order of the actions matters in only one case: a plan without the datastream must be published before the
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, activated, next_status
@@ -91,20 +91,20 @@ def after(datastreams: Iterable[Datastream], changes: Iterable[StoreDefinition])
     return tuple(changed.get(datastream.name, datastream) for datastream in datastreams)
 
 
-def is_over(datastream: Datastream, world: World, decision: Decision) -> bool:
+def is_over(datastream: Datastream, fleet: FleetState, decision: Decision) -> bool:
     """Return whether a datastream is being deleted and has no tasks in the plan of the decision."""
-    plan = decision.plan or world.plan
+    plan = decision.plan or fleet.plan
     return datastream.status is DatastreamStatus.DELETING and not _is_planned(
-        datastream, world.datastreams, plan
+        datastream, fleet.datastreams, plan
     )
 
 
 def leader_actions(
-    world: World, changes: Sequence[StoreDefinition], decision: Decision, over: Sequence[DatastreamName]
+    fleet: FleetState, changes: Sequence[StoreDefinition], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
     """Return all actions that the leader must execute, in order.
 
-    `world`, `decision`: computed with `changes` applied. `over`: datastreams for which `is_over` returns
+    `fleet`, `decision`: computed with `changes` applied. `over`: datastreams for which `is_over` returns
     True.
     """
     return (
@@ -112,16 +112,16 @@ def leader_actions(
         *([PublishPlan(decision)] if decision.plan is not None else []),
         *(
             CompleteRequest(
-                request, decision.impossible.get(request.identity), _answer_to(request, world, decision)
+                request, decision.impossible.get(request.identity), _answer_to(request, fleet, decision)
             )
-            for request in world.requests
+            for request in fleet.requests
             if request.identity not in decision.postponed
         ),
         *(RemoveDefinition(name) for name in over),
     )
 
 
-def _answer_to(request: Request, world: World, decision: Decision) -> str:
+def _answer_to(request: Request, fleet: FleetState, decision: Decision) -> str:
     """Return the result that the decision gives to a request, in one sentence.
 
     The plan may be unchanged, because an earlier leader may have published it before it failed.
@@ -130,7 +130,7 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
         return decision.sentence
     planned = decision.group_plans.get(request.group)
     why = f"; {'; '.join(planned.reasons)}" if planned is not None and planned.reasons else ""
-    in_force = f"current plan: epoch {world.plan.epoch} ({world.plan.reason})"
+    in_force = f"current plan: epoch {fleet.plan.epoch} ({fleet.plan.reason})"
     return f"no further change needed{why}; {in_force}"
 
 

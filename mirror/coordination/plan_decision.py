@@ -1,4 +1,4 @@
-"""Decision of the leader: the next plan, computed from one snapshot of the cluster state. Pure.
+"""Decision of the leader: the next plan, computed from one snapshot of the fleet. Pure.
 
 A group is planned if its selected partitions differ from its planned partitions, if a request exists, or if
 it was never planned. Other groups keep their tasks. If limits leave partitions without a task, the group is
@@ -74,8 +74,8 @@ class LastPlanning:
 
 
 @dataclass(frozen=True)
-class World:
-    """Snapshot of the cluster state: all inputs of a planning decision. `topics`: partition counts by source
+class FleetState:
+    """Snapshot of the fleet: all inputs of a planning decision. `topics`: partition counts by source
     cluster. A cluster that did not respond is missing, and its planned partitions remain. `loads`: current
     loads of each group to be planned. `recent`: earlier loads of the groups, oldest first. `due`: groups
     whose planning interval has passed. `task_loads`: bytes per second of tasks that are not planned, if
@@ -158,8 +158,8 @@ class Decision:
     """Decision of the leader: the next plan, its moves, and the reason. The plan is None if the current plan
     remains. `problems`: error for each group that could not be planned and keeps its tasks. `impossible`:
     error for each request that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision.
-    `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
-    `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
+    `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see
+    `FleetState.last`. `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
 
     plan: Plan | None
     sentence: str
@@ -191,34 +191,34 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
     return {name: tuple(groups[name]) for name in sorted(groups)}
 
 
-def groups_to_plan(world: World) -> tuple[GroupName, ...]:
+def groups_to_plan(fleet: FleetState) -> tuple[GroupName, ...]:
     """Return the groups that the leader must plan again, and whose loads the planner needs."""
-    requested = {request.group for request in world.rebalances}
+    requested = {request.group for request in fleet.rebalances}
     chosen = []
-    for group, wanted in world.wishes.partitions.items():
-        if group in world.wishes.problems:
+    for group, wanted in fleet.wishes.partitions.items():
+        if group in fleet.wishes.problems:
             continue
-        if group in requested | world.due or (wanted is not None and _differs(world, group, wanted)):
+        if group in requested | fleet.due or (wanted is not None and _differs(fleet, group, wanted)):
             chosen.append(group)
     return tuple(chosen)
 
 
-def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
+def _differs(fleet: FleetState, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
     """Return whether the group's plan lacks partitions that a new plan may include."""
-    if _is_complete(world, world.plan, group):
+    if _is_complete(fleet, fleet.plan, group):
         return False
-    return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
+    return fleet.last.get(group) != LastPlanning(fleet.groups[group], wanted, fleet.plan.planned.get(group))
 
 
-def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
+def _is_complete(fleet: FleetState, plan: Plan, group: GroupName) -> bool:
     """Return whether the plan has exactly the selected partitions of the group, within its limits. Returns
     False if the selected partitions are unknown."""
-    wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
-    return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
+    wanted, planned = fleet.wishes.partitions.get(group), plan.planned.get(group)
+    return wanted is not None and wanted == planned and _is_within_limits(fleet, plan, group)
 
 
-def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
-    return _limits_of(world.groups[group]).hold(_sizes(plan.of_group(group)))
+def _is_within_limits(fleet: FleetState, plan: Plan, group: GroupName) -> bool:
+    return _limits_of(fleet.groups[group]).hold(_sizes(plan.of_group(group)))
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
@@ -230,105 +230,110 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
     return members[0].limits if len(members) == 1 else joint_limits(member.limits for member in members)
 
 
-def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
+def _remembered(
+    fleet: FleetState, plan: Plan, answered: Collection[GroupName]
+) -> dict[GroupName, LastPlanning]:
     """Return the earlier incomplete planning runs by group that are still valid for this plan. `answered`:
     groups that were planned in this decision."""
-    rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
+    rests = {group: outcome for group, outcome in fleet.last.items() if group not in answered}
     for group in answered:
-        if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
-            rests[group] = LastPlanning(world.groups[group], wanted, plan.planned.get(group))
+        if (wanted := fleet.wishes.partitions[group]) is not None and group not in fleet.awaited:
+            rests[group] = LastPlanning(fleet.groups[group], wanted, plan.planned.get(group))
     return {
         group: rest
         for group, rest in rests.items()
-        if group in world.groups and not _is_complete(world, plan, group)
+        if group in fleet.groups and not _is_complete(fleet, plan, group)
     }
 
 
-def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
+def decide(fleet: FleetState, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
     """Return the next plan and its reasons. A group that cannot be planned keeps its tasks, and does not
     affect other groups."""
-    replanned = groups_to_plan(world)
+    replanned = groups_to_plan(fleet)
     group_plans: dict[GroupName, GroupPlan] = {}
-    problems: dict[GroupName, Exception] = dict(world.wishes.problems)
+    problems: dict[GroupName, Exception] = dict(fleet.wishes.problems)
     for group in replanned:
         with Bulkhead(partial(problems.__setitem__, group)):
-            group_plans[group] = _planned(world, group, planner, capacity)
-    tasks, impossible = _housed(world, group_plans, problems, now_ms)
-    impossible |= _unanswerable(world, problems)
-    is_exclusion_new = (excluded := _excluded(world)) != world.plan.excluded
-    if tasks == world.plan.tasks and not is_exclusion_new and not world.is_recovered:
-        sentence, last = unchanged(world.plan, world.live), _remembered(world, world.plan, group_plans)
-        return Decision(None, sentence, (), group_plans, problems, impossible, loads=world.loads, last=last)
-    moves = moves_between(world.plan.tasks, tasks)
+            group_plans[group] = _planned(fleet, group, planner, capacity)
+    tasks, impossible = _housed(fleet, group_plans, problems, now_ms)
+    impossible |= _unanswerable(fleet, problems)
+    is_exclusion_new = (excluded := _excluded(fleet)) != fleet.plan.excluded
+    if tasks == fleet.plan.tasks and not is_exclusion_new and not fleet.is_recovered:
+        sentence, last = unchanged(fleet.plan, fleet.live), _remembered(fleet, fleet.plan, group_plans)
+        return Decision(None, sentence, (), group_plans, problems, impossible, loads=fleet.loads, last=last)
+    moves = moves_between(fleet.plan.tasks, tasks)
     sentence = changed(
         PlanChange(
-            before=world.plan,
+            before=fleet.plan,
             tasks=tasks,
             moves=moves,
-            live=world.live,
+            live=fleet.live,
             planned=replanned,
-            answered=[request for request in world.requests if request.identity not in impossible],
-            is_recovered=world.is_recovered,
+            answered=[request for request in fleet.requests if request.identity not in impossible],
+            is_recovered=fleet.is_recovered,
             is_exclusion_new=is_exclusion_new,
-            is_due=bool(world.due),
-            is_limited=not all(_is_within_limits(world, world.plan, group) for group in replanned),
+            is_due=bool(fleet.due),
+            is_limited=not all(_is_within_limits(fleet, fleet.plan, group) for group in replanned),
         )
     )
-    departed = departures(world.plan, world.live, world.rules, now_ms)
-    plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
-    requested = [move for move in world.moves if move.identity not in impossible]
+    departed = departures(fleet.plan, fleet.live, fleet.rules, now_ms)
+    plan = Plan(Epoch(fleet.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
+    requested = [move for move in fleet.moves if move.identity not in impossible]
     return Decision(
         *(plan, sentence, moves, group_plans, problems, impossible),
-        loads=world.loads,
-        last=_remembered(world, plan, group_plans),
-        move_reasons=move_reasons(moves, group_plans, world.plan, world.live, requested),
-        task_changes=task_changes(world.plan, tasks, group_plans, requested),
+        loads=fleet.loads,
+        last=_remembered(fleet, plan, group_plans),
+        move_reasons=move_reasons(moves, group_plans, fleet.plan, fleet.live, requested),
+        task_changes=task_changes(fleet.plan, tasks, group_plans, requested),
     )
 
 
 def _housed(
-    world: World, group_plans: dict[GroupName, GroupPlan], problems: dict[GroupName, Exception], now_ms: int
+    fleet: FleetState,
+    group_plans: dict[GroupName, GroupPlan],
+    problems: dict[GroupName, Exception],
+    now_ms: int,
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     """Assign tasks to instances. Return the tasks, and the error of each failed request by id. If a group
     cannot be placed, its plan is removed from `group_plans`, and a problem is recorded for the group."""
     with Bulkhead():  # the loop finds the group that fails
-        return _placed(world, group_plans, now_ms)
+        return _placed(fleet, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
         with Bulkhead() as placing:
-            _placed(world, {group: answer}, now_ms)
+            _placed(fleet, {group: answer}, now_ms)
         if placing.failure is not None:
             problems[group] = placing.failure
             del group_plans[group]
-    return _placed(world, group_plans, now_ms)
+    return _placed(fleet, group_plans, now_ms)
 
 
 def _placed(
-    world: World, group_plans: Mapping[GroupName, GroupPlan], now_ms: int
+    fleet: FleetState, group_plans: Mapping[GroupName, GroupPlan], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    contents, impossible = _moved(world, _contents(world, group_plans))
-    is_guess = any(_is_blind(world, group) for group in group_plans)
-    rules = replace(world.rules, imbalance=math.inf) if is_guess else world.rules
-    return place_tasks(contents, world.plan, world.live, rules, now_ms), impossible
+    contents, impossible = _moved(fleet, _contents(fleet, group_plans))
+    is_guess = any(_is_blind(fleet, group) for group in group_plans)
+    rules = replace(fleet.rules, imbalance=math.inf) if is_guess else fleet.rules
+    return place_tasks(contents, fleet.plan, fleet.live, rules, now_ms), impossible
 
 
-def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:
+def _planned(fleet: FleetState, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:
     check_storable(group)
-    request = planning_request(world, group, world.groups[group], capacity)
+    request = planning_request(fleet, group, fleet.groups[group], capacity)
     answer = planner.plan(request)
     answer.check(request)
-    notes = _notes(world, group)
-    if world.plan.of_group(group) and _is_blind(world, group):
+    notes = _notes(fleet, group)
+    if fleet.plan.of_group(group) and _is_blind(fleet, group):
         effect = "new tasks are filled by count" if request.rebalance else "placed partitions stay"
         notes = (*notes, f"loads are unknown: {effect}")
     return replace(answer, reasons=(*answer.reasons, *notes))
 
 
-def _notes(world: World, group: GroupName) -> tuple[str, ...]:
+def _notes(fleet: FleetState, group: GroupName) -> tuple[str, ...]:
     """Return notes for the operator about the loads of a group."""
-    report = world.loads.get(group)
+    report = fleet.loads.get(group)
     if report is None:
         return ()
-    wanted = world.wishes.partitions[group] or frozenset()
+    wanted = fleet.wishes.partitions[group] or frozenset()
     behind = len(report.at_least & wanted)
     if not behind:
         return report.notes
@@ -336,65 +341,65 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
     return (*report.notes, note)
 
 
-def _is_blind(world: World, group: GroupName) -> bool:
+def _is_blind(fleet: FleetState, group: GroupName) -> bool:
     """Return whether the group has to be planned without known loads."""
-    return group in world.loads and world.loads[group].is_blind
+    return group in fleet.loads and fleet.loads[group].is_blind
 
 
 def _moved(
-    world: World, contents: dict[TaskName, TaskContent]
+    fleet: FleetState, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
     """Apply the pending move requests to the tasks. Return the tasks, and the error of each failed request by
     id."""
     impossible: dict[str, Exception] = {}
-    for request in world.moves:
+    for request in fleet.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):
-            contents = move_to_host(contents, request, world.live)
+            contents = move_to_host(contents, request, fleet.live)
     return contents, impossible
 
 
-def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
+def _excluded(fleet: FleetState) -> dict[DatastreamName, frozenset[str] | None]:
     """Return the topics of each datastream that another member of its group copies; None for all topics.
     Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
-    for members in groups_of(world.datastreams).values():
+    for members in groups_of(fleet.datastreams).values():
         for member in members if len(members) > 1 else ():
-            left_out = world.matching.limits(member.name).left_out
-            if member.name in world.refused:
+            left_out = fleet.matching.limits(member.name).left_out
+            if member.name in fleet.refused:
                 found[member.name] = None
             elif left_out:
                 found[member.name] = left_out
     return found
 
 
-def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
+def _unanswerable(fleet: FleetState, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
     """Return an error for each request that is unreadable, or whose group is not mirrored or has no plan."""
     found: dict[str, Exception] = {
         request.identity: CorruptData(request.problem)
-        for request in world.requests
+        for request in fleet.requests
         if isinstance(request, DamagedRequest)
     }
-    for request in world.rebalances:
+    for request in fleet.rebalances:
         if request.group in problems:
             found[request.identity] = problems[request.group]
-        elif request.group not in world.groups:
+        elif request.group not in fleet.groups:
             found[request.identity] = InvalidRequest(f"group {request.group} has no mirrored datastream")
     return found
 
 
 def planning_request(
-    world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
+    fleet: FleetState, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """Return the planner's input for a group. Without known loads, rebalance requests are ignored. Limits
     that require more tasks still apply, unless the planner waits for loads."""
-    planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
-    requests = [request for request in world.rebalances if request.group == group]
+    planned, wanted = fleet.plan.planned.get(group, frozenset()), fleet.wishes.partitions[group]
+    requests = [request for request in fleet.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
-    if world.plan.of_group(group):
-        is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group), wanted))
-        if _is_blind(world, group):
-            requests, is_too_few = [], is_too_few and group not in world.awaited
-    report, own = world.loads.get(group), world.capacities.get(group)
+    if fleet.plan.of_group(group):
+        is_too_few = limits.ask_for_more(_sizes(fleet.plan.of_group(group), wanted))
+        if _is_blind(fleet, group):
+            requests, is_too_few = [], is_too_few and group not in fleet.awaited
+    report, own = fleet.loads.get(group), fleet.capacities.get(group)
     knobs = [member.placement for member in members]
     return PlanningRequest(
         group=group,
@@ -404,27 +409,27 @@ def planning_request(
         limits=limits,
         current={
             partition: placement.task
-            for placement in world.plan.of_group(group)
+            for placement in fleet.plan.of_group(group)
             for partition in placement.partitions
         },
         full=any(request.full for request in requests),
         rebalance=bool(requests) or is_too_few,
-        recent=world.recent.get(group, ()),
+        recent=fleet.recent.get(group, ()),
         scale_in_headroom=joint_headroom(knobs),
-        calm=world.calm.get(group, ""),
+        calm=fleet.calm.get(group, ""),
         strategy=joint_strategy(knobs),
     )
 
 
-def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
+def _contents(fleet: FleetState, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
     """Return every task of the next plan by name. Existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
-    before = world.plan.by_task
-    for group in (*world.groups, *_resting(world)):
+    before = fleet.plan.by_task
+    for group in (*fleet.groups, *_resting(fleet)):
         chosen = group_plans.get(group)
         if chosen is None:
-            for placement in world.plan.of_group(group):
-                load = world.task_loads.get(placement.task, 0.0)
+            for placement in fleet.plan.of_group(group):
+                load = fleet.task_loads.get(placement.task, 0.0)
                 contents[placement.task] = TaskContent(group, placement.partitions, load, placement.instance)
             continue
         for task, partitions in ((name, held) for name, held in chosen.tasks.items() if held):
@@ -434,13 +439,13 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
     return contents
 
 
-def _resting(world: World) -> list[GroupName]:
+def _resting(fleet: FleetState) -> list[GroupName]:
     """Return the groups that keep their tasks without planning. All datastreams of such a group are paused,
     or its definition may be unreadable."""
-    named = {datastream.group for datastream in world.datastreams}
+    named = {datastream.group for datastream in fleet.datastreams}
     return [
         group
-        for group in world.plan.by_group
-        if group not in world.groups
-        and (group in world.paused or (not world.is_whole and group not in named))
+        for group in fleet.plan.by_group
+        if group not in fleet.groups
+        and (group in fleet.paused or (not fleet.is_whole and group not in named))
     ]

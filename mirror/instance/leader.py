@@ -28,7 +28,7 @@ from mirror.coordination.leader_actions import (
 )
 from mirror.coordination.operation import answered, deleted
 from mirror.coordination.outcome_store import outcome_entries
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.proposals.application import Application, next_application
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
 from mirror.coordination.stores.events import plan_events, request_event
@@ -47,12 +47,12 @@ from mirror.instance.backlog.backlog import Backlog, WaitingAges
 from mirror.instance.backlog.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.discovery.readiness import DatastreamReadiness
 from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal
+from mirror.instance.fleet_planner import FleetPlanner
 from mirror.instance.health import Health
 from mirror.instance.leader_plan import LeaderPlan
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.problem_board import ProblemBoard
-from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
@@ -73,7 +73,7 @@ class Leader(BackgroundThread):
 
     def __init__(
         self,
-        world_view: WorldView,
+        fleet_planner: FleetPlanner,
         publisher: EventPublisher,
         clock: Clock,
         health: Health,
@@ -81,33 +81,33 @@ class Leader(BackgroundThread):
         tick_interval_seconds: float,
     ) -> None:
         super().__init__("leader", is_daemon=False)
-        self._world_view = world_view
-        self._stores = world_view.stores
+        self._fleet_planner = fleet_planner
+        self._stores = fleet_planner.stores
         self._publisher = publisher
         self._awake = awake
-        definitions = world_view.stores.definitions
+        definitions = fleet_planner.stores.definitions
         self._writer = DefinitionWriter(definitions, publisher, clock, awake.set)
         self._clock = clock
         self._health = health
-        self._board = ProblemBoard(world_view.stores.problems, health, clock)
+        self._board = ProblemBoard(fleet_planner.stores.problems, health, clock)
         self._readiness = DatastreamReadiness(
-            world_view.topic_discovery, self._board, _SHARED_STATE, self._awake.set
+            fleet_planner.topic_discovery, self._board, _SHARED_STATE, self._awake.set
         )
-        self._load_watch = world_view.load_watch(health)
+        self._load_watch = fleet_planner.load_watch(health)
         self._uncopied = UncopiedWatch(
-            Backlog(world_view.topic_discovery, clock),
-            WaitingAges(world_view.topic_discovery, clock),
+            Backlog(fleet_planner.topic_discovery, clock),
+            WaitingAges(fleet_planner.topic_discovery, clock),
             clock,
             health,
         )
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
-        self._definitions = DefinitionCache(world_view.stores.definitions, awake.set)
-        stores = world_view.stores
+        self._definitions = DefinitionCache(fleet_planner.stores.definitions, awake.set)
+        stores = fleet_planner.stores
         self._plan = LeaderPlan(stores.plans, stores.membership, publisher, clock)
         self._leads_as: LiveInstance | None = None
-        self._assessments = AssessmentKeeper(world_view.stores.assessments, clock)
+        self._assessments = AssessmentKeeper(fleet_planner.stores.assessments, clock)
         self._sentence = ""
         self._is_well = True
 
@@ -129,7 +129,7 @@ class Leader(BackgroundThread):
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
         """Number of topics with illegal names by cluster, while this instance leads. Thread-safe."""
-        return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
+        return self._fleet_planner.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:
@@ -198,10 +198,10 @@ class Leader(BackgroundThread):
             self._resign()
             return f"{leader.name if leader else 'no instance'} leads"
         if self._leads_as is None:
-            self._world_view.keeper.take_up()
+            self._fleet_planner.keeper.take_up()
             self._assessments.take_up()
         self._leads_as = me  # from now on, the leader is queried for its loads
-        self._world_view.topic_discovery.own_topics.ensure()
+        self._fleet_planner.topic_discovery.own_topics.ensure()
         self._plan.read(me)
         return self._lead(self._definitions.all(), me)
 
@@ -222,29 +222,29 @@ class Leader(BackgroundThread):
         for definition in definitions.damaged:
             self._board.note(definition.error(), definition.name)
         plan = self._plan.current
-        refused = self._readiness.refused(lambda: self._world_view.judgement(datastreams, plan))
+        refused = self._readiness.refused(lambda: self._fleet_planner.judgement(datastreams, plan))
         ready = [
             member for member in datastreams if member.status in _PREPARED and member.name not in refused
         ]
         sentences = self._readiness.prepare(ready, plan)
         changes = self._status_changes(datastreams, stored.keys())
-        world = self._world_view.world(after(datastreams, changes), plan, refused, self._awake.set)
-        world = replace(world, is_whole=definitions.is_whole, is_recovered=self._plan.is_recovered)
-        if is_too_early(plan, world.live, self._clock.monotonic() - self._joined_at):
+        fleet = self._fleet_planner.fleet_state(after(datastreams, changes), plan, refused, self._awake.set)
+        fleet = replace(fleet, is_whole=definitions.is_whole, is_recovered=self._plan.is_recovered)
+        if is_too_early(plan, fleet.live, self._clock.monotonic() - self._joined_at):
             return "waiting for other instances to return before planning"
-        self._record_beginnings(world)
-        application = next_application(world, self._stores.proposals, self._clock.now_ms())
+        self._record_beginnings(fleet)
+        application = next_application(fleet, self._stores.proposals, self._clock.now_ms())
         if application is not None:
             return self._apply(application, me)
-        self._watch_loads(world, me)
-        decision = self._world_view.lead(world)
+        self._watch_loads(fleet, me)
+        decision = self._fleet_planner.lead(fleet)
         for group, error in decision.problems.items():
-            self._board.note(error, *(member.name for member in world.groups.get(group, ())))
-        is_preparing = self._world_view.topic_discovery.preparations.is_running
-        self._board.note_troubles(self._stores.troubles, world.groups, is_preparing)
-        self._uncopied.look(world, decision, self._board)
-        self._assessments.look(world, decision, self._board)
-        actions = leader_actions(world, changes, decision, self._over(world, decision))
+            self._board.note(error, *(member.name for member in fleet.groups.get(group, ())))
+        is_preparing = self._fleet_planner.topic_discovery.preparations.is_running
+        self._board.note_troubles(self._stores.troubles, fleet.groups, is_preparing)
+        self._uncopied.look(fleet, decision, self._board)
+        self._assessments.look(fleet, decision, self._board)
+        actions = leader_actions(fleet, changes, decision, self._over(fleet, decision))
         self._writer.write(changes, stored, self._board)
         for action in actions:
             if not isinstance(action, StoreDefinition):
@@ -254,12 +254,12 @@ class Leader(BackgroundThread):
             self._stores.outcomes.trim(self._clock.now_ms())
         return decision.sentence
 
-    def _record_beginnings(self, world: World) -> None:
+    def _record_beginnings(self, fleet: FleetState) -> None:
         """Store the initial partitions of new datastreams before a plan contains later partitions."""
-        topics = self._world_view.topic_discovery.known_topics(
-            sorted({datastream.source for datastream in world.datastreams})
+        topics = self._fleet_planner.topic_discovery.known_topics(
+            sorted({datastream.source for datastream in fleet.datastreams})
         )
-        for member in (member for members in world.groups.values() for member in members):
+        for member in (member for members in fleet.groups.values() for member in members):
             if member.source in topics and begins_at_end(member):
                 with self._board.guarding(member.name, through=_SHARED_STATE):
                     self._stores.beginnings.record(member, topics[member.source])
@@ -276,10 +276,10 @@ class Leader(BackgroundThread):
         self._awake.set()
         return application.request.reason
 
-    def _watch_loads(self, world: World, me: LiveInstance) -> None:
-        self._world_view.refresh_loads(world)
-        sources = self._world_view.load_sources(world)
-        if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
+    def _watch_loads(self, fleet: FleetState, me: LiveInstance) -> None:
+        self._fleet_planner.refresh_loads(fleet)
+        sources = self._fleet_planner.load_sources(fleet)
+        if events := self._load_watch.look(sources, self._fleet_planner.keeper.problems, me.name):
             self._publisher.announce(events)
 
     def _status_changes(
@@ -293,11 +293,11 @@ class Leader(BackgroundThread):
                 found += [change] if change is not None else []
         return found
 
-    def _over(self, world: World, decision: Decision) -> list[DatastreamName]:
+    def _over(self, fleet: FleetState, decision: Decision) -> list[DatastreamName]:
         found = []
-        for datastream in world.datastreams:
+        for datastream in fleet.datastreams:
             with self._board.guarding(datastream.name):
-                found += [datastream.name] if is_over(datastream, world, decision) else []
+                found += [datastream.name] if is_over(datastream, fleet, decision) else []
         return found
 
     def _carry_out(self, action: PublishPlan | CompleteRequest | RemoveDefinition, me: LiveInstance) -> None:
@@ -327,7 +327,7 @@ class Leader(BackgroundThread):
             return
         now_ms, records = self._clock.now_ms(), [stores.beginnings.forget(name)]
         if not any(member.group == datastream.group for member in known if member.name != name):
-            records.append(self._world_view.topic_discovery.claims.adopted_path(datastream.group))
+            records.append(self._fleet_planner.topic_discovery.claims.adopted_path(datastream.group))
         entries = outcome_entries(deleted(datastream, now_ms))
         if stores.definitions.remove(name, entries, now_ms, found, records):
             audit_removal(datastream)
@@ -344,7 +344,7 @@ class Leader(BackgroundThread):
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
-        loads = self._world_view.gathering.loads_of(decision.moves, self._definitions.all().datastreams)
+        loads = self._fleet_planner.gathering.loads_of(decision.moves, self._definitions.all().datastreams)
         events = plan_events(
             decision.plan, decision.moves, decision.group_plans, me.name, loads, decision.move_reasons
         )

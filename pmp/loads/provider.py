@@ -78,16 +78,16 @@ class PinotLoadProvider:
     """Load provider that queries Pinot. Implements `mirror.ports.LoadProvider`. Used by one thread."""
 
     def __init__(
-        self, client: PinotClient, settings: PmpSettings, clock: Clock, world: ProviderInputs | None = None
+        self, client: PinotClient, settings: PmpSettings, clock: Clock, inputs: ProviderInputs | None = None
     ) -> None:
         self._client = client
         self._settings = settings
         self._provider = settings.provider
         self._clock = clock
-        self._world = world or ProviderInputs()
+        self._inputs = inputs or ProviderInputs()
         folder = settings.provider.cache_folder
         self._last_known = LastKnown(Path(folder) if folder else None)
-        self._catching_up = CatchingUp(self._world.progress, clock)
+        self._catching_up = CatchingUp(self._inputs.progress, clock)
         self._failures: dict[ClusterRef, _FailedQuery] = {}
         self._means: dict[ClusterRef, _LookedUp[str, TopicRates]] = {}
         self._seasonal: dict[ClusterRef, _LookedUp[TopicPartition, PartitionLoad]] = {}
@@ -124,10 +124,10 @@ class PinotLoadProvider:
             seasonal=seasonal,
             topic_means=topic_means,
             default_bytes_per_second=(
-                self._provider.default_bytes_per_second or self._world.unknown_bytes_per_second
+                self._provider.default_bytes_per_second or self._inputs.unknown_bytes_per_second
             ),
         )
-        notes += mismatch_notes(self._world.name_of(cluster), known.loads, partitions)
+        notes += mismatch_notes(self._inputs.name_of(cluster), known.loads, partitions)
         notes += coverage_notes(answers) + mark_notes(answers, now_ms)
         return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
 
@@ -149,7 +149,7 @@ class PinotLoadProvider:
 
         Raises NoSamples if there are no samples, and the errors of the client.
         """
-        name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
+        name, chosen = self._inputs.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000
         when, grain = TimeRange.up_to(at_ms, window_ms), Grain.HOURS if hourly else Grain.SAMPLES
         if hourly and at_ms // HOUR_MS < self._clock.now_ms() // HOUR_MS:
@@ -162,7 +162,7 @@ class PinotLoadProvider:
                 "check the cluster's sampler and headrace pmp run",
             )
         reading = RateOptions(
-            chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._world.compacted(cluster)
+            chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._inputs.compacted(cluster)
         )
         loads = marked(partition_loads(rates, reading), rates, rhythm_of(rates, when, grain), chosen)
         return LoadReport(
@@ -260,9 +260,9 @@ class PinotLoadProvider:
         before = self._seasonal.get(cluster)
         if before and topics <= before.topics and before.at_ms // HOUR_MS == now_ms // HOUR_MS:
             return before.found
-        name = self._world.name_of(cluster)
+        name = self._inputs.name_of(cluster)
         reading = RateOptions(
-            self._provider.statistic, self._is_averaged(name), True, self._world.compacted(cluster)
+            self._provider.statistic, self._is_averaged(name), True, self._inputs.compacted(cluster)
         )
 
         def loads_of(hour: TimeRange) -> dict[TopicPartition, PartitionLoad]:
@@ -303,7 +303,7 @@ class PinotLoadProvider:
         when = TimeRange.up_to(now_ms, int(self._provider.topic_history_hours * HOUR_MS))
         means = {}
         try:
-            name = self._world.name_of(cluster)
+            name = self._inputs.name_of(cluster)
             for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
                 means[row.topic] = row
         except HeadraceError as error:

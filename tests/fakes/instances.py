@@ -31,6 +31,7 @@ from mirror.instance.discovery.route_map import RouteMap
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.event_publisher import EventPublisher
+from mirror.instance.fleet_planner import FleetPlanner, LeaderStores, Planning
 from mirror.instance.follower import Follower
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -43,7 +44,6 @@ from mirror.instance.lost_definitions import DefinitionFile, LossWatch
 from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.workers.costs import CapacityBook, CostStore
-from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
@@ -276,9 +276,11 @@ class LeaderRig:
         self.admission: Admission | None = None  # None: no restrictions
         self.topic_discovery = topic_discovery_of(session, clusters, self.clock, admission=self._admission)
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
-        self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
+        self.fleet_planner = FleetPlanner(
+            self.stores, planning, self.topic_discovery, self.clock, self.watch.look
+        )
         publisher, awake = EventPublisher(self.events, self._tell), threading.Event()
-        self.leader = Leader(self.world_view, publisher, self.clock, self.health, awake, 1.0)
+        self.leader = Leader(self.fleet_planner, publisher, self.clock, self.health, awake, 1.0)
 
     def _chosen_provider(self, name: str) -> ProviderInUse:
         if name not in self.chosen:
@@ -301,7 +303,7 @@ class LeaderRig:
             self.topic_discovery.leave_out(left_out, topics)
             return verdict
 
-        self.world_view.judgement = look
+        self.fleet_planner.judgement = look
 
     def _tell(self, events: Sequence[PlacementEvent]) -> None:
         self.told.extend(events)

@@ -186,7 +186,7 @@ class Site:
             assessments=self.leader.stores.assessments.all,
             service_name="tests",
             live=Membership(self.session).live,
-            previews=self.leader.world_view,
+            previews=self.leader.fleet_planner,
             proposals=stores.proposals,
             operations=Operations(control, stores.requests, stores.outcomes, self.clock),
             default_destination=DESTINATION,

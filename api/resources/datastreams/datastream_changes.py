@@ -17,7 +17,7 @@ from api.resources.datastreams.datastream_models import (
 )
 from api.resources.plan_answers import LoadsFrom, TaskChangeAnswer
 from mirror.coordination.effects import LaneEffect
-from mirror.instance.world_view import UpdatePreview
+from mirror.instance.fleet_planner import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.lanes import LaneKey

@@ -31,7 +31,7 @@ from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores import definition_document, requests
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import HeadraceError, NothingStored
-from mirror.instance.world_view import UpdatePreview, WorldView
+from mirror.instance.fleet_planner import FleetPlanner, UpdatePreview
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
@@ -140,7 +140,7 @@ class Reply(Generic[_Answer]):
 class Basis(NamedTuple):
     """Loads on which a dry run is based. `gap`: why these are not the leader's loads, or empty."""
 
-    view: WorldView
+    planner: FleetPlanner
     gap: str = ""
 
 
@@ -207,28 +207,28 @@ def _asked(document: Mapping[str, Any]) -> requests.PlacementRequest | tuple[Dat
 
 
 def _rebalance(_: Services, basis: Basis, request: RebalanceRequest) -> RebalanceAnswer:
-    return _marked(RebalanceAnswer.from_decision(basis.view.preview(request)), basis)
+    return _marked(RebalanceAnswer.from_decision(basis.planner.preview(request)), basis)
 
 
 def _plan(services: Services, basis: Basis, request: RebalanceRequest) -> ProposalAnswer:
     """Return the changes of a rebalance, stored for an hour as a proposal."""
-    world, decision = basis.view.preview_world(request)
-    plan, group = decision.plan or world.plan, request.group
+    state, decision = basis.planner.preview_with_state(request)
+    plan, group = decision.plan or state.plan, request.group
     shown = shown_of(decision, group, len(plan.of_group(group)))
     if basis.gap:
         shown |= {"reasons": [*shown["reasons"], basis.gap], "loads_from": "stored"}
-    proposal = propose(world, group, plan, shown, services.clock.now_ms())
+    proposal = propose(state, group, plan, shown, services.clock.now_ms())
     identity = services.proposals.add(proposal)
     return ProposalAnswer.from_stored(identity, StoredProposal(identity, proposal, 0), [])
 
 
 def _move(_: Services, basis: Basis, request: MoveRequest) -> UpdatePlanAnswer:
-    preview = basis.view.preview_move(request)
+    preview = basis.planner.preview_move(request)
     return _marked(UpdatePlanAnswer.from_preview(preview, {}, list(remarks(request, preview))), basis)
 
 
 def _change(services: Services, basis: Basis, after: tuple[Datastream, ...]) -> UpdatePlanAnswer:
-    preview = basis.view.preview_update(after)
+    preview = basis.planner.preview_update(after)
     backlogs, stops = backlogs_of(preview, services), stops_in_words(preview.effects)
     return _marked(UpdatePlanAnswer.from_preview(preview, backlogs, stops), basis)
 
@@ -308,8 +308,8 @@ class DryRuns:
                 return answer
 
         def compute() -> _Answer:
-            view = services.previews.with_stored_loads() if gap else services.previews
-            return kind.compute(services, Basis(view, gap), requested)
+            planner = services.previews.with_stored_loads() if gap else services.previews
+            return kind.compute(services, Basis(planner, gap), requested)
 
         return await self.slow_calls.run(compute)
 

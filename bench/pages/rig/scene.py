@@ -148,10 +148,10 @@ class Scene:
         """Write loads and latencies of the past weeks to Pinot."""
         settings = load_settings(self._processes.settings_file)
         with closing(PinotClient(settings.pinot)) as client:
-            world = MetricsWorld(client, self._processes.addresses["destination"])
+            metrics = MetricsWorld(client, self._processes.addresses["destination"])
             now_ms = int(time.time() * 1_000)
-            world.put(PARTITION_METRICS_HOURLY, [*_past_loads(now_ms)])
-            world.put(MIRROR_METRICS, [*_past_latencies(now_ms)])
+            metrics.put(PARTITION_METRICS_HOURLY, [*_past_loads(now_ms)])
+            metrics.put(MIRROR_METRICS, [*_past_latencies(now_ms)])
 
     def _overview(self) -> list[dict[str, Any]]:
         found: dict[str, Any] = self._client.get("/v1/overview")

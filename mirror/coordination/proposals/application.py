@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.plan_reasons import move_reasons
 from mirror.coordination.proposals.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposals.proposal_store import ProposalStore
@@ -33,29 +33,29 @@ class Application:
         return f"plan {self.request.proposal} is in effect"
 
 
-def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
+def next_application(fleet: FleetState, proposals: ProposalStore, now_ms: int) -> Application | None:
     """Return the result of the first queued request to apply a plan, or None if there is no such request."""
-    request = next((request for request in world.requests if isinstance(request, ApplyRequest)), None)
+    request = next((request for request in fleet.requests if isinstance(request, ApplyRequest)), None)
     if request is None:
         return None
     with Bulkhead(through=(Unreachable, CoordinationError)) as reading:
-        return application_of(world, proposals.get(request.proposal).proposal, request, now_ms)
+        return application_of(fleet, proposals.get(request.proposal).proposal, request, now_ms)
     return Application(request, failure=reading.failure)
 
 
-def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
+def application_of(fleet: FleetState, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
     """Return the result of a request to apply a reviewed plan.
 
     The plan may already be in effect, if an earlier leader failed after publishing it.
     """
-    if _is_in_force(proposal, world.plan):
+    if _is_in_force(proposal, fleet.plan):
         return Application(request)
-    found = applied(world, proposal, request, now_ms)
+    found = applied(fleet, proposal, request, now_ms)
     if isinstance(found, list):
         return Application(request, failure=IllegalTransition("; ".join(found)))
-    moves = moves_between(world.plan.tasks, found.tasks)
+    moves = moves_between(fleet.plan.tasks, found.tasks)
     shown = {proposal.group: answer_shown(proposal)}
-    reasons = move_reasons(moves, shown, world.plan, world.live)
+    reasons = move_reasons(moves, shown, fleet.plan, fleet.live)
     return Application(request, Decision(found, found.reason, moves, shown, move_reasons=reasons))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mirror.coordination.plan_decision import World, groups_of
+from mirror.coordination.plan_decision import FleetState, groups_of
 from mirror.coordination.stores import node_codec
 from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.requests import ApplyRequest, cause_of
@@ -46,17 +46,19 @@ class Proposal:
     asked_by: str | None = None
 
 
-def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int) -> Proposal:
+def propose(
+    fleet: FleetState, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int
+) -> Proposal:
     """Return a proposal that contains the changes from the current plan to `plan`.
 
     `shown`: description for REST, which must be JSON-ready.
     """
-    before = world.plan.by_task
+    before = fleet.plan.by_task
     placed = tuple(task for task in plan.tasks if before.get(task.task) != task)
     removed = frozenset(before.keys() - plan.by_task.keys())
-    wanted = world.wishes.partitions.get(group) or frozenset()
-    made_of = fingerprint(groups_of(world.datastreams).get(group, ()))
-    return Proposal(group, world.plan.epoch, made_of, wanted, placed, removed, now_ms + LASTS_MS, shown)
+    wanted = fleet.wishes.partitions.get(group) or frozenset()
+    made_of = fingerprint(groups_of(fleet.datastreams).get(group, ()))
+    return Proposal(group, fleet.plan.epoch, made_of, wanted, placed, removed, now_ms + LASTS_MS, shown)
 
 
 def fingerprint(members: Sequence[Datastream]) -> str:
@@ -83,25 +85,25 @@ def changes_since(
     return found
 
 
-def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Plan | list[str]:
+def applied(fleet: FleetState, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Plan | list[str]:
     """Return the current plan with the proposal applied, or the reasons why it cannot be applied."""
     group = proposal.group
-    wanted = world.wishes.partitions.get(group)
-    found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
+    wanted = fleet.wishes.partitions.get(group)
+    found = changes_since(proposal, fleet.plan, groups_of(fleet.datastreams).get(group, ()), wanted)
     if wanted is None:
         found.append(f"the partitions of {group} are currently unknown")
-    here = {instance.name for instance in world.live if not instance.is_leaving}
+    here = {instance.name for instance in fleet.live if not instance.is_leaving}
     homes = {placement.instance for placement in proposal.placed if placement.instance is not None}
     if missing := sorted(homes - here):
         found.append(f"no longer available for tasks: {', '.join(missing)}")
     if found:
         return found
-    tasks = {**world.plan.by_task, **{placement.task: placement for placement in proposal.placed}}
+    tasks = {**fleet.plan.by_task, **{placement.task: placement for placement in proposal.placed}}
     left = [placement for task, placement in tasks.items() if task not in proposal.gone]
     in_order = tuple(sorted(left, key=lambda placement: (placement.group, placement.task)))
     reason = cause_of(request)
     return replace(
-        world.plan, epoch=Epoch(proposal.epoch + 1), tasks=in_order, created_ms=now_ms, reason=reason
+        fleet.plan, epoch=Epoch(proposal.epoch + 1), tasks=in_order, created_ms=now_ms, reason=reason
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.reasons import reason_of
@@ -61,14 +61,14 @@ def paused_of(
     return found
 
 
-def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
+def without_task(fleet: FleetState, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
     """Return why no instance will copy selected partitions, by group and partition."""
-    plan = decision.plan or world.plan
-    here = {instance.name for instance in world.live}
+    plan = decision.plan or fleet.plan
+    here = {instance.name for instance in fleet.live}
     found: dict[GroupName, dict[TopicPartition, str]] = {}
-    for group, wanted in world.wishes.partitions.items():
+    for group, wanted in fleet.wishes.partitions.items():
         missing = wanted - plan.planned.get(group, frozenset()) if wanted is not None else frozenset()
-        why = _why_unplaced(world, decision, group) if missing else ""
+        why = _why_unplaced(fleet, decision, group) if missing else ""
         reasons = dict.fromkeys(missing, why)
         for task in plan.of_group(group):
             if task.instance is None or task.instance not in here:
@@ -78,10 +78,10 @@ def without_task(world: World, decision: Decision) -> dict[GroupName, dict[Topic
     return found
 
 
-def _why_unplaced(world: World, decision: Decision, group: GroupName) -> str:
+def _why_unplaced(fleet: FleetState, decision: Decision, group: GroupName) -> str:
     if group in decision.problems:
         return reason_of(decision.problems[group])
-    limits = world.groups[group][0].limits
+    limits = fleet.groups[group][0].limits
     given = {"max_tasks": limits.max_tasks, "max_partitions_per_task": limits.max_partitions_per_task}
     bound = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
     return f"no task has room for the partition ({bound or 'the plan omits it'})"

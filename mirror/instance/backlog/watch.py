@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.coordination.partition_selection import TopicsByCluster
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.reconcile import copied
 from mirror.errors import HeadraceError
 from mirror.instance.backlog.backlog import Backlog, Route, WaitingAges
@@ -90,21 +90,21 @@ class UncopiedWatch:
             return lanes
         return tuple(replace(lane, position=None) for lane in lanes)
 
-    def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
+    def look(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
         """Find uncopied partitions and their backlog, and report both in health and as problems."""
-        self._topics.update(world.topics)
-        plan = decision.plan or world.plan
+        self._topics.update(fleet.topics)
+        plan = decision.plan or fleet.plan
         members: dict[GroupName, list[Datastream]] = {}
-        for datastream in world.datastreams:
+        for datastream in fleet.datastreams:
             members.setdefault(datastream.group, []).append(datastream)
         planned = {group: copied(plan, group, some) for group, some in members.items()}
-        taskless = without_task(world, decision)
+        taskless = without_task(fleet, decision)
         found: list[UncopiedPartition] = []
         routes: dict[DatastreamName, Route] = {}
-        for datastream in world.datastreams:
+        for datastream in fleet.datastreams:
             with board.guarding(datastream.name):
                 left = taskless.get(datastream.group, {})
-                mine = self._lanes_of(datastream, world, left, planned[datastream.group])
+                mine = self._lanes_of(datastream, fleet, left, planned[datastream.group])
                 found += mine
                 routes[datastream.name] = (datastream.source, datastream.consumer_group)
                 missing = [each for each in mine if each.state is UncopiedState.UNPLACED]
@@ -126,7 +126,7 @@ class UncopiedWatch:
             for each in found
         )
         self._found = now, lanes
-        self._report(world.datastreams, found)
+        self._report(fleet.datastreams, found)
 
     def _lane(
         self, uncopied: UncopiedPartition, route: Route, before: LaneHistory | None, now: float
@@ -163,7 +163,7 @@ class UncopiedWatch:
     def _lanes_of(
         self,
         datastream: Datastream,
-        world: World,
+        fleet: FleetState,
         taskless: Mapping[TopicPartition, str],
         planned: frozenset[TopicPartition],
     ) -> tuple[UncopiedPartition, ...]:
@@ -171,15 +171,15 @@ class UncopiedWatch:
         if not (datastream.status.is_mirrored or datastream.status.is_halted):
             return ()
         is_known = datastream.source in self._topics
-        wanted = world.matching.wanted((datastream,), self._topics) if is_known else None
-        limits = world.matching.limits(datastream.name)
-        refused = world.refused.get(datastream.name)
+        wanted = fleet.matching.wanted((datastream,), self._topics) if is_known else None
+        limits = fleet.matching.limits(datastream.name)
+        refused = fleet.refused.get(datastream.name)
         made_of = (datastream, wanted, taskless, planned, limits, refused)
         before = self._made.get(datastream.name)
         if before is not None and before[0] == made_of:
             return before[1]
         if wanted is None:
-            before_now = world.plan.planned.get(datastream.group, _NOTHING)
+            before_now = fleet.plan.planned.get(datastream.group, _NOTHING)
             wanted = frozenset(each for each in before_now if datastream.selection.matches(each.topic))
         # This datastream does not block topics that another datastream of the group copies.
         is_halted, found = datastream.status.is_halted, dict[TopicPartition, UncopiedPartition]()
@@ -191,7 +191,7 @@ class UncopiedWatch:
             elif each in taskless:
                 found[each] = _uncopied(datastream, each, UncopiedState.UNPLACED, taskless[each])
         if datastream.status.is_mirrored and is_known and (limits.left_out or limits.partitions):
-            for each in _left_out(datastream, world, self._topics, wanted | planned):
+            for each in _left_out(datastream, fleet, self._topics, wanted | planned):
                 found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, _BY_RULE)
         made = tuple(found[each] for each in sorted(found))
         self._made[datastream.name] = made_of, made
@@ -218,12 +218,12 @@ class UncopiedWatch:
 
 
 def _left_out(
-    datastream: Datastream, world: World, topics: TopicsByCluster, copied: frozenset[TopicPartition]
+    datastream: Datastream, fleet: FleetState, topics: TopicsByCluster, copied: frozenset[TopicPartition]
 ) -> list[TopicPartition]:
     """Return the partitions that the datastream selects but a rule excludes."""
-    limits = world.matching.limits(datastream.name)
+    limits = fleet.matching.limits(datastream.name)
     counts = topics[datastream.source]
-    limited = world.matching.selected(datastream, topics) & (limits.left_out | limits.partitions.keys())
+    limited = fleet.matching.selected(datastream, topics) & (limits.left_out | limits.partitions.keys())
     every = (TopicPartition(topic, number) for topic in sorted(limited) for number in range(counts[topic]))
     return [each for each in every if each not in copied]
 

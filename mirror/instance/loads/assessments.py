@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CoordinationError, CorruptData, InvalidRequest, Unreachable
@@ -144,7 +144,7 @@ class AssessmentKeeper:
         """Discard all results of planning runs after losing leadership."""
         self._known = {}
 
-    def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
+    def look(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
         """Store the result of each group that the decision planned, less often if it is unchanged. A failure
         affects only the datastreams of its group. Raises Unreachable and CoordinationError."""
         news: dict[GroupName, tuple[Assessment, bytes]] = {}
@@ -153,18 +153,18 @@ class AssessmentKeeper:
             self._known.update({group: news[group][0] for group in groups})
 
         def put_alone(group: GroupName) -> None:
-            with board.guarding(*_names(world, group), through=(Unreachable, CoordinationError)):
+            with board.guarding(*_names(fleet, group), through=(Unreachable, CoordinationError)):
                 self._store.put(group, news[group][0])
                 self._known[group] = news[group][0]
 
         now_ms = self._clock.now_ms()
         for group, answer in decision.group_plans.items():
-            with board.guarding(*_names(world, group)):
+            with board.guarding(*_names(fleet, group)):
                 found = assess(answer, decision.loads.get(group), now_ms, decision.capacities.get(group))
                 if self._is_news(group, found):
                     news[group] = found, encoded(found)
         self._store.put_encoded({group: data for group, (_, data) in news.items()}, are_put, put_alone)
-        if world.is_whole and (removed := self._known.keys() - world.groups.keys()):
+        if fleet.is_whole and (removed := self._known.keys() - fleet.groups.keys()):
             self._store.remove_each(sorted(removed))
             self._known = {
                 group: assessment for group, assessment in self._known.items() if group not in removed
@@ -176,8 +176,8 @@ class AssessmentKeeper:
         return before is None or is_old or not is_equivalent(found, before)
 
 
-def _names(world: World, group: GroupName) -> list[DatastreamName]:
-    return [datastream.name for datastream in world.groups.get(group, ())]
+def _names(fleet: FleetState, group: GroupName) -> list[DatastreamName]:
+    return [datastream.name for datastream in fleet.groups.get(group, ())]
 
 
 def _legible(path: str, data: bytes) -> Assessment | None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.plan_decision import World, groups_to_plan
+from mirror.coordination.plan_decision import FleetState, groups_to_plan
 from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.observations import LoadMemory
@@ -62,13 +62,13 @@ class LoadGathering:
         self._refresh_seconds = refresh_seconds
         self._refreshed: dict[LoadSource, float] = {}
 
-    def refresh(self, world: World, sources: GroupSources) -> None:
+    def refresh(self, fleet: FleetState, sources: GroupSources) -> None:
         """Refresh the displayed loads of each source that is due. Displayed loads are not observations.
         `LoadWatch` reports failures."""
         if math.isinf(self._refresh_seconds):
             return
         now = self._clock.monotonic()
-        wanted = {sources.of[group] for group in world.groups}
+        wanted = {sources.of[group] for group in fleet.groups}
         self._refreshed = {source: at for source, at in self._refreshed.items() if source in wanted}
         for source in sorted(wanted):
             is_known = self._memory.newest.is_known(source)
@@ -76,30 +76,30 @@ class LoadGathering:
             if now - self._refreshed.get(source, -math.inf) < pause:
                 continue
             with suppress(LoadsPending):  # the next call gets them
-                self._refresh(source, world, sources, now)
+                self._refresh(source, fleet, sources, now)
 
-    def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
+    def _refresh(self, source: LoadSource, fleet: FleetState, sources: GroupSources, now: float) -> None:
         """Read the loads of a source; the last known loads if the request fails."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
-            report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
+            report = self._providers.of(source).loads(source.cluster, wanted_of(fleet, sources, source))
         self._refreshed[source] = now
         if report is not None:
             self._memory.newest.note(source, report, self._clock.now_ms())
 
     def gather(
-        self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
+        self, fleet: FleetState, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
         """Return the loads of the groups to plan. `observed`: observations of groups that are due."""
-        reports, awaited = self._reports(world, sources, observed)
+        reports, awaited = self._reports(fleet, sources, observed)
         now = self._clock.monotonic()
-        until = {source: at for source, (_, at) in observed.items()} if world.due else {}
+        until = {source: at for source, (_, at) in observed.items()} if fleet.due else {}
         before: dict[LoadSource, tuple[Loads, ...]] = {
             source: self._memory.before(source, until.get(source, now))
             for source in {sources.of[group] for group in reports.keys() - sources.by_count}
         }
         recent = {group: before[sources.of[group]] for group in reports if group not in sources.by_count}
-        reports, recent = self._looking_ahead(world, sources, reports, recent)
+        reports, recent = self._looking_ahead(fleet, sources, reports, recent)
         for group in sources.missing.keys() & reports.keys():
             note = f"planned by the loads of the service's provider: {sources.missing[group]}"
             reports[group] = replace(reports[group], notes=(note, *reports[group].notes))
@@ -138,30 +138,30 @@ class LoadGathering:
         return found
 
     def _reports(
-        self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
+        self, fleet: FleetState, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> tuple[dict[GroupName, LoadReport], frozenset[GroupName]]:
         """Return the load report of each group, and the groups whose loads are pending."""
-        requested = {request.group for request in world.requests}
+        requested = {request.group for request in fleet.requests}
         by_source: dict[LoadSource, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
         late: set[LoadSource] = set()
-        for group in groups_to_plan(world):
+        for group in groups_to_plan(fleet):
             source = sources.of[group]
             if group in sources.by_count:
                 reports[group] = _BY_COUNT
                 continue
-            if group in world.due and group not in requested and source in observed:
+            if group in fleet.due and group not in requested and source in observed:
                 reports[group] = observed[source].report
                 continue
             if source not in by_source:
-                by_source[source] = self.ask(source, wanted_of(world, sources, source), late)
+                by_source[source] = self.ask(source, wanted_of(fleet, sources, source), late)
             reports[group] = by_source[source]
         by_load = (group for group in reports if group not in sources.by_count)
         return reports, frozenset(group for group in by_load if sources.of[group] in late)
 
     def _looking_ahead(
         self,
-        world: World,
+        fleet: FleetState,
         sources: GroupSources,
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
@@ -175,7 +175,7 @@ class LoadGathering:
             expectation = self._memory.expected.of(source)
             if expectation is None:
                 continue
-            planned = frozenset[TopicPartition]().union(*(partitions_of(world, group) for group in groups))
+            planned = frozenset[TopicPartition]().union(*(partitions_of(fleet, group) for group in groups))
             done: dict[int, tuple[LoadReport, tuple[Loads, ...]]] = {}
             for group in groups:
                 report = reports[group]
@@ -187,12 +187,12 @@ class LoadGathering:
         return found, before
 
 
-def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
+def partitions_of(fleet: FleetState, group: GroupName) -> Collection[TopicPartition]:
     """Return the mirrored partitions of a group; its planned partitions while its source is unknown."""
-    return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
+    return fleet.wishes.partitions[group] or fleet.plan.planned.get(group) or ()
 
 
-def wanted_of(world: World, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:
+def wanted_of(fleet: FleetState, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:
     """Return the mirrored partitions of all groups with this load source."""
-    wanted = (world.wishes.partitions[group] for group in world.groups if sources.of[group] == source)
+    wanted = (fleet.wishes.partitions[group] for group in fleet.groups if sources.of[group] == source)
     return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

@@ -187,9 +187,9 @@ def test_growths_of_compacted_topics_are_not_used(metrics_world: MetricsWorld, k
     ]
     metrics_world.put(PARTITION_METRICS, rows)
     clock = StoppedClock()
-    world = ProviderInputs(compacted=CompactedTopics(lambda _: source, clock))
+    inputs = ProviderInputs(compacted=CompactedTopics(lambda _: source, clock))
     asked = [TopicPartition(kept, 0), TopicPartition(compacted, 0)]
-    report = PinotLoadProvider(metrics_world.client, settings(), clock, world).loads(cluster, asked)
+    report = PinotLoadProvider(metrics_world.client, settings(), clock, inputs).loads(cluster, asked)
     assert [report.loads[p].rate_source for p in asked] == [RateSource.SLOPE, RateSource.MEAN]
     assert report.loads[asked[1]].bytes_per_second == 500.0
 

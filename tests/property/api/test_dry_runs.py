@@ -52,7 +52,7 @@ def a_site(server: FakeZooKeeper, name: str, beside: Site | None = None) -> Site
     """Return an instance that plans by load, and sees the same clusters as another."""
     site = Site(server, name, LoadPlanner(AssignerSettings().policy()))
     provider = Provider(site)
-    site.leader.world_view._planning.providers._service = ProviderInUse(provider)
+    site.leader.fleet_planner._planning.providers._service = ProviderInUse(provider)
     if beside is not None:
         for mine, other in ((site.source, beside.source), (site.destination, beside.destination)):
             mine.__dict__ = other.__dict__
@@ -61,7 +61,7 @@ def a_site(server: FakeZooKeeper, name: str, beside: Site | None = None) -> Site
 
 
 def provider_of(site: Site) -> Provider:
-    return cast("Provider", site.leader.world_view._planning.providers._service.provider)
+    return cast("Provider", site.leader.fleet_planner._planning.providers._service.provider)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def next_leader(leader: Site, follower: Site) -> Site:
     found = a_site(leader.server, "next", leader)
     provider_of(found).is_failing = provider_of(follower).is_failing
     found.clock.advance(follower.clock.monotonic() - found.clock.monotonic())
-    found.leader.world_view.keeper.take_up()
+    found.leader.fleet_planner.keeper.take_up()
     found.leader.leader._leads_as = found.leader.leader._me = follower.services.live()[0]
     return found
 

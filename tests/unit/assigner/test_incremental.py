@@ -15,7 +15,7 @@ from assigner.problem.loads import PartitionLoads
 from assigner.problem.policy import PlanMode, Policy
 from assigner.problem.problem import build_problem
 from assigner.stages.hysteresis import lasting_overloads, task_count
-from bench.placement.incremental import world
+from bench.placement.incremental import drifted
 from bench.placement.loads import CAPACITY as BENCH_CAPACITY
 from bench.placement.loads import loads_of as bench_loads
 from mirror.model.load import TaskCapacity, TaskLimits
@@ -204,7 +204,7 @@ def test_a_budget_ends_the_plan_early_and_says_so() -> None:
 
 def test_where_single_partitions_fill_half_a_task_the_solver_places_those_alone() -> None:
     """A twentieth of 1,000 partitions carry 84 %: without the solver, 4 % more is moved."""
-    rates, home = world("bimodal", 1_000, 40, 0.3, seed=2)
+    rates, home = drifted("bimodal", 1_000, 40, 0.3, seed=2)
     found = plan(bench_loads(rates), BENCH_CAPACITY, None, STICKY, home)
     assert (found.stage, found.overloaded) == ("solver", ())
     assert found.moved_lower_bound <= found.moved_bytes_per_second <= 1.001 * found.moved_lower_bound
@@ -256,7 +256,7 @@ def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) ->
 
 @pytest.mark.deep
 def test_partitions_without_load_do_not_make_a_case_too_large_for_the_solver() -> None:
-    rates, current = world("nearzero", 1_000, 40, 0.3, 7)
+    rates, current = drifted("nearzero", 1_000, 40, 0.3, 7)
     policy = replace(STICKY, rebalance=True, tolerance=0.01)
     found = plan(bench_loads(rates), BENCH_CAPACITY, None, policy, current)
     assert len(rates) * found.tasks > policy.exact_cells > np.count_nonzero(rates) * found.tasks

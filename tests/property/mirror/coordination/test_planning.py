@@ -1,4 +1,4 @@
-"""The leader's decisions over whole histories of a small world."""
+"""The leader's decisions over whole histories of a small fleet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_decision import LastPlanning, World, decide, groups_of
+from mirror.coordination.plan_decision import FleetState, LastPlanning, decide, groups_of
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
@@ -28,7 +28,7 @@ NAMES = ["a", "a-1", "a 1", "a.b", "a-10", "b!", "ä"]
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[tuple[Datastream, ...], dict[str, int], tuple[str, ...]]:
+def fleets(draw: st.DrawFn) -> tuple[tuple[Datastream, ...], dict[str, int], tuple[str, ...]]:
     datastreams = tuple(
         a_datastream(
             name,
@@ -44,15 +44,15 @@ def worlds(draw: st.DrawFn) -> tuple[tuple[Datastream, ...], dict[str, int], tup
 
 
 @st.composite
-def tight_worlds(draw: st.DrawFn) -> World:
-    """Draw a world whose limits may not leave room for all partitions."""
-    datastreams, topics, live = draw(worlds())
+def tight_worlds(draw: st.DrawFn) -> FleetState:
+    """Draw a fleet whose limits may not leave room for all partitions."""
+    datastreams, topics, live = draw(fleets())
     tight = st.builds(
         TaskLimits,
         max_tasks=st.sampled_from([1, 2, None]),
         max_partitions_per_task=st.sampled_from([1, 4, None]),
     )
-    return World(
+    return FleetState(
         datastreams=tuple(replace(one, limits=draw(tight)) for one in datastreams),
         live=tuple(an_instance(name, number) for number, name in enumerate(live)),
         plan=NO_PLAN.plan,
@@ -81,7 +81,7 @@ def _content(plan: Plan | None) -> Plan | None:
 
 @given(st.lists(tight_worlds(), min_size=1, max_size=5))
 @settings(max_examples=examples(80))
-def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: Sequence[World]) -> None:
+def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: Sequence[FleetState]) -> None:
     """Compare with a leader that plans such groups at each tick."""
     always, seldom = FirstFit(), FirstFit()
     plan: Plan = NO_PLAN.plan
@@ -89,20 +89,20 @@ def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: S
     for one in history:
         for _ in range(2):
             asked = seldom.asked
-            world = replace(one, plan=plan, last=last)
-            decision = decide(world, seldom, CAPACITY, 1)
-            expected = decide(replace(world, last={}), always, CAPACITY, 1)
+            fleet = replace(one, plan=plan, last=last)
+            decision = decide(fleet, seldom, CAPACITY, 1)
+            expected = decide(replace(fleet, last={}), always, CAPACITY, 1)
             assert _content(decision.plan) == _content(expected.plan)
             plan, last = decision.plan or plan, decision.last
-        assert seldom.asked == asked, "an unchanged world was planned again"
+        assert seldom.asked == asked, "an unchanged fleet was planned again"
         assert last.keys() == {
             group for group, wanted in one.wishes.partitions.items() if wanted != plan.planned.get(group)
         }
 
 
-@given(st.lists(worlds(), min_size=1, max_size=4))
+@given(st.lists(fleets(), min_size=1, max_size=4))
 @settings(max_examples=examples(80))
-def test_every_world_settles_with_one_plan_that_mirrors_all_that_is_wanted_once(
+def test_every_fleet_settles_with_one_plan_that_mirrors_all_that_is_wanted_once(
     history: Sequence[tuple[tuple[Datastream, ...], dict[str, int], tuple[str, ...]]],
 ) -> None:
     store = PlanStore(FakeZooKeeper().session(), "w")
@@ -110,23 +110,23 @@ def test_every_world_settles_with_one_plan_that_mirrors_all_that_is_wanted_once(
     for datastreams, topics, live in history:
         paused = {one.group for one in datastreams if one.status is DatastreamStatus.PAUSED}
         kept = {(group, partition) for group, partition in stored.plan.owners if group in paused}
-        world = World(
+        fleet = FleetState(
             datastreams=datastreams,
             live=tuple(an_instance(name, number) for number, name in enumerate(live)),
             plan=stored.plan,
             topics={SOURCE: topics},
         )
-        decision = decide(world, SimplePlanner(), CAPACITY, 1)
+        decision = decide(fleet, SimplePlanner(), CAPACITY, 1)
         if decision.plan is not None:
             assert decision.plan.epoch == stored.plan.epoch + 1
             store.publish(decision.plan, stored)
         stored = store.read(NO_PLAN)
-        again = World(datastreams, world.live, stored.plan, world.topics)
+        again = FleetState(datastreams, fleet.live, stored.plan, fleet.topics)
         assert decide(again, SimplePlanner(), CAPACITY, 2).plan is None
         wanted = {
             (group, partition)
             for group, members in groups_of(datastreams).items()
-            for partition in TopicMatching().wanted(members, world.topics) or ()
+            for partition in TopicMatching().wanted(members, fleet.topics) or ()
         }
         assert set(stored.plan.owners) == wanted | kept
         homes = {task.instance for task in stored.plan.tasks}

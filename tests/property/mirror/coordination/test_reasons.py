@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_decision import Decision, World, decide
+from mirror.coordination.plan_decision import Decision, FleetState, decide
 from mirror.coordination.plan_reasons import task_changes
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request
 from mirror.coordination.task_placement import TaskPlacementRules
@@ -34,8 +34,8 @@ def requests(draw: st.DrawFn) -> Request:
 
 
 @st.composite
-def steps(draw: st.DrawFn, before: World) -> World:
-    """Draw another world of two groups that mirror one topic."""
+def steps(draw: st.DrawFn, before: FleetState) -> FleetState:
+    """Draw another fleet of two groups that mirror one topic."""
     topics = {"t": draw(st.integers(0, 9))}
     loads = {
         TopicPartition("t", number): PartitionLoad(draw(st.sampled_from([0.0, 1.0, 20.0, 60.0, 130.0])))
@@ -64,26 +64,26 @@ def steps(draw: st.DrawFn, before: World) -> World:
 @settings(max_examples=examples(60))
 def test_every_move_has_exactly_one_reason(data: st.DataObject, planner: SimplePlanner | LoadPlanner) -> None:
     rules = TaskPlacementRules(return_delay_ms=1_000, imbalance=1.3)
-    world = World((), (), a_plan(epoch=0), {SOURCE: {}}, rules=rules)
+    fleet = FleetState((), (), a_plan(epoch=0), {SOURCE: {}}, rules=rules)
     for number in range(3):
-        world = data.draw(steps(world))
-        decision = decide(world, planner, TaskCapacity(100, utilisation_percent=100), number + 2)
+        fleet = data.draw(steps(fleet))
+        decision = decide(fleet, planner, TaskCapacity(100, utilisation_percent=100), number + 2)
         places = [(move.group, move.partition) for move in decision.moves]
         assert len(places) == len(set(places))
         assert decision.move_reasons.keys() == set(places)
-        here = {one.name for one in world.live}
+        here = {one.name for one in fleet.live}
         for move in decision.moves:
             reason = decision.move_reasons[move.group, move.partition]
             assert reason.strip("- ")
             assert "strategy" not in reason, "a planner gave no reason"
             assert not reason.endswith(" left") or move.from_instance not in here
-        check_tasks(world, decision)
-        world = replace(world, plan=decision.plan or world.plan)
+        check_tasks(fleet, decision)
+        fleet = replace(fleet, plan=decision.plan or fleet.plan)
 
 
-def check_tasks(world: World, decision: Decision) -> None:
+def check_tasks(fleet: FleetState, decision: Decision) -> None:
     """Every added and removed task has one reason, which speaks of what happened."""
-    before, after = world.plan.by_task, (decision.plan or world.plan).by_task
+    before, after = fleet.plan.by_task, (decision.plan or fleet.plan).by_task
     changes = {one.task: one for one in decision.task_changes}
     assert len(changes) == len(decision.task_changes)
     assert {task for task, one in changes.items() if one.is_added} == after.keys() - before.keys()
@@ -99,12 +99,12 @@ def check_tasks(world: World, decision: Decision) -> None:
         assert "strategy" not in change.reason, "our planners say why"
         assert ("had no tasks" in change.reason) == (change.is_added and least == 0)
         if "requested" in change.reason:
-            assert world.moves
+            assert fleet.moves
         if "not mirrored" in change.reason:
             assert not any((change.group, one) in placed for one in before[task].partitions)
         if "alone" in change.reason:
             (partition,) = after[task].partitions
-            assert world.loads[change.group].loads[partition].bytes_per_second > 100
+            assert fleet.loads[change.group].loads[partition].bytes_per_second > 100
         if "in place" in change.reason:
             assert (least >= most) if change.is_added else (least <= most)
 
@@ -131,14 +131,14 @@ def test_a_task_of_an_offending_partition_and_one_of_a_request_say_so() -> None:
 
 def test_the_plan_that_stays_counts_all_groups_that_have_tasks() -> None:
     """A preview contains the datastreams of one group only."""
-    world = World(
+    fleet = FleetState(
         tuple(a_datastream(name, "t") for name in GROUPS),
         (an_instance("one"),),
         a_plan(epoch=0),
         {SOURCE: {"t": 2}},
     )
-    plan = decide(world, SimplePlanner(), TaskCapacity(100), 1).plan
+    plan = decide(fleet, SimplePlanner(), TaskCapacity(100), 1).plan
     assert plan is not None
-    seen = replace(world, datastreams=world.datastreams[:1], plan=plan, is_whole=False)
+    seen = replace(fleet, datastreams=fleet.datastreams[:1], plan=plan, is_whole=False)
     sentence = decide(seen, SimplePlanner(), TaskCapacity(100), 2).sentence
     assert ("4 partitions" in sentence, "2 datastream groups" in sentence) == (True, True), sentence

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mirror.coordination.plan_decision import World
+from mirror.coordination.plan_decision import FleetState
 from mirror.coordination.proposals.application import next_application
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.proposals.proposal_store import ProposalStore
@@ -142,8 +142,8 @@ def test_a_proposed_plan_is_read_or_damaged_and_keeps_no_leader_from_its_work(
     else:
         assert from_stored(to_stored(found)) == found
     request = ApplyRequest(GroupName("orders"), "p-0000000000", "me", 1, "r-1")
-    world = World((a_datastream("orders", "t"),), (an_instance("one"),), a_plan(), {}, (request,))
-    assert next_application(world, store, 1) is not None
+    fleet = FleetState((a_datastream("orders", "t"),), (an_instance("one"),), a_plan(), {}, (request,))
+    assert next_application(fleet, store, 1) is not None
 
 
 @given(STORED)

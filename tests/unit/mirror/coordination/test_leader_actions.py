@@ -17,7 +17,7 @@ from mirror.coordination.leader_actions import (
     status_change,
 )
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_decision import World, decide
+from mirror.coordination.plan_decision import FleetState, decide
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.identifiers import GroupName
@@ -76,16 +76,16 @@ def test_the_order_is_states_then_plan_then_answers_then_removals() -> None:
     plan = a_plan(a_task("gone-0", ["t-0"], "one"))
     request = RebalanceRequest(GroupName("orders"), False, "me", "to see", 1, "r-1")
     changes = changes_of(datastreams, plan, 0)
-    world = World(after(datastreams, changes), (an_instance(),), plan, {SOURCE: {"t": 2}}, (request,))
-    decision = decide(world, SimplePlanner(), TaskCapacity(100), 1)
-    over = [one.name for one in world.datastreams if is_over(one, world, decision)]
-    kinds = [type(action) for action in leader_actions(world, changes, decision, over)]
+    fleet = FleetState(after(datastreams, changes), (an_instance(),), plan, {SOURCE: {"t": 2}}, (request,))
+    decision = decide(fleet, SimplePlanner(), TaskCapacity(100), 1)
+    over = [one.name for one in fleet.datastreams if is_over(one, fleet, decision)]
+    kinds = [type(action) for action in leader_actions(fleet, changes, decision, over)]
     assert kinds == [StoreDefinition, PublishPlan, CompleteRequest, RemoveDefinition]
 
 
 def test_nothing_to_do_is_nothing_to_do() -> None:
-    world = World((a_datastream("orders", "t"),), (an_instance(),), PLANNED, {SOURCE: {"t": 1}})
-    assert leader_actions(world, (), decide(world, SimplePlanner(), TaskCapacity(100), 1), ()) == ()
+    fleet = FleetState((a_datastream("orders", "t"),), (an_instance(),), PLANNED, {SOURCE: {"t": 1}})
+    assert leader_actions(fleet, (), decide(fleet, SimplePlanner(), TaskCapacity(100), 1), ()) == ()
 
 
 def test_a_new_leader_waits_a_moment_when_most_others_are_missing() -> None:

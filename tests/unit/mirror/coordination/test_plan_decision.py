@@ -10,7 +10,7 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_decision import World, decide, groups_of, groups_to_plan, planning_request
+from mirror.coordination.plan_decision import FleetState, decide, groups_of, groups_to_plan, planning_request
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import PlanRejected
@@ -28,7 +28,7 @@ NO_PLAN = a_plan(epoch=0)
 GROUP = GroupName("orders")
 
 
-def a_world(**more: Any) -> World:
+def a_fleet(**more: Any) -> FleetState:
     values: dict[str, Any] = {
         "datastreams": (a_datastream(topics="t"),),
         "live": (ONE,),
@@ -36,7 +36,7 @@ def a_world(**more: Any) -> World:
         "topics": {SOURCE: {"t": 2, "other": 5}},
         **more,
     }
-    return World(**values)
+    return FleetState(**values)
 
 
 class Rejecting:
@@ -56,7 +56,7 @@ def a_request(group: str = "orders", full: bool = False) -> RebalanceRequest:
 
 
 def test_the_first_plan_has_every_wanted_partition_once() -> None:
-    decision = decide(a_world(), SimplePlanner(), CAPACITY, 77)
+    decision = decide(a_fleet(), SimplePlanner(), CAPACITY, 77)
     assert decision.plan is not None
     assert decision.plan.epoch == 1
     assert decision.plan.created_ms == 77
@@ -66,29 +66,29 @@ def test_the_first_plan_has_every_wanted_partition_once() -> None:
 
 
 def test_a_plan_that_is_right_stays() -> None:
-    first = decide(a_world(), SimplePlanner(), CAPACITY, 1).plan
+    first = decide(a_fleet(), SimplePlanner(), CAPACITY, 1).plan
     assert first is not None
-    again = decide(a_world(plan=first), SimplePlanner(), CAPACITY, 2)
+    again = decide(a_fleet(plan=first), SimplePlanner(), CAPACITY, 2)
     assert again.plan is None
     assert again.moves == ()
     assert "no change" in again.sentence
 
 
-def test_the_same_world_gives_the_same_plan() -> None:
+def test_the_same_fleet_gives_the_same_plan() -> None:
     topics = {SOURCE: {f"t{number}": 3 for number in range(20)}}
-    world = a_world(datastreams=(a_datastream(),), topics=topics, live=(ONE, TWO))
-    assert decide(world, SimplePlanner(), CAPACITY, 1) == decide(world, SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(datastreams=(a_datastream(),), topics=topics, live=(ONE, TWO))
+    assert decide(fleet, SimplePlanner(), CAPACITY, 1) == decide(fleet, SimplePlanner(), CAPACITY, 1)
 
 
 def test_a_new_partition_joins_and_the_others_stay() -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
-    decision = decide(a_world(plan=plan, topics={SOURCE: {"t": 3}}), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(plan=plan, topics={SOURCE: {"t": 3}}), SimplePlanner(), CAPACITY, 1)
     assert [str(move.partition) for move in decision.moves] == ["t-2"]
 
 
 def test_a_topic_that_is_gone_leaves_the_plan() -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
-    decision = decide(a_world(plan=plan, topics={SOURCE: {}}), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(plan=plan, topics={SOURCE: {}}), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.owners == {}
     assert "2 removed" in decision.sentence
@@ -97,8 +97,8 @@ def test_a_topic_that_is_gone_leaves_the_plan() -> None:
 def test_a_source_that_does_not_answer_keeps_its_tasks_and_delays_nobody() -> None:
     plan = a_plan(a_task("orders-0", ["t-0"], "one"))
     datastreams = (a_datastream(topics="t"), a_datastream("users", "u", source="elsewhere"))
-    world = a_world(plan=plan, datastreams=datastreams, topics={"elsewhere": {"u": 1}})
-    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, datastreams=datastreams, topics={"elsewhere": {"u": 1}})
+    decision = decide(fleet, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.of_group(GROUP) == plan.tasks
     assert decision.plan.of_group(GroupName("users"))
@@ -107,8 +107,8 @@ def test_a_source_that_does_not_answer_keeps_its_tasks_and_delays_nobody() -> No
 @pytest.mark.parametrize("status", [one for one in DatastreamStatus if not one.has_tasks], ids=str)
 def test_only_what_is_ready_or_paused_has_tasks(status: DatastreamStatus) -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
-    world = a_world(plan=plan, datastreams=(a_datastream(topics="t", status=status),))
-    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, datastreams=(a_datastream(topics="t", status=status),))
+    decision = decide(fleet, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.tasks == ()
 
@@ -117,11 +117,11 @@ def test_a_paused_datastream_keeps_its_tasks_and_a_resume_changes_nothing() -> N
     """The present loads would fit into one task."""
     plan = a_plan(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
     paused = a_datastream(topics="t", status=DatastreamStatus.PAUSED)
-    world = a_world(plan=plan, datastreams=(paused,), live=(ONE, TWO))
-    assert decide(world, SimplePlanner(), CAPACITY, 1).plan is None
-    more = replace(world, topics={SOURCE: {"t": 3}})
+    fleet = a_fleet(plan=plan, datastreams=(paused,), live=(ONE, TWO))
+    assert decide(fleet, SimplePlanner(), CAPACITY, 1).plan is None
+    more = replace(fleet, topics={SOURCE: {"t": 3}})
     assert decide(more, SimplePlanner(), CAPACITY, 1).plan is None
-    resumed = replace(world, datastreams=(a_datastream(topics="t"),))
+    resumed = replace(fleet, datastreams=(a_datastream(topics="t"),))
     assert groups_to_plan(resumed) == ()
     assert decide(resumed, SimplePlanner(), CAPACITY, 1).plan is None
 
@@ -129,7 +129,7 @@ def test_a_paused_datastream_keeps_its_tasks_and_a_resume_changes_nothing() -> N
 def test_the_tasks_of_a_paused_datastream_leave_with_their_instance() -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "gone"))
     paused = a_datastream(topics="t", status=DatastreamStatus.PAUSED)
-    decision = decide(a_world(plan=plan, datastreams=(paused,)), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(plan=plan, datastreams=(paused,)), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.tasks == (a_task("orders-0", ["t-0", "t-1"], "one"),)
 
@@ -140,8 +140,8 @@ def test_partitions_of_one_that_is_paused_stay_in_the_tasks_that_it_shares() -> 
     paused = a_datastream("a", "t", status=DatastreamStatus.PAUSED, metadata=shared)
     others = a_datastream("b", "other", metadata=shared)
     topics = {SOURCE: {"t": 3, "other": 2}}
-    world = a_world(plan=plan, datastreams=(paused, others), topics=topics)
-    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, datastreams=(paused, others), topics=topics)
+    decision = decide(fleet, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     added = {TopicPartition("other", 1)}
     assert decision.plan.planned[GROUP] == plan.planned[GROUP] | added, "the paused group is unchanged"
@@ -150,15 +150,15 @@ def test_partitions_of_one_that_is_paused_stay_in_the_tasks_that_it_shares() -> 
 
 def test_an_instance_that_left_is_named_and_its_tasks_run_elsewhere() -> None:
     plan = a_plan(a_task("orders-0", ["t-0"], "gone"), a_task("orders-1", ["t-1"], "one"))
-    decision = decide(a_world(plan=plan, live=(ONE, TWO)), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(plan=plan, live=(ONE, TWO)), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert [(str(move.partition), move.to_instance) for move in decision.moves] == [("t-0", "two")]
     assert "gone left" in decision.sentence
-    assert groups_to_plan(a_world(plan=plan)) == ()
+    assert groups_to_plan(a_fleet(plan=plan)) == ()
 
 
 def test_with_nobody_here_the_tasks_wait_for_somebody() -> None:
-    decision = decide(a_world(live=()), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(live=()), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert {task.instance for task in decision.plan.tasks} == {None}
 
@@ -167,8 +167,8 @@ def test_a_request_plans_a_group_that_is_right_by_its_partitions() -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
     loads = {GROUP: LoadReport({key: PartitionLoad(90.0) for key in partitions("t-0", "t-1")}, "test")}
     request = a_request(full=True)
-    world = a_world(plan=plan, requests=(request,), loads=loads)
-    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, requests=(request,), loads=loads)
+    decision = decide(fleet, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert len(decision.plan.tasks) == 2
     assert f"{request.requested_by}: {request.reason}" in decision.sentence
@@ -177,14 +177,14 @@ def test_a_request_plans_a_group_that_is_right_by_its_partitions() -> None:
 def test_a_request_about_a_source_that_does_not_answer_plans_what_is_planned() -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
     loads = {GROUP: LoadReport({key: PartitionLoad(90.0) for key in partitions("t-0", "t-1")}, "test")}
-    world = a_world(plan=plan, topics={}, requests=(a_request(full=True),), loads=loads)
-    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, topics={}, requests=(a_request(full=True),), loads=loads)
+    decision = decide(fleet, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert set(decision.plan.owners) == set(plan.owners)
 
 
 def test_a_request_about_a_group_that_is_not_mirrored_changes_nothing() -> None:
-    decision = decide(a_world(requests=(a_request("nobody"),)), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(requests=(a_request("nobody"),)), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert {task.group for task in decision.plan.tasks} == {"orders"}
 
@@ -192,8 +192,8 @@ def test_a_request_about_a_group_that_is_not_mirrored_changes_nothing() -> None:
 def test_a_group_that_cannot_be_planned_keeps_its_tasks_and_the_others_are_planned() -> None:
     plan = a_plan(a_task("orders-0", ["t-0"], "one"))
     datastreams = (a_datastream(topics="t"), a_datastream("users", "other"))
-    world = a_world(plan=plan, datastreams=datastreams)
-    decision = decide(world, Rejecting("orders"), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, datastreams=datastreams)
+    decision = decide(fleet, Rejecting("orders"), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.of_group(GROUP) == plan.tasks
     assert decision.plan.of_group(GroupName("users"))
@@ -211,7 +211,7 @@ class ExtraPartitionPlanner:
 
 
 def test_a_partition_that_nobody_asked_for_is_refused() -> None:
-    decision = decide(a_world(), ExtraPartitionPlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(), ExtraPartitionPlanner(), CAPACITY, 1)
     (problem,) = decision.problems.values()
     assert isinstance(problem, PlanRejected)
     assert re.match(r"made-up-7\b.*\borders\b", str(problem))
@@ -226,7 +226,7 @@ class SameNamePlanner:
 
 def test_no_group_takes_a_task_of_another_by_its_name() -> None:
     datastreams = (a_datastream(topics="t"), a_datastream("users", "other"))
-    decision = decide(a_world(datastreams=datastreams), SameNamePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(datastreams=datastreams), SameNamePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert {group: len(held) for group, held in decision.plan.planned.items()} == {"orders": 2}
     problem = decision.problems[GroupName("users")]
@@ -236,7 +236,7 @@ def test_no_group_takes_a_task_of_another_by_its_name() -> None:
 
 def test_a_group_that_cannot_be_planned_still_moves_off_an_instance_that_left() -> None:
     plan = a_plan(a_task("orders-0", ["t-0"], "gone"))
-    decision = decide(a_world(plan=plan), Rejecting("orders"), CAPACITY, 1)
+    decision = decide(a_fleet(plan=plan), Rejecting("orders"), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.tasks == (a_task("orders-0", ["t-0"], "one"),)
 
@@ -244,7 +244,7 @@ def test_a_group_that_cannot_be_planned_still_moves_off_an_instance_that_left() 
 def test_datastreams_of_one_group_share_tasks() -> None:
     shared = {"system.taskPrefix": "both"}
     members = (a_datastream("a", "t", metadata=shared), a_datastream("b", "other", metadata=shared))
-    decision = decide(a_world(datastreams=members), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(datastreams=members), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert {task.group for task in decision.plan.tasks} == {"both"}
     assert len(decision.plan.owners) == 7
@@ -259,7 +259,7 @@ def test_groups_hold_the_mirrored_ones_by_name() -> None:
 
 def test_limits_reach_the_planner() -> None:
     datastream: Datastream = a_datastream(topics="other", limits=TaskLimits(min_tasks=3))
-    decision = decide(a_world(datastreams=(datastream,)), SimplePlanner(), CAPACITY, 1)
+    decision = decide(a_fleet(datastreams=(datastream,)), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert len(decision.plan.tasks) == 3
 
@@ -269,8 +269,8 @@ def test_known_loads_of_untouched_tasks_count_when_tasks_are_spread() -> None:
         *(a_task(f"orders-{n}", [f"t-{n}"], "one" if n < 2 else "gone") for n in range(4)),
     )
     loads = {"orders-0": 50.0, "orders-1": 50.0, "orders-2": 90.0, "orders-3": 1.0}
-    world = a_world(plan=plan, topics={SOURCE: {"t": 4}}, live=(ONE, TWO), task_loads=loads)
-    decision = decide(replace(world), SimplePlanner(), CAPACITY, 1)
+    fleet = a_fleet(plan=plan, topics={SOURCE: {"t": 4}}, live=(ONE, TWO), task_loads=loads)
+    decision = decide(replace(fleet), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert {task.task: task.instance for task in decision.plan.tasks} == {
         "orders-0": "one",
@@ -280,8 +280,8 @@ def test_known_loads_of_untouched_tasks_count_when_tasks_are_spread() -> None:
     }
 
 
-def with_limits(limits: TaskLimits, *tasks: list[str], **more: Any) -> World:
-    """Return a world in which these tasks hold the four partitions of `t`, with all loads known."""
+def with_limits(limits: TaskLimits, *tasks: list[str], **more: Any) -> FleetState:
+    """Return a fleet in which these tasks hold the four partitions of `t`, with all loads known."""
     held = [a_task(f"orders-{number}", names) for number, names in enumerate(tasks)]
     loads = {TopicPartition("t", number): PartitionLoad(1.0) for number in range(4)}
     values: dict[str, Any] = {
@@ -291,7 +291,7 @@ def with_limits(limits: TaskLimits, *tasks: list[str], **more: Any) -> World:
         "loads": {GROUP: LoadReport(loads, "self")},
         **more,
     }
-    return a_world(**values)
+    return a_fleet(**values)
 
 
 ALL_FOUR = ["t-0", "t-1", "t-2", "t-3"]
@@ -311,20 +311,20 @@ ALL_FOUR = ["t-0", "t-1", "t-2", "t-3"]
 def test_tasks_that_their_limits_do_not_allow_any_more_are_planned_again(
     planner: Planner, limits: TaskLimits, tasks: list[list[str]], sizes: list[int]
 ) -> None:
-    world = with_limits(limits, *tasks)
-    assert groups_to_plan(world) == (GROUP,)
-    decision = decide(world, planner, CAPACITY, 0)
+    fleet = with_limits(limits, *tasks)
+    assert groups_to_plan(fleet) == (GROUP,)
+    decision = decide(fleet, planner, CAPACITY, 0)
     assert decision.plan is not None
     found = sorted(len(one.partitions) for one in decision.plan.of_group(GROUP) if one.partitions)
     assert (found == sizes) or (limits.max_partitions_per_task == 3 and max(found) <= 3)
-    assert groups_to_plan(replace(world, plan=decision.plan, last=decision.last)) == ()
+    assert groups_to_plan(replace(fleet, plan=decision.plan, last=decision.last)) == ()
 
 
 def test_limits_that_cannot_be_met_now_are_tried_once_for_each_change() -> None:
-    world = with_limits(TaskLimits(1, 1, 3), ALL_FOUR)
-    decision = decide(world, SimplePlanner(), CAPACITY, 0)
-    assert [len(one.partitions) for one in (decision.plan or world.plan).of_group(GROUP)] == [4]
-    after = replace(world, plan=decision.plan or world.plan, last=decision.last)
+    fleet = with_limits(TaskLimits(1, 1, 3), ALL_FOUR)
+    decision = decide(fleet, SimplePlanner(), CAPACITY, 0)
+    assert [len(one.partitions) for one in (decision.plan or fleet.plan).of_group(GROUP)] == [4]
+    after = replace(fleet, plan=decision.plan or fleet.plan, last=decision.last)
     assert groups_to_plan(after) == ()
     more = replace(after, datastreams=(a_datastream(topics="t", limits=TaskLimits(1, 1, 2)),))
     assert groups_to_plan(more) == (GROUP,)
@@ -334,10 +334,10 @@ def test_limits_that_cannot_be_met_now_are_tried_once_for_each_change() -> None:
 def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(planner: Planner) -> None:
     """The group is not planned while its loads are awaited; if they are unknown, it is split by count."""
     nothing, capacity = LoadReport({}, "none"), TaskCapacity(50_000_000)
-    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: nothing}, awaited=frozenset({GROUP}))
-    waiting = decide(world, planner, capacity, 0)
-    assert sizes_of(waiting.plan or world.plan) == [4]
-    later = replace(world, plan=waiting.plan or world.plan, last=waiting.last, awaited=frozenset())
+    fleet = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: nothing}, awaited=frozenset({GROUP}))
+    waiting = decide(fleet, planner, capacity, 0)
+    assert sizes_of(waiting.plan or fleet.plan) == [4]
+    later = replace(fleet, plan=waiting.plan or fleet.plan, last=waiting.last, awaited=frozenset())
     assert groups_to_plan(later) == (GROUP,)
     by_count = decide(later, planner, capacity, 0)
     assert by_count.plan is not None
@@ -349,16 +349,16 @@ def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(
 @pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
 def test_the_least_number_of_tasks_counts_only_what_is_wanted(planner: Planner) -> None:
     """A task that holds only a deleted topic does not count."""
-    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, ["gone-0"])
-    decision = decide(world, planner, TaskCapacity(50_000_000), 0)
+    fleet = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, ["gone-0"])
+    decision = decide(fleet, planner, TaskCapacity(50_000_000), 0)
     assert decision.plan is not None
     assert sizes_of(decision.plan) == [2, 2]
 
 
 def test_a_request_moves_nothing_where_no_load_is_known_and_enough_tasks_are_there() -> None:
     nothing = {GROUP: LoadReport({}, "none")}
-    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR[:1], ALL_FOUR[1:], loads=nothing)
-    decision = decide(replace(world, requests=(a_request(full=True),)), SimplePlanner(), CAPACITY, 0)
+    fleet = with_limits(TaskLimits(min_tasks=2), ALL_FOUR[:1], ALL_FOUR[1:], loads=nothing)
+    decision = decide(replace(fleet, requests=(a_request(full=True),)), SimplePlanner(), CAPACITY, 0)
     assert decision.moves == ()
 
 
@@ -372,29 +372,29 @@ def test_datastreams_that_share_tasks_have_the_strictest_of_their_limits() -> No
         a_datastream("a", "t", metadata=shared, limits=TaskLimits(2)),
         a_datastream("b", "none", metadata=shared, limits=TaskLimits(1, 3)),
     )
-    world = with_limits(TaskLimits(), ALL_FOUR[:1], ALL_FOUR[1:2], ALL_FOUR[2:3], ALL_FOUR[3:])
-    world = replace(world, datastreams=members)
-    assert groups_to_plan(world) == (GROUP,)
-    assert planning_request(world, GROUP, members, CAPACITY).limits == TaskLimits(2, 3)
+    fleet = with_limits(TaskLimits(), ALL_FOUR[:1], ALL_FOUR[1:2], ALL_FOUR[2:3], ALL_FOUR[3:])
+    fleet = replace(fleet, datastreams=members)
+    assert groups_to_plan(fleet) == (GROUP,)
+    assert planning_request(fleet, GROUP, members, CAPACITY).limits == TaskLimits(2, 3)
 
 
 def test_a_planner_is_asked_with_the_strategy_that_datastreams_choose() -> None:
-    world = with_limits(TaskLimits(), ALL_FOUR)
+    fleet = with_limits(TaskLimits(), ALL_FOUR)
     shared = {"system.taskPrefix": "orders"}
     members = (
         a_datastream("a", "t", metadata=shared),
         a_datastream("b", "none", metadata={**shared, "headrace-placement": "strategy mine"}),
     )
     for some, strategy in ((members[:1], None), (members, "mine")):
-        world = replace(world, datastreams=some)
-        assert planning_request(world, GROUP, some, CAPACITY).strategy == strategy
+        fleet = replace(fleet, datastreams=some)
+        assert planning_request(fleet, GROUP, some, CAPACITY).strategy == strategy
 
 
 def test_without_loads_what_is_placed_stays_on_its_instances_too() -> None:
     """The loads assumed for unmeasured partitions would make instances exchange tasks."""
     held = ["t-0", "t-1", "t-2", "t-3", "t-4"], ["t-5", "t-6", "t-7", "t-8"], ["t-9"], ["t-10"]
     tasks = [a_task(f"orders-{n}", some, "one" if n < 2 else "two") for n, some in enumerate(held)]
-    world = a_world(
+    fleet = a_fleet(
         plan=a_plan(*tasks),
         topics={SOURCE: {"t": 11}},
         live=(ONE, TWO),
@@ -403,6 +403,6 @@ def test_without_loads_what_is_placed_stays_on_its_instances_too() -> None:
         loads={GROUP: LoadReport({}, "none")},
     )
     for planner in (SimplePlanner(), LoadPlanner()):
-        found = decide(world, planner, CAPACITY, 1)
+        found = decide(fleet, planner, CAPACITY, 1)
         assert found.moves == ()
         assert any("loads are unknown" in reason for reason in found.group_plans[GROUP].reasons)

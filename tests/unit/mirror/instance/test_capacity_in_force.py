@@ -86,7 +86,7 @@ def test_another_leader_and_a_dry_run_go_by_the_same() -> None:
     plan_again(rig)
     say(session, rig.clock.now_ms(), 2_300_000.0)
     rig.clock.advance(60)
-    dry_run = rig.world_view.preview(RebalanceRequest(ORDERS, True, "me", "to see", 1))
+    dry_run = rig.fleet_planner.preview(RebalanceRequest(ORDERS, True, "me", "to see", 1))
     assert dry_run.capacities[ORDERS].bytes_per_second == 2_000_000
 
 

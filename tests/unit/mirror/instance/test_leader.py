@@ -577,7 +577,7 @@ def test_a_check_that_fails_leaves_refused_what_was_refused(house: LeaderService
     def fail(_: object, __: object) -> RouteVerdict:
         raise KeyError("cluster")
 
-    house.rig.world_view.judgement = fail
+    house.rig.fleet_planner.judgement = fail
     house.tick()
     assert house.planned() == {"orders:t-0", "orders:t-1"}
 
@@ -826,7 +826,7 @@ def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judge
         house.clock.advance(10)
         return verdict
 
-    house.rig.world_view.judgement = judged
+    house.rig.fleet_planner.judgement = judged
     house.tick()
     assert house.planned() == {"there:t-0", "there:t-1"}
     house.tick()

@@ -96,7 +96,7 @@ class Service:
     def reasons(self, group: GroupName) -> Sequence[str]:
         """Return the reasons of a preview."""
         asked = RebalanceRequest(group, False, "me", "to see", 1)
-        return self.rig.world_view.preview(asked).group_plans[group].reasons
+        return self.rig.fleet_planner.preview(asked).group_plans[group].reasons
 
 
 def test_each_datastream_is_planned_by_the_loads_that_it_chooses() -> None:

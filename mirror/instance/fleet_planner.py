@@ -1,4 +1,4 @@
-"""Reads the cluster state and plans, for the leader's ticks and for previews."""
+"""Reads the state of the fleet and plans, for the leader's ticks and for previews."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
 from mirror.coordination.outcome_store import OutcomeStore
-from mirror.coordination.plan_decision import Decision, LastPlanning, World, decide, groups_to_plan
+from mirror.coordination.plan_decision import Decision, FleetState, LastPlanning, decide, groups_to_plan
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
@@ -124,8 +124,8 @@ class UpdatePreview:
         return {effect.key: will[effect.key][1] for effect in self.effects if effect.before is None}
 
 
-class WorldView:
-    """Reads the cluster state and computes plans. Used by one thread. Any thread may call `preview`."""
+class FleetPlanner:
+    """Reads the state of the fleet and computes plans. Used by one thread. Any thread may call `preview`."""
 
     def __init__(
         self,
@@ -153,11 +153,11 @@ class WorldView:
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
-    def with_stored_loads(self) -> WorldView:
-        """Return a second view for previews that starts with the stored loads, as a new leader would. Writes
-        nothing. Raises Unreachable, SessionLost."""
+    def with_stored_loads(self) -> FleetPlanner:
+        """Return a second planner for previews that starts with the stored loads, as a new leader would.
+        Writes nothing. Raises Unreachable, SessionLost."""
         planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
-        found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
+        found = FleetPlanner(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found._previewing = self._previewing  # both use the same topics
         found.keeper.restore()
         return found
@@ -166,26 +166,26 @@ class WorldView:
         """Return an object that watches the load providers in use."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
-    def refresh_loads(self, world: World) -> None:
+    def refresh_loads(self, fleet: FleetState) -> None:
         """Update the displayed loads to the latest measurements. Only for the leader."""
-        self.gathering.refresh(world, self._planning.providers.choose(world.datastreams))
+        self.gathering.refresh(fleet, self._planning.providers.choose(fleet.datastreams))
 
-    def load_sources(self, world: World) -> Collection[LoadSource]:
+    def load_sources(self, fleet: FleetState) -> Collection[LoadSource]:
         """Return the load sources for planning the mirrored groups."""
-        sources = self._planning.providers.choose(world.datastreams).of
-        return {sources[group] for group in world.groups}
+        sources = self._planning.providers.choose(fleet.datastreams).of
+        return {sources[group] for group in fleet.groups}
 
-    def world(
+    def fleet_state(
         self,
         datastreams: tuple[Datastream, ...],
         plan: Plan,
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
-    ) -> World:
-        """Return the cluster state that a plan depends on, without loads, with the topics that were checked
-        last. `watch`: fires when requests or instances change."""
+    ) -> FleetState:
+        """Return the state of the fleet, without loads, with the topics that were checked last. `watch`:
+        fires when requests or instances change."""
         sources = sorted({datastream.source for datastream in datastreams})
-        return World(
+        return FleetState(
             datastreams=datastreams,
             live=self.stores.membership.live(watch),
             plan=plan,
@@ -210,68 +210,68 @@ class WorldView:
                 self._task_loads[placement.task] = total
         return self._task_loads
 
-    def decide(self, world: World) -> Decision:
+    def decide(self, fleet: FleetState) -> Decision:
         """Request the loads of the groups to plan, and plan."""
-        sources = self._planning.providers.choose(world.datastreams)
-        gathered = self.gathering.gather(world, sources, self._observed)
-        postponed = self._postponed(world, gathered.awaited)
-        requests = tuple(request for request in world.requests if request.identity not in postponed)
-        calm, rules = self._restraint(world)
-        world = replace(
-            world,
+        sources = self._planning.providers.choose(fleet.datastreams)
+        gathered = self.gathering.gather(fleet, sources, self._observed)
+        postponed = self._postponed(fleet, gathered.awaited)
+        requests = tuple(request for request in fleet.requests if request.identity not in postponed)
+        calm, rules = self._restraint(fleet)
+        fleet = replace(
+            fleet,
             loads=gathered.reports,
             recent=gathered.recent,
             requests=requests,
             awaited=gathered.awaited,
-            capacities=self._capacities(world),
+            capacities=self._capacities(fleet),
             calm=calm,
             rules=rules,
         )
-        decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
+        decision = decide(fleet, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
-        return replace(decision, postponed=postponed, capacities=world.capacities)
+        return replace(decision, postponed=postponed, capacities=fleet.capacities)
 
-    def _capacities(self, world: World) -> Mapping[GroupName, CapacityInUse]:
+    def _capacities(self, fleet: FleetState) -> Mapping[GroupName, CapacityInUse]:
         """Return the capacities of the groups to plan."""
         book = self._planning.capacities
-        return book.of({group: world.groups[group] for group in groups_to_plan(world)}) if book else {}
+        return book.of({group: fleet.groups[group] for group in groups_to_plan(fleet)}) if book else {}
 
-    def _restraint(self, world: World) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
+    def _restraint(self, fleet: FleetState) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
         """Return why optional moves of groups must wait, and the rules for placement. All groups wait in a
         freeze window, and otherwise groups outside their quiet hours."""
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
-            calm = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
-            return calm, replace(world.rules, imbalance=math.inf)
-        windows = {group: self._memory.expected.quiet(group) for group in world.groups}
+            calm = dict.fromkeys(fleet.groups, f"the freeze window {frozen.text} is in effect")
+            return calm, replace(fleet.rules, imbalance=math.inf)
+        windows = {group: self._memory.expected.quiet(group) for group in fleet.groups}
         waiting = {
             group: window for group, window in windows.items() if window and not window.contains(now_ms)
         }
-        return {group: f"the quiet hours are {window.text}" for group, window in waiting.items()}, world.rules
+        return {group: f"the quiet hours are {window.text}" for group, window in waiting.items()}, fleet.rules
 
-    def lead(self, world: World) -> Decision:
+    def lead(self, fleet: FleetState) -> Decision:
         """Return the leader's decision for this tick. Also plans the groups whose interval has passed, unless
         the result would be the same as before."""
-        decision = self.decide(self.with_due_groups(replace(world, last=self._last)))
+        decision = self.decide(self.with_due_groups(replace(fleet, last=self._last)))
         self._last = decision.last
         return decision
 
-    def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
+    def _postponed(self, fleet: FleetState, awaited: frozenset[GroupName]) -> frozenset[str]:
         """Return the ids of requests that can still wait for loads."""
         since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
         return frozenset(
             rebalance.identity
-            for rebalance in world.rebalances
+            for rebalance in fleet.rebalances
             if rebalance.identity and rebalance.group in awaited and rebalance.requested_ms > since_ms
         )
 
-    def with_due_groups(self, world: World) -> World:
+    def with_due_groups(self, fleet: FleetState) -> FleetState:
         """Return the state with all groups due for planning. Only for the leader. The loads of every source
         are observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
-        sources = self._planning.providers.choose(world.datastreams)
+        sources = self._planning.providers.choose(fleet.datastreams)
         self._memory.sources = sources.of
         if self._next_planning is None:
             self._next_planning = now + self._planning.interval_seconds
@@ -282,19 +282,19 @@ class WorldView:
             if self._planning.capacities is not None:
                 self._planning.capacities.tidy()
         for source in sorted(self._tries):
-            self._observe(source, world, sources, now)
+            self._observe(source, fleet, sources, now)
         due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]
-        return replace(world, due=frozenset(due))
+        return replace(fleet, due=frozenset(due))
 
-    def _observe(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
+    def _observe(self, source: LoadSource, fleet: FleetState, sources: GroupSources, now: float) -> None:
         report = None
         with Bulkhead(partial(self._note_unobserved, source, self._tries.pop(source) - 1)):
-            wanted = wanted_of(world, sources, source)
+            wanted = wanted_of(fleet, sources, source)
             report = self._planning.providers.of(source).loads(source.cluster, wanted)
         if report is None:
             return
-        groups = [group for group in world.groups if sources.of[group] == source]
-        if self._memory.note(source, report, now, [partitions_of(world, group) for group in groups]):
+        groups = [group for group in fleet.groups if sources.of[group] == source]
+        if self._memory.note(source, report, now, [partitions_of(fleet, group) for group in groups]):
             self.keeper.keep(source)
         self._memory.newest.note(source, report, self._clock.now_ms())
         if len(self._memory.before(source, now + 1)) >= NEWEST:
@@ -311,10 +311,10 @@ class WorldView:
     def preview(self, request: RebalanceRequest) -> Decision:
         """Return the decision that a request would lead to now, for its group only. Reads only the group's
         clusters. Raises Unreachable, also while a source cluster has not responded."""
-        return self.preview_world(request)[1]
+        return self.preview_with_state(request)[1]
 
-    def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
-        """Return the result of `preview`, and the cluster state that it is based on."""
+    def preview_with_state(self, request: RebalanceRequest) -> tuple[FleetState, Decision]:
+        """Return the result of `preview`, and the state of the fleet that it is based on."""
         with self._previewing:
             return self._previewed(request)
 
@@ -322,16 +322,16 @@ class WorldView:
         """Return the effects of a move request on the lanes and tasks of its group. Raises as `preview`, and
         InvalidRequest if the request cannot be executed."""
         with self._previewing:
-            world, decision = self._previewed(request)
+            fleet, decision = self._previewed(request)
             for failure in decision.impossible.values():
                 raise failure
-            mine, plan = world.datastreams, decision.plan or world.plan
+            mine, plan = fleet.datastreams, decision.plan or fleet.plan
             found = UpdatePreview(
-                PlannedDatastreams(mine, world.plan), PlannedDatastreams(mine, plan), decision
+                PlannedDatastreams(mine, fleet.plan), PlannedDatastreams(mine, plan), decision
             )
             return replace(found, carried=self._carried(found.effects, mine))
 
-    def _previewed(self, request: RebalanceRequest | MoveRequest) -> tuple[World, Decision]:
+    def _previewed(self, request: RebalanceRequest | MoveRequest) -> tuple[FleetState, Decision]:
         definitions, plan = self._latest_definitions.newest(), self._latest_plan()
         mine = tuple(
             datastream for datastream in definitions.datastreams if datastream.group == request.group
@@ -339,8 +339,8 @@ class WorldView:
         self._ask_sources(mine)
         refused = self.judgement(definitions.datastreams, plan).refused
         # The other groups are omitted, so that they keep their tasks.
-        world = replace(self.world(mine, plan, refused), requests=(request,), is_whole=False)
-        return world, self.decide(world)
+        fleet = replace(self.fleet_state(mine, plan, refused), requests=(request,), is_whole=False)
+        return fleet, self.decide(fleet)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
         """Return the effects of new or changed definitions on lanes and tasks. Reads only the clusters of
@@ -357,8 +357,8 @@ class WorldView:
             after = tuple(datastream for datastream in everything if datastream.group in groups)
             self._ask_sources(after)
             refused = self.judgement(everything, plan).refused
-            world = replace(self.world(after, plan, refused), requests=(), is_whole=False)
-            decision = self.decide(world)
+            fleet = replace(self.fleet_state(after, plan, refused), requests=(), is_whole=False)
+            decision = self.decide(fleet)
             found = UpdatePreview(
                 PlannedDatastreams(before, plan), PlannedDatastreams(after, decision.plan or plan), decision
             )

@@ -1,4 +1,4 @@
-"""Creates views of the source and destination clusters: for plans, dry runs, and checks before a creation."""
+"""Creates fleet planners for the leader and for dry runs, and the checks before a creation."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_map import RouteMap
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.instance.fleet_planner import FleetPlanner, Judgement, LeaderStores
 from mirror.instance.loads.observations import LoadMemory
-from mirror.instance.world_view import Judgement, LeaderStores, WorldView
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
@@ -40,16 +40,16 @@ _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": 
 
 
 @dataclass(frozen=True)
-class WorldViews:
-    """Factory of cluster views that share one admin client per cluster."""
+class FleetPlannerFactory:
+    """Factory of fleet planners that share one admin client per cluster."""
 
     settings: HeadraceSettings
     nodes: NodeStore
     admin_of: Callable[[ClusterRef], KafkaAdmin]
 
     @classmethod
-    def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> WorldViews:
-        """Create the factory of cluster views. No cluster is contacted yet."""
+    def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> FleetPlannerFactory:
+        """Create the factory. No cluster is contacted yet."""
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
 
         def admin(cluster: ClusterRef) -> KafkaAdmin:
@@ -59,8 +59,8 @@ class WorldViews:
 
     def leader(
         self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
-    ) -> WorldView:
-        """Return the view of the clusters that the leader plans with."""
+    ) -> FleetPlanner:
+        """Return the fleet planner of the leader."""
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
@@ -68,17 +68,17 @@ class WorldViews:
         for topic in filter(None, (mirror.metrics_topic, mirror.events_topic, mirror.audit.topic)):
             description = TopicDescription(topic, 4, settings=_METRIC_TOPICS)
             topic_discovery.own_topics.need(ClusterRef(mirror.metrics_cluster), description)
-        return self._world_view(
+        return self._fleet_planner(
             stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).look
         )
 
-    def preview(self, stores: LeaderStores, memory: LoadMemory) -> WorldView:
-        """Return the view of the clusters that dry runs use."""
+    def preview(self, stores: LeaderStores, memory: LoadMemory) -> FleetPlanner:
+        """Return the fleet planner of dry runs."""
         background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
-        return self._world_view(
+        return self._fleet_planner(
             stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).glance
         )
 
@@ -114,15 +114,15 @@ class WorldViews:
     def _watch(self, topic_discovery: TopicDiscovery) -> RouteWatch:
         return RouteWatch(topic_discovery, ClusterIds(self.nodes), own_topics(self.settings))
 
-    def _world_view(
+    def _fleet_planner(
         self,
         stores: LeaderStores,
         background_calls: BackgroundCalls,
         memory: LoadMemory,
         topic_discovery: TopicDiscovery,
         judgement: Judgement,
-    ) -> WorldView:
+    ) -> FleetPlanner:
         planning = choose_planning(self.settings, MeasuredLoads(self.nodes), background_calls)
         capacities = capacity_book(self.settings, self.nodes, stores.assessments.all)
         planning = replace(planning, memory=memory, capacities=capacities)
-        return WorldView(stores, planning, topic_discovery, SystemClock(), judgement)
+        return FleetPlanner(stores, planning, topic_discovery, SystemClock(), judgement)

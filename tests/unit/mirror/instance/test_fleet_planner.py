@@ -21,10 +21,10 @@ from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.background_calls import LoadsPending
+from mirror.instance.fleet_planner import FleetPlanner, Planning
 from mirror.instance.loads.expectation import HOUR_MS, Expectation
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
-from mirror.instance.world_view import Planning, WorldView
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.capacity.quiet_window import QuietWindow
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
@@ -119,7 +119,7 @@ def test_what_found_no_room_is_planned_again_when_something_has_changed() -> Non
 
     change(limits=TaskLimits(max_tasks=1, max_partitions_per_task=1))
     assert plannings() == (1, 1)
-    rig.world_view.preview(a_request())
+    rig.fleet_planner.preview(a_request())
     assert plannings() == (0, 1)
     asked = len(loads.asked)
     source.grow("t", 3)
@@ -140,7 +140,7 @@ def test_a_preview_tells_what_a_request_would_do_and_does_nothing() -> None:
     before = server.dump()
     plans = PlanStore(server.session(), "r")
     epoch = plans.read().plan.epoch
-    preview = rig.world_view.preview(a_request())
+    preview = rig.fleet_planner.preview(a_request())
     assert preview.group_plans["orders"].required_tasks == 2  # type: ignore[index]
     assert server.dump() == before
     rig.stores.requests.add(a_request())
@@ -273,7 +273,7 @@ def test_without_an_answer_the_last_known_loads_are_planned_by_and_their_age_is_
     rig.leader.tick()
     uneven.failure = failure
     rig.clock.advance(15)
-    decision = rig.world_view.preview(a_request())
+    decision = rig.fleet_planner.preview(a_request())
     assert {load.bytes_per_second for load in planner.requests[-1].loads.values()} == {90.0}
     assert decision.group_plans["orders"].required_tasks == 2  # type: ignore[index]
     (note,) = [one for one in decision.group_plans["orders"].reasons if "last known" in one]  # type: ignore[index]
@@ -287,7 +287,7 @@ def test_without_any_loads_what_is_placed_stays_and_the_plan_says_so() -> None:
     rig.leader.tick()
     before = PlanStore(server.session(), "r").read().plan.tasks
     rig.stores.requests.add(a_request(full=True))
-    decision = rig.world_view.preview(a_request(full=True))
+    decision = rig.fleet_planner.preview(a_request(full=True))
     rig.leader.tick()
     assert PlanStore(server.session(), "r").read().plan.tasks == before
     assert not any(request.full or request.rebalance for request in planner.requests)
@@ -316,7 +316,7 @@ def test_a_datastream_is_planned_by_count_where_it_chooses_that_and_others_by_lo
     assert (len(by_group["orders"].recent), by_group["counted"].recent) == (2, ())  # type: ignore[index]
     assert PlanStore(server.session(), "r").read().plan.task_counts == tasks
     asked = RebalanceRequest(GroupName("counted"), True, "me", "to see", 1)
-    decision = rig.world_view.preview(asked)
+    decision = rig.fleet_planner.preview(asked)
     assert decision.plan is None
     assert not decision.are_loads_known
     assert UNKNOWN in decision.group_plans["counted"].reasons  # type: ignore[index]
@@ -379,10 +379,10 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
     memory.note(SOURCE_LOADS, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
     asked = RecordingPlanner()
     planning = replace(planning, planner=asked)
-    world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
+    fleet_planner = FleetPlanner(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
     rig.leader.tick()
     rig.clock.advance(1)
-    world_view.preview(a_request())
+    fleet_planner.preview(a_request())
     assert len(asked.requests[0].recent) == 1
 
 
@@ -391,12 +391,12 @@ def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
     asked, memory = RecordingPlanner(), LoadMemory()
     night = read_freeze("22:00 to 23:00")
     planning = Planning(asked, the_only(Loads()), TaskCapacity(100), memory=memory, freezes=(night,))
-    world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
+    fleet_planner = FleetPlanner(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
     rig.leader.tick()
 
     def calm_after(hours: float) -> str:
         rig.clock.advance(hours * 3_600)
-        world_view.preview(a_request())
+        fleet_planner.preview(a_request())
         return asked.requests[-1].calm
 
     assert "22:00 to 23:00" in calm_after(0)
@@ -416,7 +416,7 @@ def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
     assert gone.name in discovery.preparations.latest
     for number in range(3):
         tried = a_datastream(f"d{number}", f"t|t{number}", naming=TopicNaming(f"{number}.*"))
-        assert rig.world_view.preview_update([tried]).starting
+        assert rig.fleet_planner.preview_update([tried]).starting
         kept.append(weakref.ref(tried.selection))
     del tried
     stored = rig.stores.definitions.get(gone.name)
@@ -433,8 +433,8 @@ def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
 def test_dry_runs_take_turns_also_without_a_leader() -> None:
     rig, _, _, _ = a_rig()
     rig.leader.tick()
-    alone = rig.world_view.with_stored_loads()
-    judge, entered, seen = rig.world_view.judgement, threading.Event(), list[bool]()
+    alone = rig.fleet_planner.with_stored_loads()
+    judge, entered, seen = rig.fleet_planner.judgement, threading.Event(), list[bool]()
 
     def look(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         entered.set()
@@ -445,9 +445,9 @@ def test_dry_runs_take_turns_also_without_a_leader() -> None:
         seen.append(entered.wait(0.05))
         return judge(datastreams, plan)
 
-    alone.judgement, rig.world_view.judgement = look, look_first
+    alone.judgement, rig.fleet_planner.judgement = look, look_first
     other = threading.Thread(target=alone.preview, args=(a_request(),))
-    rig.world_view.preview(a_request())
+    rig.fleet_planner.preview(a_request())
     other.join()
     assert (seen, entered.is_set()) == ([False], True)
 
@@ -460,14 +460,14 @@ def test_a_dry_run_asks_only_the_clusters_of_its_group_and_names_the_one_that_is
     rig.clusters[elsewhere] = away
     rig.stores.definitions.create(a_datastream("far", "t", source=elsewhere))
     rig.clock.advance(10)
-    rig.world_view.judgement = rig.watch.glance
+    rig.fleet_planner.judgement = rig.watch.glance
     asked = RebalanceRequest(GroupName("orders"), True, "me", "to see", 1)
-    decision = rig.world_view.preview(asked)
+    decision = rig.fleet_planner.preview(asked)
     assert away.asked == 0
     assert decision.problems == {}
     if decision.plan is not None:
         assert {one.group for one in decision.plan.tasks} == {"orders"}
     with pytest.raises(Unreachable, match="gone fishing"):
-        rig.world_view.preview(replace(asked, group=GroupName("far")))
+        rig.fleet_planner.preview(replace(asked, group=GroupName("far")))
     assert away.asked == 1
     assert source.asked > 0
