@@ -104,13 +104,13 @@ def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin 
     minutes. Returns None if the lane has been on time at some point since it started.
     """
     waiting, age_ms = lane.lag
-    excuse, since = lane.spec.excuse, lane.since
+    exemption, since = lane.spec.exemption, lane.since
     if lane.phase is not LanePhase.COPYING or since is None:
         return None
     if not waiting:
         return _loss_origin(lane, now, _RECENT_SECONDS)
-    if age_ms is not None and excuse.covers(now_ms - age_ms):
-        return BacklogOrigin.CREATION if now_ms - age_ms < excuse.before_ms else BacklogOrigin.PAUSE
+    if age_ms is not None and exemption.covers(now_ms - age_ms):
+        return BacklogOrigin.CREATION if now_ms - age_ms < exemption.before_ms else BacklogOrigin.PAUSE
     is_recent = lane.loss is not None and now - lane.loss.at < _RECENT_SECONDS
     if not is_recent and not _is_behind_since(lane, since, now):
         return None
@@ -118,10 +118,10 @@ def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin 
         return loss
     if lane.recovered:
         return BacklogOrigin.OUTAGE
-    after_ms = now_ms - (now - since) * 1000 - excuse.name
-    if not excuse.name or not 0 <= after_ms <= _STARTS_WITHIN_MS:
+    after_ms = now_ms - (now - since) * 1000 - exemption.end_ms
+    if not exemption.end_ms or not 0 <= after_ms <= _STARTS_WITHIN_MS:
         return BacklogOrigin.RESTART
-    return BacklogOrigin.CREATION if excuse.name == excuse.before_ms else BacklogOrigin.PAUSE
+    return BacklogOrigin.CREATION if exemption.end_ms == exemption.before_ms else BacklogOrigin.PAUSE
 
 
 def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin | None:

@@ -73,13 +73,13 @@ class TopicSums:
         self.counted_ms = _older(self.counted_ms, other.counted_ms)
 
     def add_lane(
-        self, rate: LaneRate | None, lag: tuple[int | None, int | None], *, is_excused: bool = False
+        self, rate: LaneRate | None, lag: tuple[int | None, int | None], *, is_exempt: bool = False
     ) -> None:
         """Add a lane to the sums of its topic. `rate`: None if the lane has not measured anything yet.
-        `is_excused`: the lane's oldest waiting record does not count against objectives."""
+        `is_exempt`: the lane's oldest waiting record does not count against objectives."""
         self.lanes += 1
         self._add_lag(*lag)
-        if not is_excused:
+        if not is_exempt:
             self.counted_ms = _older(self.counted_ms, lag[1])
         if rate is None:
             self.unmeasured += 1
@@ -128,8 +128,8 @@ def own_sums(services: Services) -> list[TopicSums]:
         place = key.group, key.partition.topic
         sums = found.get(place) or found.setdefault(place, TopicSums(*place))
         lag = lane.lag
-        is_excused = lag[1] is not None and lane.spec.excuse.covers(now_ms - lag[1])
-        sums.add_lane(lane.rate, lag, is_excused=is_excused)
+        is_exempt = lag[1] is not None and lane.spec.exemption.covers(now_ms - lag[1])
+        sums.add_lane(lane.rate, lag, is_exempt=is_exempt)
     for idle in services.status.uncopied:
         place = idle.what.group, idle.what.partition.topic
         sums = found.get(place) or found.setdefault(place, TopicSums(*place))

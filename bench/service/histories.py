@@ -87,7 +87,7 @@ def observe(site: Site, fault: Fault) -> tuple[Seen, dict[str, Any]]:
 
 def row_of(fault: Fault, seen: Seen) -> tuple[str, ...]:
     """Return the table row of a fault."""
-    expected = Expected(fault.name, fault.pages, frozenset(map(str, fault.causes)), fault.is_excused)
+    expected = Expected(fault.name, fault.pages, frozenset(map(str, fault.causes)), fault.is_exempt)
     return row(expected, seen)
 
 

@@ -15,7 +15,7 @@ from mirror.model.plan import Plan
 from mirror.model.topics import SourcePosition
 from mirror.wording import counted, first_few
 
-_IN_ITS_PLACE: Final = frozenset({"key", "task", "excuse"})
+_IN_ITS_PLACE: Final = frozenset({"key", "task", "exemption"})
 _QUOTA: Final = "bytes_per_second"
 
 

@@ -27,7 +27,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.starts import restart_of
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.movement.excuses import excuse_of
+from mirror.model.movement.exemptions import exemption_of
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
 
@@ -102,7 +102,7 @@ def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
         policy=replace(desired.policy, bytes_per_second=running.policy.bytes_per_second),
         source_id=running.source_id and desired.source_id,
         destination_id=running.destination_id and desired.destination_id,
-        excuse=running.excuse,
+        exemption=running.exemption,
     )
 
 
@@ -199,7 +199,7 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         start_offset=None if restart.at_ms else datastream.start_positions.of(key.partition),
         policy=policy,
         consumer_group=datastream.consumer_group,
-        excuse=excuse_of(
+        exemption=exemption_of(
             max(datastream.created_ms or 0, restart.at_ms),
             datastream.resumptions,
             key.partition.topic,

@@ -8,7 +8,7 @@ from mirror.lane.out_batch import OutBatch, Path
 from mirror.model.latency import LATENCY_BUCKETS, age_ms, latency_bucket
 from mirror.model.metrics import SUMMED
 from mirror.model.movement.append_times import AppendTimes
-from mirror.model.movement.excuses import ExcusedLane
+from mirror.model.movement.exemptions import CatchUpGrace
 from mirror.protocol.batches.batch import HEADER_SIZE
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
@@ -71,12 +71,12 @@ class LaneCounters:
         now_ms: int,
         now: float,
         times: AppendTimes,
-        excused: ExcusedLane | None = None,
+        grace: CatchUpGrace | None = None,
     ) -> None:
         """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
 
-        The latency histogram omits records without a usable timestamp and records of a backlog (`excused`).
-        `times` corrects timestamps of wrong clocks.
+        The latency histogram omits records without a usable timestamp and records that do not count in the
+        grace period of a backlog (`grace`). `times` corrects timestamps of wrong clocks.
         """
         self.records_copied += outgoing.count
         self.batches += 1
@@ -88,12 +88,12 @@ class LaneCounters:
         self.queue_ms += queue_ms
         fetch_ms = (fetched_at - began_at) * 1000
         self.fetch_ms += fetch_ms
-        total_ms = self._count_latency(outgoing, now_ms, now, times, excused)
+        total_ms = self._count_latency(outgoing, now_ms, now, times, grace)
         if total_ms is not None:
             self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
 
     def _count_latency(
-        self, outgoing: OutBatch, now_ms: int, now: float, times: AppendTimes, excused: ExcusedLane | None
+        self, outgoing: OutBatch, now_ms: int, now: float, times: AppendTimes, grace: CatchUpGrace | None
     ) -> float | None:
         """Count the latency of each record, and return the mean in ms; None if no record counts."""
         summed = known = 0
@@ -106,7 +106,7 @@ class LaneCounters:
                 times.learn(stamp_ms, appended, now)
                 timestamp = times.appended_ms(stamp_ms, appended)
             age = age_ms(now_ms, timestamp)
-            if age is not None and (excused is None or excused.counts(timestamp)):
+            if age is not None and (grace is None or grace.counts(timestamp)):
                 if not self.latency:
                     self.latency = [0] * LATENCY_BUCKETS
                 self.latency[latency_bucket(age)] += count

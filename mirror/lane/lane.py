@@ -23,7 +23,7 @@ from mirror.lane.parts.read import LaneRead
 from mirror.lane.progress import Contents, LaneProgress
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
-from mirror.model.movement.excuses import ExcusedLane
+from mirror.model.movement.exemptions import CatchUpGrace
 from mirror.model.topics import TopicPartition
 from mirror.protocol.fetch import FetchPosition
 
@@ -61,13 +61,13 @@ class Lane:
         spec: LaneSpec,
         fetch_bytes: int = 0,
         buckets: tuple[TokenBucket, ...] = (),
-        excused: ExcusedLane | None = None,
+        grace: CatchUpGrace | None = None,
     ) -> None:
         self.spec = spec
         self.key: LaneKey = spec.key
         self.target = TopicPartition(spec.destination_topic, spec.key.partition.partition)
         self.lifecycle = Lifecycle()
-        self.read = LaneRead(fetch_bytes, buckets, excused)
+        self.read = LaneRead(fetch_bytes, buckets, grace)
         self.queue = LaneQueue()
         self.ownership = LaneOwnership()
         self.progress = LaneProgress(Ledger(0), OffsetMap())
@@ -172,8 +172,8 @@ class Lane:
         """Resume the lane from stored progress."""
         read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
         self.progress = replace(stored, caught_up=caught_up)
-        if read.excused is not None and read.excused.excuse.name <= caught_up:
-            read.excused = None
+        if read.grace is not None and read.grace.exemption.end_ms <= caught_up:
+            read.grace = None
         read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:

@@ -30,7 +30,7 @@ from mirror.model.datastreams.lanes import (
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
-from mirror.model.movement.excuses import ExcusedLane
+from mirror.model.movement.exemptions import CatchUpGrace
 from mirror.model.movement.history import LanePosition
 from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
@@ -120,9 +120,9 @@ class BatchEngine:
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._context.quotas.first(spec)
-        patience_ms = int(self._context.settings.catch_up_seconds * 1000)
-        excused = ExcusedLane.of(spec.excuse, patience_ms, self._context.clock.now_ms())
-        lane = Lane(spec, self._context.fetch_bytes(buckets), buckets, excused)
+        grace_ms = int(self._context.settings.catch_up_seconds * 1000)
+        grace = CatchUpGrace.of(spec.exemption, grace_ms, self._context.clock.now_ms())
+        lane = Lane(spec, self._context.fetch_bytes(buckets), buckets, grace)
         self.lanes.add(lane, self._context.loop.now())
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
@@ -190,7 +190,7 @@ class BatchEngine:
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
         """Return the latest measurements of lanes, with backlog ages as latency objectives count them."""
         return [
-            metric if lane.read.excused is None else counted_metric(lane.read.excused, metric)
+            metric if lane.read.grace is None else counted_metric(lane.read.grace, metric)
             for lane, metric in zip(self._measured, metrics, strict=True)
         ]
 

@@ -65,9 +65,9 @@ class Judge:
         """Compare every record, and the ledger with the source log; return the number of missing records.
         Raises AssertionError."""
         source = self._fakes.source.log(self._topic, self._number)
-        excused = self._left_out(source)
-        here = [one for one in committed(source) if one.content not in excused]
-        there = [one for one in self._fakes.copied(self._topic, self._number) if one.content not in excused]
+        left_out = self._left_out(source)
+        here = [one for one in committed(source) if one.content not in left_out]
+        there = [one for one in self._fakes.copied(self._topic, self._number) if one.content not in left_out]
         expected, found = [one.content for one in here], [one.content for one in there]
         if self._repeats:
             found = list(dict.fromkeys(found))
@@ -86,8 +86,8 @@ class Judge:
         missing = [one for one in expected if one not in set(kept)]
         unknown = [one for one in found if one not in wanted and one not in self._gone]
         assert set(missing) <= self._destroyed, f"{self._name} lacks {_shown(missing, self._destroyed)}"
-        excused = self._destroyed if self._repeats else set()
-        ordered = [one for one in kept if one not in excused]
+        left_out = self._destroyed if self._repeats else set()
+        ordered = [one for one in kept if one not in left_out]
         assert ordered == [one for one in expected if one in set(ordered)], f"{self._name} is out of order"
         assert not unknown, f"{self._name} has {_shown(unknown, self._gone)}"
         if missing:
@@ -111,7 +111,7 @@ class Judge:
     def _left_out(self, source: PartitionLog) -> set[Content]:
         """Return the records skipped by policy."""
         check_accounts(
-            self._fakes, self._topic, self._number, is_excused=lambda one: one.content in self._destroyed
+            self._fakes, self._topic, self._number, is_lost=lambda one: one.content in self._destroyed
         )
         lane = self._fakes.lane(self._topic, self._number)
         known = LeftOut(lane.progress.ledger, lane.progress.offset_map)
@@ -140,5 +140,5 @@ def _stored(log: PartitionLog) -> list[Seen]:
     ]
 
 
-def _shown(contents: list[Content], excused: set[Content]) -> str:
-    return ", ".join(str(one[2]) for one in contents if one not in excused)
+def _shown(contents: list[Content], left_out: set[Content]) -> str:
+    return ", ".join(str(one[2]) for one in contents if one not in left_out)

@@ -19,7 +19,7 @@ from mirror.model.datastreams.datastream import (
     StartPosition,
 )
 from mirror.model.load import TaskLimits
-from mirror.model.movement.excuses import Resumption
+from mirror.model.movement.exemptions import Resumption
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
 
 

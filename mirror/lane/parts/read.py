@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from mirror.lane.flow import Replica, TokenBucket
 from mirror.lane.rules import RoutingRules
 from mirror.model.movement.append_times import AppendTimes
-from mirror.model.movement.excuses import ExcusedLane
+from mirror.model.movement.exemptions import CatchUpGrace
 from mirror.protocol.fetch_session import Place
 
 _FORGETTING: Final = 16
@@ -72,7 +72,7 @@ class LaneRead:
     """State of reading one source partition.
 
     `waiting`: source offset and timestamp of the first dropped batch, which will be fetched again.
-    `caught_up_ms`: wall time at which the lane last reached the end of the source. `excused`: records that do
+    `caught_up_ms`: wall time at which the lane last reached the end of the source. `grace`: records that do
     not count in the latency until the lane has caught up. `rules`: how batches are processed. `is_live`: the
     lane is up to date, and uses channels without backlogs. `waits`: the lane is not fetched, for a reason
     other than the source; `answered_at`: time of the last received end offset during that wait (monotonic
@@ -87,8 +87,8 @@ class LaneRead:
         "caught_up_ms",
         "damaged_reads",
         "empty_answers",
-        "excused",
         "first_request",
+        "grace",
         "high_watermark",
         "is_live",
         "log_start",
@@ -105,14 +105,14 @@ class LaneRead:
     )
 
     def __init__(
-        self, fetch_bytes: int, buckets: tuple[TokenBucket, ...], excused: ExcusedLane | None = None
+        self, fetch_bytes: int, buckets: tuple[TokenBucket, ...], grace: CatchUpGrace | None = None
     ) -> None:
         self.position = 0
         self.high_watermark = self.stable_offset = self.log_start = -1
         self.waiting = (-1, -1)
         self.times = AppendTimes()
         self.caught_up_ms = -1
-        self.excused = excused
+        self.grace = grace
         self.rules = RoutingRules()
         self.place: Place | None = None
         self.replica: Replica | None = None

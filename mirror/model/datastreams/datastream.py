@@ -44,7 +44,7 @@ from mirror.model.datastreams.policy import (
 from mirror.model.datastreams.start_positions import StartPositions, positions_from
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
-from mirror.model.movement.excuses import Resumption
+from mirror.model.movement.exemptions import Resumption
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, canary_topic, checked_topic
 from mirror.wording import counted
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.movement.excuses import NO_EXCUSE, Excuse
+from mirror.model.movement.exemptions import NO_EXEMPTION, LatencyExemption
 from mirror.model.topics import TopicPartition
 
 SILENT_WORKER: Final = "its worker process does not respond; it is killed and replaced if this lasts"
@@ -39,9 +39,9 @@ class LaneSpec:
     start position `timestamp`. `start_offset`: overrides `start`. `end_offset`: only records below this
     offset are copied. `consumer_group`: group under which the lane commits its position at the source, for
     standard tools; empty for none. `source_id`, `destination_id`: required ids of the clusters; empty to
-    accept any id. `restart_ms`: progress that was stored before this time is ignored. `excuse`: records that
-    are exempt from latency objectives. `checkpoint_seconds`: maximum time between two checkpoints; 0 for the
-    interval of the instance.
+    accept any id. `restart_ms`: progress that was stored before this time is ignored. `exemption`: records
+    that are exempt from latency objectives. `checkpoint_seconds`: maximum time between two checkpoints; 0 for
+    the interval of the instance.
     """
 
     key: LaneKey
@@ -57,7 +57,7 @@ class LaneSpec:
     source_id: str = ""
     destination_id: str = ""
     restart_ms: int = 0
-    excuse: Excuse = NO_EXCUSE
+    exemption: LatencyExemption = NO_EXEMPTION
     start_offset: int | None = None
     checkpoint_seconds: float = 0.0
 

@@ -16,7 +16,7 @@ from mirror.model.datastreams.datastream import (
     PartitionPause,
     next_status,
 )
-from mirror.model.movement.excuses import WHOLE, with_resumption
+from mirror.model.movement.exemptions import WHOLE, with_resumption
 from mirror.model.topics import checked_topic
 from mirror.wording import first_few
 

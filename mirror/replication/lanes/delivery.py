@@ -290,7 +290,7 @@ class LaneDelivery:
         outgoing.target = target
         queue.in_flight -= 1
         lane.ownership.accepted = lane.ownership.identity
-        observed.counters.delivered(outgoing, now_ms, now, read.times, read.excused)
+        observed.counters.delivered(outgoing, now_ms, now, read.times, read.grace)
         newest_ms = read.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
         observed.delivered_ms = max(observed.delivered_ms, newest_ms)
         queue.bytes_in_hand -= len(outgoing.batch)
@@ -312,25 +312,25 @@ class LaneDelivery:
                     progress.ledger.pass_over(item)
             if items:
                 break
-        if (excused := lane.read.excused) is not None and 0 <= excused.end <= lane.checkpoint:
-            lane.read.excused, progress.caught_up = None, excused.excuse.name
+        if (grace := lane.read.grace) is not None and 0 <= grace.end_offset <= lane.checkpoint:
+            lane.read.grace, progress.caught_up = None, grace.exemption.end_ms
         if not are_any:
             return False
         has_lost = len(progress.gaps) > gaps
         self.unsaved.note_change(lane)
         return has_lost
 
-    def end_excuse(self, lane: Lane) -> None:
+    def end_grace(self, lane: Lane) -> None:
         """Count the latency of records from the lane's position on, which were appended while the lane was up
         to date."""
-        if lane.read.excused is not None and lane.read.excused.end < 0:
-            lane.read.excused.end = lane.read.position
+        if lane.read.grace is not None and lane.read.grace.end_offset < 0:
+            lane.read.grace.end_offset = lane.read.position
 
     def take_counters(self, lane: Lane, lag: int, now_ms: int) -> LaneCounters:
         """Return the lane's counters since the previous call. `lag`: number of waiting offsets. A large `lag`
         also excludes records after the backlog at the start from the latency for a while."""
-        if lane.read.excused is not None:
-            lane.read.excused.note(lag, now_ms)
+        if lane.read.grace is not None:
+            lane.read.grace.note(lag, now_ms)
         return lane.observed.take_counters()
 
     def unanswered(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool) -> None:

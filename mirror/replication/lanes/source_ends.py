@@ -46,6 +46,6 @@ class SourceEnds:
         read = lane.read
         if read.high_watermark >= 0 and read.position >= read.readable_end:
             read.caught_up_ms = now_ms  # until now, no record after the position was known
-            if read.excused is not None:
-                self._delivery.end_excuse(lane)
+            if read.grace is not None:
+                self._delivery.end_grace(lane)
         read.high_watermark, read.stable_offset = end, stable_offset

@@ -15,7 +15,7 @@ from mirror.model.datastreams.lanes import ANSWERED, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.latency import LATENCY_BUCKETS, age_ms
 from mirror.model.metrics import MirrorMetric
-from mirror.model.movement.excuses import ExcusedLane
+from mirror.model.movement.exemptions import CatchUpGrace
 from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
@@ -95,9 +95,9 @@ def take_metric(
     )
 
 
-def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
+def counted_metric(grace: CatchUpGrace, metric: MirrorMetric) -> MirrorMetric:
     """Return the measurement with the age of the backlog as latency objectives count it."""
-    age = excused.counted_age(metric.lag_ms, metric.time_ms)
+    age = grace.counted_age(metric.lag_ms, metric.time_ms)
     return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
 
 

@@ -40,11 +40,11 @@ def check_accounts(
     fakes: MirroredFakes,
     topic: str,
     number: int = 0,
-    is_excused: Callable[[Seen], bool] = lambda _record: False,
+    is_lost: Callable[[Seen], bool] = lambda _record: False,
 ) -> None:
     """Check that every source record before the checkpoint is copied, dead-lettered, or skipped by policy.
 
-    `is_excused`: whether the destination has lost the record since. Raises AssertionError.
+    `is_lost`: whether the destination has lost the record since. Raises AssertionError.
     """
     lane, log = fakes.lane(topic, number), fakes.source.log(topic, number)
     copies = {one.offset: one for one in fakes.copied(topic, number)}
@@ -64,7 +64,7 @@ def check_accounts(
             assert offset in opaque or copies[where.offset].content == records[offset].content
         elif lane.progress.gaps and offset in records and records[offset].content in contents:
             continue  # position lost: the lane learned too late that the topic was replaced
-        elif not (offset in records and is_excused(records[offset])):
+        elif not (offset in records and is_lost(records[offset])):
             assert left_out.are_left_out(offset, offset + 1), f"{topic}-{number} lacks {offset}"
             is_skip = lane.spec.policy.on_rejection == "skip"
             assert is_skip or offset in lettered, f"{topic}-{number} has no letter for {offset}"

@@ -15,7 +15,7 @@ from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.definition_document import to_document
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause
-from mirror.model.movement.excuses import Resumption
+from mirror.model.movement.exemptions import Resumption
 from tests.builders import a_datastream
 from tests.fakes.site import Site, a_body
 from tests.hostile import (

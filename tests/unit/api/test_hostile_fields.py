@@ -11,7 +11,7 @@ from mirror.model.datastreams import metadata
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause, StartPosition
 from mirror.model.datastreams.typed_keys import PLACES
-from mirror.model.movement.excuses import Resumption
+from mirror.model.movement.exemptions import Resumption
 from tests.builders import a_datastream
 from tests.hostile import REST_FIELDS, STORED_FIELDS
 

@@ -13,7 +13,7 @@ from bench.service.rig.histories.rows import HEADER, OK, Expected, Seen, problem
 from bench.service.rig.histories.truth import Arrivals, late_intervals, seconds_of
 from tests.fakes.alert_receivers import Request
 
-EXPECTED: Final = Expected("dead-source", 1, frozenset({"source unavailable"}), is_excused=False)
+EXPECTED: Final = Expected("dead-source", 1, frozenset({"source unavailable"}), is_exempt=False)
 PAGE: Final = Page(120.0, "HeadraceSourceAway", "critical", "", True, "the source is away", "why")
 INCIDENT: Final = {
     "datastream": "orders",
@@ -63,7 +63,7 @@ def test_what_is_not_as_expected_is_named(seen: Seen, word: str) -> None:
 
 
 def test_records_that_a_person_delays_are_not_bad() -> None:
-    quiet = Expected("pause", 0, frozenset(), is_excused=True)
+    quiet = Expected("pause", 0, frozenset(), is_exempt=True)
     assert problems(quiet, Seen(100.0, 140.0, [], [], {"orders": 40.0})) == []
 
 

@@ -32,7 +32,7 @@ _PLACEMENT: Final = frozenset(
 @dataclass(frozen=True)
 class Fault:
     """A fault of the rig. `act`: breaks something and repairs it. `pages`: most alerts that may page.
-    `causes`: causes that the incidents may record. `is_excused`: records that it delays do not count as
+    `causes`: causes that the incidents may record. `is_exempt`: records that it delays do not count as
     late."""
 
     name: str
@@ -40,7 +40,7 @@ class Fault:
     act: Act
     pages: int = 1
     causes: frozenset[Cause] = frozenset()
-    is_excused: bool = False
+    is_exempt: bool = False
 
 
 def _kill(role: str, seconds: float) -> Act:
@@ -225,7 +225,7 @@ def _lose_zookeeper(site: Site) -> None:
 
 FAULTS: Final = (
     Fault("creation", "a datastream on a topic with 4 min of records", _create, 0),
-    Fault("pause", "a pause of 40 s by an operator", _pause, 0, is_excused=True),
+    Fault("pause", "a pause of 40 s by an operator", _pause, 0, is_exempt=True),
     Fault("deploy", "a rolling restart of the instances", _deploy, 0, frozenset({Cause.INSTANCE_LOST})),
     Fault("typo", "an update that would stop a topic", _mistype, 0),
     Fault(

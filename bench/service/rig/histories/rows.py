@@ -37,7 +37,7 @@ class Expected:
     name: str
     pages: int
     causes: frozenset[str]
-    is_excused: bool
+    is_exempt: bool
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def problems(expected: Expected, seen: Seen) -> list[str]:
     if wrong:
         found.append(f"cause {', '.join(sorted(wrong))}")
     for name, true in seen.bad.items():
-        text, counted = seen.told(name), 0.0 if expected.is_excused else true
+        text, counted = seen.told(name), 0.0 if expected.is_exempt else true
         if abs(text - counted) > max(_MOST_APART, _SHARE_APART * counted):
             found.append(f"{name}: {text:.0f} bad seconds, {counted:.0f} true")
     if seen.unrest:
@@ -107,7 +107,7 @@ def row(expected: Expected, seen: Seen) -> tuple[str, ...]:
         ", ".join(actions) or "-",
         _recovery(seen),
         f"{entries} of {len(incidents)}",
-        f"{text:.0f} ({true:.0f}{' excused' if expected.is_excused else ''})",
+        f"{text:.0f} ({true:.0f}{' exempt' if expected.is_exempt else ''})",
         "; ".join(problems(expected, seen)) or OK,
     )
 

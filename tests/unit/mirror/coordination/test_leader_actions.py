@@ -22,7 +22,7 @@ from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity
-from mirror.model.movement.excuses import WHOLE, Resumption
+from mirror.model.movement.exemptions import WHOLE, Resumption
 from mirror.model.plan import Plan
 from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance
 

@@ -91,7 +91,7 @@ def test_records_that_the_source_still_has_are_missing_whatever_was_claimed(
     assert (audited.missing, audited.is_equal) == (20, False)
 
 
-def test_records_that_were_left_out_and_have_expired_excuse_no_others(
+def test_records_that_were_left_out_and_have_expired_hide_no_others(
     fakes: MirroredFakes, bench: EngineContext
 ) -> None:
     fakes.make_topic("t")

@@ -6,7 +6,7 @@ import pytest
 
 from mirror.model.datastreams.datastream import DatastreamStatus, Halt, PartitionPause
 from mirror.model.datastreams.pauses import EndedPauses, moment_text, paused, without_ended
-from mirror.model.movement.excuses import WHOLE, with_resumption
+from mirror.model.movement.exemptions import WHOLE, with_resumption
 from tests.builders import a_datastream
 
 _S = DatastreamStatus

@@ -16,7 +16,7 @@ from mirror.instance.workers.lane_table import LaneTable
 from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.metrics import Drops, MirrorMetric
-from mirror.model.movement.excuses import NO_EXCUSE, Excuse
+from mirror.model.movement.exemptions import NO_EXEMPTION, LatencyExemption
 from mirror.model.topics import TopicSelection
 from mirror.worker.protocol import LaneRates, MessageReader, encode_message
 from mirror.worker.reports import MetricReports
@@ -50,14 +50,14 @@ class Mirrored:
         self,
         fakes: MirroredFakes,
         policy: CopyPolicy | None = None,
-        prepare: Callable[[], Excuse] | None = None,
+        prepare: Callable[[], LatencyExemption] | None = None,
     ) -> None:
         self.fakes = fakes
         self.interval_seconds = INTERVAL_SECONDS
         self._heard = 0
         fakes.make_topic("t")
-        excuse = prepare() if prepare is not None else NO_EXCUSE
-        fakes.start("t", group="orders", policy=policy or CopyPolicy(), excuse=excuse)
+        exemption = prepare() if prepare is not None else NO_EXEMPTION
+        fakes.start("t", group="orders", policy=policy or CopyPolicy(), exemption=exemption)
         self._table = LaneTable(fakes.clock)
         self._table.begin(fakes.lane("t").spec, 0)
         self._reports = MetricReports(fakes.engine, DiscardingSink(), fakes.clock, INTERVAL_SECONDS)
@@ -267,20 +267,20 @@ def test_what_an_outage_has_left_is_a_backlog(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.parametrize(
-    ("excuse_since_seconds", "cause"),
+    ("exempt_since_seconds", "cause"),
     [(None, Cause.INITIAL_COPY), (40.0, Cause.AFTER_PAUSE)],
 )
 def test_what_a_person_has_left_is_called_so_and_not_the_source(
-    fakes: MirroredFakes, excuse_since_seconds: float | None, cause: Cause
+    fakes: MirroredFakes, exempt_since_seconds: float | None, cause: Cause
 ) -> None:
-    def prepare() -> Excuse:
+    def prepare() -> LatencyExemption:
         for _ in range(40):
             fakes.source.write("t", [(fakes.clock.now_ms(), b"k", os.urandom(20_000), [])], 0)
             fakes.clock.advance(1.0)
         now = fakes.clock.now_ms()
-        if excuse_since_seconds is None:
-            return Excuse(now, patience_ms=now)
-        return Excuse(0, now - int(excuse_since_seconds * 1000), now, now)
+        if exempt_since_seconds is None:
+            return LatencyExemption(now, grace_from_ms=now)
+        return LatencyExemption(0, now - int(exempt_since_seconds * 1000), now, now)
 
     fakes.target.faults.plant(PRODUCE, Delay(1.5), times=None)
     mirrored = Mirrored(fakes, prepare=prepare)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mirror.model.latency import LATENCY_BOUNDS_MS
 from mirror.model.metrics import WAIT_SLOT_MS
-from mirror.model.movement.excuses import Excuse, ExcusedLane
+from mirror.model.movement.exemptions import CatchUpGrace, LatencyExemption
 
 STEP_SECONDS: Final = 30
 DAYS: Final = 30
@@ -23,7 +23,7 @@ PER_MINUTE: Final = 60 // STEP_SECONDS
 PER_HOUR: Final = 60 * PER_MINUTE
 PER_DAY: Final = 24 * PER_HOUR
 OBJECTIVE_MS: Final = 2_000
-PATIENCE_MS: Final = 6 * 3_600_000
+GRACE_MS: Final = 6 * 3_600_000
 
 _BASE_MS: Final = 15.0
 _MOST_FULL: Final = 0.97
@@ -77,21 +77,21 @@ class Flow:
         self._median = _BASE_MS / (1 - np.where(is_behind, _MOST_FULL, full))
         before = np.concatenate([[0.0], self.lag_ms[:-1]])
         self._delay = (before + self.lag_ms) / 2
-        self._excuse()
+        self._apply_exemptions()
         self._count()
 
-    def _excuse(self) -> None:
-        """Apply excuses as lanes do, with one look per step."""
+    def _apply_exemptions(self) -> None:
+        """Apply exemptions as lanes do, with one look per step."""
         self.counted_lag_ms: Floats = np.where(self.paused, 0.0, self.lag_ms)
-        self._excused = self.paused.copy()
+        self._is_exempt = self.paused.copy()
         for end in np.flatnonzero(np.diff(self.paused.astype(np.int8)) == -1).tolist():
             until_ms = (end + 1) * STEP_SECONDS * 1_000
-            lane = ExcusedLane(Excuse(until_ms, patience_ms=until_ms), PATIENCE_MS)
+            lane = CatchUpGrace(LatencyExemption(until_ms, grace_from_ms=until_ms), GRACE_MS)
             for step in range(end + 1, STEPS):
                 now_ms = (step + 1) * STEP_SECONDS * 1_000
                 lane.note(round(self.waiting[step]), now_ms)
                 self.counted_lag_ms[step] = lane.counted_age(round(self.lag_ms[step]), now_ms)
-                self._excused[step] = not lane.counts(now_ms - round(self._delay[step]))
+                self._is_exempt[step] = not lane.counts(now_ms - round(self._delay[step]))
                 if self.waiting[step] <= 1e-6 or self.paused[step + 1 : step + 2].any():
                     break
 
@@ -100,7 +100,7 @@ class Flow:
         ends = np.rint(self.delivered)[:, None]
         counts = np.diff(np.concatenate([np.zeros_like(ends), below, ends], axis=1), axis=1)
         counts[self.late_ones, 13] += 1
-        counts[self._excused] = 0
+        counts[self._is_exempt] = 0
         self._sums = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
         self.late: Floats = self.delivered * (1 - self._share_within(np.array([float(OBJECTIVE_MS)]))[:, 0])
         stale = np.where(
@@ -133,7 +133,7 @@ class Flow:
     @property
     def is_handed_over_late(self) -> Flags:
         """Steps with a hand-over that made records late."""
-        return (self.silent * 1_000 > OBJECTIVE_MS) & ~self._excused
+        return (self.silent * 1_000 > OBJECTIVE_MS) & ~self._is_exempt
 
     @property
     def worst_ms(self) -> Floats:

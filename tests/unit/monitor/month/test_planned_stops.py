@@ -103,7 +103,7 @@ def month(request: pytest.FixtureRequest) -> Month:
 def test_nobody_is_paged_for_creation_resume_or_deploy(month: Month) -> None:
     assert [one for one in month.alerts.spans if one.key.datastream == FRESH] == []
     assert FRESH not in {name for _, name in month.world.asked}
-    assert month.world.flows[FRESH].lag_ms.max() > 3_600_000, "the month must contain a backlog to excuse"
+    assert month.world.flows[FRESH].lag_ms.max() > 3_600_000, "the month must contain an exempt backlog"
 
 
 def test_incidents_are_those_of_hand_overs_that_made_records_late(month: Month) -> None:

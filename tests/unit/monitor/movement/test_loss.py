@@ -170,13 +170,13 @@ def test_a_lane_that_falls_behind_slowly_loses_records_later_than_one_that_stand
     assert loses(life, "a quota")
 
 
-def test_a_lane_that_becomes_slower_is_not_excused_by_what_was_before() -> None:
+def test_a_lane_that_becomes_slower_is_judged_by_its_last_speed() -> None:
     life = began().run(120, 100, 110)
     assert not loses(life)
     assert loses(life.run(10, 100, 50))
 
 
-def test_a_lane_that_gains_and_loses_by_turns_is_not_excused_by_its_last_gain() -> None:
+def test_one_gain_does_not_clear_a_lane_that_falls_behind() -> None:
     life = began().run(100, 100, 0)
     for _ in range(3):
         life.run(15, 100, 0).run(10, 100, 120)
@@ -257,7 +257,7 @@ def test_the_share_is_known_by_movement_without_any_setting() -> None:
     assert backlog_share(PartitionLife().history) is None
 
 
-def test_what_stands_is_not_excused_by_how_it_moved() -> None:
+def test_a_stopped_lane_is_not_cleared_by_its_earlier_speed() -> None:
     life = began().run(60, 100, 110)
     paused = judge_lane(life.history, LaneFacts(by_user=True), life.now)
     assert paused.loses_data

@@ -46,39 +46,42 @@ class Resumption:
         return self.numbers is None or number in self.numbers
 
 
-class Excuse(NamedTuple):
+class LatencyExemption(NamedTuple):
     """Records of a lane that are exempt from latency objectives, by timestamp (epoch ms).
 
     The exemption covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
-    Later records wait behind exempt records, and do not count for a limited time from `patience_ms` on.
+    Later records wait behind exempt records, and do not count for a limited time from `grace_from_ms` on.
     """
 
     before_ms: int = 0
     since_ms: int = 0
     until_ms: int = 0
-    patience_ms: int = 0
+    grace_from_ms: int = 0
 
     @property
-    def name(self) -> int:
-        """Number that identifies the exemption. Later ones of a lane have higher numbers; 0 means none."""
+    def end_ms(self) -> int:
+        """End of the exempt times (epoch ms); 0 without exemption. Identifies an exemption of a lane, because
+        later exemptions end later."""
         return max(self.before_ms, self.until_ms)
 
-    def as_of(self, now_ms: int) -> Excuse:
+    def as_of(self, now_ms: int) -> LatencyExemption:
         """Return the exemption with future times replaced by the current time.
 
         A definition may contain any timestamp.
         """
-        return Excuse(*(min(moment, now_ms) for moment in self))
+        return LatencyExemption(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
         """Return whether a record with this timestamp is exempt."""
         return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms
 
 
-NO_EXCUSE: Final = Excuse()
+NO_EXEMPTION: Final = LatencyExemption()
 
 
-def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
+def exemption_of(
+    before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int
+) -> LatencyExemption:
     """Return the exempt records of a partition.
 
     `before_ms`: time of the creation or last restart of the datastream.
@@ -89,10 +92,10 @@ def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str,
         if resumption is not None and resumption.covers(number) and resumption.until_ms > before_ms
     ]
     if not found:
-        return Excuse(before_ms, patience_ms=before_ms) if before_ms else NO_EXCUSE
+        return LatencyExemption(before_ms, grace_from_ms=before_ms) if before_ms else NO_EXEMPTION
     last = max(found, key=lambda resumption: resumption.until_ms)
     since_ms = max(last.since_ms - _UNREAD_MS, 0)
-    return Excuse(before_ms, since_ms, last.until_ms, max(before_ms, last.began_ms))
+    return LatencyExemption(before_ms, since_ms, last.until_ms, max(before_ms, last.began_ms))
 
 
 def with_resumption(
@@ -108,36 +111,36 @@ def with_resumption(
     return found
 
 
-class ExcusedLane:
-    """State of the exemption of a lane's records until the lane has caught up once.
+class CatchUpGrace:
+    """Grace period of a lane after a pause or creation, until the lane has caught up once.
 
-    `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
+    `grace_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
     `_PROGRESS_MS`. Afterwards, later records count again, but the exempt records still do not.
     """
 
-    __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
+    __slots__ = ("_grace_ms", "_is_in_grace", "_least", "_least_ms", "end_offset", "exemption")
 
-    def __init__(self, excuse: Excuse, patience_ms: int) -> None:
-        self.excuse = excuse
-        self.end = -1
+    def __init__(self, exemption: LatencyExemption, grace_ms: int) -> None:
+        self.exemption = exemption
+        self.end_offset = -1
         """Source offset before which all records must be delivered for the lane to have caught up; -1 if
         unknown."""
-        self._patience_ms = patience_ms
-        self._is_patient = True
+        self._grace_ms = grace_ms
+        self._is_in_grace = True
         self._least = self._least_ms = -1
 
     @classmethod
-    def of(cls, excuse: Excuse, patience_ms: int, now_ms: int) -> ExcusedLane | None:
-        """Return the exemption state of a lane that starts at `now_ms` (epoch ms), None without one."""
-        return cls(excuse.as_of(now_ms), patience_ms) if excuse.name else None
+    def of(cls, exemption: LatencyExemption, grace_ms: int, now_ms: int) -> CatchUpGrace | None:
+        """Return the grace period of a lane that starts at `now_ms` (epoch ms), None without exemption."""
+        return cls(exemption.as_of(now_ms), grace_ms) if exemption.end_ms else None
 
     def counts(self, timestamp: int) -> bool:
         """Return whether a record delivered now counts against latency objectives. Records before a pause
         count, because the lane was running."""
-        excuse = self.excuse
-        if not self._is_patient:
-            return not excuse.covers(timestamp)
-        return excuse.before_ms <= timestamp < excuse.since_ms
+        exemption = self.exemption
+        if not self._is_in_grace:
+            return not exemption.covers(timestamp)
+        return exemption.before_ms <= timestamp < exemption.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
         """Return an upper bound for the age in ms of the oldest waiting record that counts against
@@ -147,15 +150,15 @@ class ExcusedLane:
         timestamp = now_ms - age_ms
         if self.counts(timestamp):
             return age_ms
-        return 0 if self._is_patient else min(age_ms, max(now_ms - self.excuse.name, 0))
+        return 0 if self._is_in_grace else min(age_ms, max(now_ms - self.exemption.end_ms, 0))
 
     def note(self, waiting: int, now_ms: int) -> None:
         """Record the number of offsets that wait to be copied."""
         if self._least < 0 or waiting < self._least:
             self._least, self._least_ms = waiting, now_ms
-        has_time = now_ms - self.excuse.patience_ms <= self._patience_ms
+        has_time = now_ms - self.exemption.grace_from_ms <= self._grace_ms
         if not has_time or now_ms - self._least_ms > _PROGRESS_MS:
-            self._is_patient = False
+            self._is_in_grace = False
 
 
 _PROGRESS_MS: Final = 120_000

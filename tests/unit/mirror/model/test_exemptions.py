@@ -15,19 +15,19 @@ from mirror.model.datastreams.lanes import LaneSpec
 from mirror.model.datastreams.metadata import CREATED_MS
 from mirror.model.datastreams.pauses import without_ended
 from mirror.model.identifiers import TaskName
-from mirror.model.movement.excuses import (
+from mirror.model.movement.exemptions import (
     CHAIN_MS,
     MOST_RESUMPTIONS,
     WHOLE,
-    Excuse,
-    ExcusedLane,
+    CatchUpGrace,
+    LatencyExemption,
     Resumption,
     with_resumption,
 )
 from tests.builders import a_datastream, a_key
 
 CREATED = 1_000_000
-PATIENCE = 600_000 * 36
+GRACE_MS = 600_000 * 36
 MINUTE = 60_000
 
 
@@ -46,17 +46,17 @@ def paused_and_resumed(datastream: Datastream, since_ms: int, until_ms: int) -> 
 
 
 def test_what_was_there_before_the_creation_does_not_count() -> None:
-    excuse = spec_of(ready()).excuse
-    assert excuse.covers(CREATED - 1)
-    assert not excuse.covers(CREATED)
+    exemption = spec_of(ready()).exemption
+    assert exemption.covers(CREATED - 1)
+    assert not exemption.covers(CREATED)
 
 
 def test_what_was_produced_during_a_pause_does_not_count() -> None:
     after = paused_and_resumed(ready(), CREATED + 10 * MINUTE, CREATED + 11 * MINUTE)
-    excuse = spec_of(after).excuse
-    assert excuse.covers(CREATED + 10 * MINUTE + 30_000)
-    assert not excuse.covers(CREATED + 11 * MINUTE)
-    assert not excuse.covers(CREATED + 9 * MINUTE), "the lane was running"
+    exemption = spec_of(after).exemption
+    assert exemption.covers(CREATED + 10 * MINUTE + 30_000)
+    assert not exemption.covers(CREATED + 11 * MINUTE)
+    assert not exemption.covers(CREATED + 9 * MINUTE), "the lane was running"
 
 
 def test_a_pause_that_ends_by_itself_and_one_of_partitions_are_the_same() -> None:
@@ -68,12 +68,12 @@ def test_a_pause_that_ends_by_itself_and_one_of_partitions_are_the_same() -> Non
     some = ChangePauses(ready().name, {"t": frozenset({0, 1})}, pause=True)
     stopped = outcome(ready(), some, since)
     resumed = outcome(stopped, replace(some, partitions={"t": frozenset({0})}, pause=False), until)
-    assert spec_of(resumed).excuse.covers(since)
+    assert spec_of(resumed).exemption.covers(since)
     other = lane_spec(a_key("t-1"), TaskName("one"), resumed)
-    assert not other.excuse.covers(since), "it is still paused"
+    assert not other.exemption.covers(since), "it is still paused"
 
 
-def test_a_lane_that_runs_is_not_restarted_for_an_excuse() -> None:
+def test_a_lane_that_runs_is_not_restarted_for_an_exemption() -> None:
     running, desired = spec_of(ready()), spec_of(paused_and_resumed(ready(), CREATED + 1, CREATED + 2))
     assert running != desired
     assert not needs_restart(running, desired)
@@ -90,25 +90,25 @@ def test_resumptions_are_stored_and_few() -> None:
 
 
 def test_resumes_in_quick_succession_share_one_patience() -> None:
-    """Repeated pauses and resumes excuse late records for the patience of the first one, no longer."""
+    """Repeated pauses and resumes exempt late records for the grace period of the first one, no longer."""
     datastream, now = ready(), CREATED + CHAIN_MS
     first = now + 1_000
     for _ in range(100):
         datastream = paused_and_resumed(datastream, now, now + 1_000)
         now += 10 * MINUTE
-    excuse = spec_of(datastream).excuse
-    assert excuse.patience_ms == first
-    lane = ExcusedLane(excuse, PATIENCE // 2)
+    exemption = spec_of(datastream).exemption
+    assert exemption.grace_from_ms == first
+    lane = CatchUpGrace(exemption, GRACE_MS // 2)
     lane.note(100, now)
     assert lane.counts(now - 1)
     assert lane.counted_age(5 * MINUTE, now) == 5 * MINUTE
     later = paused_and_resumed(datastream, now + CHAIN_MS, now + CHAIN_MS + 1_000)
-    assert spec_of(later).excuse.patience_ms == now + CHAIN_MS + 1_000
+    assert spec_of(later).exemption.grace_from_ms == now + CHAIN_MS + 1_000
 
 
 @pytest.mark.parametrize("age", [0, 1, 400_000])
 def test_nothing_counts_while_the_lane_catches_up(age: int) -> None:
-    lane = ExcusedLane(Excuse(CREATED, patience_ms=CREATED), PATIENCE)
+    lane = CatchUpGrace(LatencyExemption(CREATED, grace_from_ms=CREATED), GRACE_MS)
     now = CREATED + 5 * MINUTE
     for waiting in (100, 80, 60):
         lane.note(waiting, now)
@@ -119,7 +119,7 @@ def test_nothing_counts_while_the_lane_catches_up(age: int) -> None:
 
 
 def test_a_backlog_that_does_not_become_less_counts() -> None:
-    lane = ExcusedLane(Excuse(CREATED, patience_ms=CREATED), PATIENCE)
+    lane = CatchUpGrace(LatencyExemption(CREATED, grace_from_ms=CREATED), GRACE_MS)
     now = CREATED + MINUTE
     lane.note(100, now)
     lane.note(101, now + 11 * MINUTE)
@@ -129,7 +129,9 @@ def test_a_backlog_that_does_not_become_less_counts() -> None:
 
 
 def test_what_was_late_before_a_pause_counts() -> None:
-    lane = ExcusedLane(Excuse(CREATED, CREATED + 9 * MINUTE, CREATED + 10 * MINUTE, CREATED), PATIENCE)
+    lane = CatchUpGrace(
+        LatencyExemption(CREATED, CREATED + 9 * MINUTE, CREATED + 10 * MINUTE, CREATED), GRACE_MS
+    )
     now = CREATED + 11 * MINUTE
     lane.note(10, now)
     assert lane.counts(CREATED + MINUTE)
