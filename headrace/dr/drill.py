@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 from headrace.clusters.directory import ClusterDirectory
-from headrace.dr.book import PairBook
 from headrace.dr.pair_session import PairSession
+from headrace.dr.state_store import PairStateStore
 from headrace.oncall.canaries import probes_of
 from headrace.oncall.canary_gate import run_gate
 from mirror.adapters.kafka_admin import KafkaAdmin
@@ -48,10 +48,10 @@ def plain_name(pair: str) -> str:
     return f"{plain}.{sha256(pair.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
-def drill_book(session: PairSession) -> PairBook:
+def drill_store(session: PairSession) -> PairStateStore:
     """Return the object that stores the state of a pair's drills."""
     name = f"{session.name}{DRILL_SUFFIX}"
-    return session.book.beside(PairState(name=name, active=session.settings.primary, datastreams={}))
+    return session.store.beside(PairState(name=name, active=session.settings.primary, datastreams={}))
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Drill:
         plain = plain_name(session.name)
         self._group = f"headrace-drill-{plain}"
         self._prefix = f"{plain}-drill"
-        self._book = drill_book(session)
+        self._store = drill_store(session)
 
     def planned(self) -> tuple[PairState, PairSettings]:
         """Return the state and the settings of the next drill, without storing them.
@@ -114,7 +114,7 @@ class Drill:
                 f"a switch-over of {real.name} to {real.operation.target} is in progress",
                 advice="complete or abort it before the drill",
             )
-        state = self._book.read()
+        state = self._store.read()
         number = state.generation + 1
         name = f"{self._prefix}-{number}"
         begun = state.with_(
@@ -135,19 +135,19 @@ class Drill:
         Raises IllegalTransition if a switch-over or a drill of the pair is in progress; VersionConflict if
         this command has lost its session and another drill has begun; errors of the removal.
         """
-        self._book.begin_drill()
+        self._store.begin_drill()
         self.planned()
-        self._clean(self._book.read())
+        self._clean(self._store.read())
         state, settings = self.planned()
         (name,) = state.datastreams
-        self._book.save(state, everywhere=True)
+        self._store.save(state, everywhere=True)
         try:
             self._rehearse(name, state.active, settings)
         except VersionConflict:
             raise
         except HeadraceError as error:
             self._result.problems.append(str(error))
-        state = self._book.read()
+        state = self._store.read()
         if name not in state.datastreams:
             raise VersionConflict(
                 f"another operator has begun a drill of {self._real.name}", advice="wait until it has ended"
@@ -186,7 +186,7 @@ class Drill:
     def _deliver(self, name: str, source: str, destination: str) -> None:
         """Wait until the datastream copies the topic of the drill, then write records and wait for their
         arrival."""
-        topic, present = canary_topic(name), self._book.read().datastreams[name]
+        topic, present = canary_topic(name), self._store.read().datastreams[name]
         self._patiently(lambda: self._require_copied(present))
         path = CanaryPath(ClusterRef(source), topic, ClusterRef(destination), topic)
         limits = GateLimits(int(self._real.settings.rpo_seconds * 1000), 0, _MIN_AVAILABILITY)
@@ -228,7 +228,7 @@ class Drill:
         for cluster in (settings.primary, settings.standby):
             for name in state.datastreams:
                 self._admin(cluster).delete(canary_topic(name))
-        self._book.save(state.with_(datastreams={}, previous={}, fences=()), everywhere=True)
+        self._store.save(state.with_(datastreams={}, previous={}, fences=()), everywhere=True)
 
     def _settings_of(self, state: PairState) -> PairSettings:
         """Return the settings of the pair, restricted to the datastream and the group of a drill."""
@@ -238,7 +238,11 @@ class Drill:
     def _session(self, settings: PairSettings) -> PairSession:
         acts = replace(self._real.acts, settings=settings)
         return replace(
-            self._real, name=f"{self._real.name}{DRILL_SUFFIX}", settings=settings, book=self._book, acts=acts
+            self._real,
+            name=f"{self._real.name}{DRILL_SUFFIX}",
+            settings=settings,
+            store=self._store,
+            acts=acts,
         )
 
     def _definition(self, name: str, topic: str, home: str, away: str) -> Mapping[str, Any]:

@@ -20,8 +20,8 @@ from headrace.clusters.own_topics import own_topics
 from headrace.console.client import RestClient
 from headrace.console.durations import duration_seconds
 from headrace.dr.acts import SwitchoverActs
-from headrace.dr.book import PairBook, fresh_state, store_of, with_settings
 from headrace.dr.datastreams import PairDatastreams
+from headrace.dr.state_store import PairStateStore, fresh_state, store_of, with_settings
 from headrace.dr.tail import copy_tail, exported_ends, exported_records
 from headrace.settings import HeadraceSettings
 from mirror.errors import ConfigError, HeadraceError, IllegalTransition, InvalidRequest
@@ -58,14 +58,14 @@ class PairSession:
     name: str
     settings: PairSettings
     bench: EngineContext
-    book: PairBook
+    store: PairStateStore
     acts: SwitchoverActs
     note: Callable[[str], None]
 
     def state(self) -> PairState:
         """Return the stored state of the pair, with the datastreams of the current settings. Raises
         Unreachable, CorruptData, NewerFormat."""
-        return with_settings(self.book.read(), self.settings)
+        return with_settings(self.store.read(), self.settings)
 
     def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
         """Return the state of the pair with a new operation, without storing it.
@@ -99,7 +99,7 @@ class PairSession:
         operator accepts, or empty. Raises InvalidRequest if it is not the measured loss, and the errors of
         `planned`.
         """
-        self.book.silent.add(self.settings.other(target))  # probably lost, and not required
+        self.store.silent.add(self.settings.other(target))  # probably lost, and not required
         limit = record_limit(max_loss) or LossLimit(seconds=duration_seconds(max_loss))
         state = self.planned(target, Kind.FAILOVER, limit=limit)
         operation = operation_of(state)
@@ -165,7 +165,7 @@ class PairSession:
             ends=document_of(ends),
             folder=str(folder.absolute()),
         )
-        self.book.save(state.with_(fork=fork.after(decision)), everywhere=True)
+        self.store.save(state.with_(fork=fork.after(decision)), everywhere=True)
         return decision
 
     def abort(self, reason: str) -> PairState:
@@ -190,7 +190,7 @@ class PairSession:
             self.bench.run(self._pause())
             return True
 
-        return Driver(self.acts, self.book, self.bench.clock, may_repeat, self.note)
+        return Driver(self.acts, self.store, self.bench.clock, may_repeat, self.note)
 
     async def _pause(self) -> None:
         await self.bench.loop.sleep(_PAUSE_SECONDS)
@@ -223,5 +223,10 @@ def pair_session(
     ):
         acts = SwitchoverActs(pair, bench, PairDatastreams(client, cause), own_topics(settings))
         yield PairSession(
-            name, pair, bench, PairBook(nodes, bench, clusters, fresh_state(name, pair), note), acts, note
+            name,
+            pair,
+            bench,
+            PairStateStore(nodes, bench, clusters, fresh_state(name, pair), note),
+            acts,
+            note,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.coordination.client import store_folder
-from headrace.dr.book import fresh_state, node_of, with_settings
+from headrace.dr.state_store import fresh_state, node_of, with_settings
 from headrace.dr.status import PairView
 from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded_store.session import session_on_copy

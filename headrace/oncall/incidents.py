@@ -15,10 +15,10 @@ from monitor.adapters.incident_topic import IncidentTopic
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.stored_alerts import InheritedAlerts, matters_of, read_alerts
 from monitor.cycle import MonitorCycle
-from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.reader import RecordReader
 from monitor.records.record import IncidentRecord, StoredMonitorState
+from monitor.records.tracker import resumed
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:

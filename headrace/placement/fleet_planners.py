@@ -10,7 +10,7 @@ from typing import Final
 from api.http.slow_calls import ANSWER_SECONDS
 from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
-from headrace.placement.planners import capacity_book, choose_planning
+from headrace.placement.planners import capacity_resolver, choose_planning
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka_admin import AdminPool, KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
@@ -123,6 +123,6 @@ class FleetPlannerFactory:
         judgement: Judgement,
     ) -> FleetPlanner:
         planning = choose_planning(self.settings, MeasuredLoads(self.nodes), background_calls)
-        capacities = capacity_book(self.settings, self.nodes, stores.assessments.all)
+        capacities = capacity_resolver(self.settings, self.nodes, stores.assessments.all)
         planning = replace(planning, memory=memory, capacities=capacities)
         return FleetPlanner(stores, planning, topic_discovery, SystemClock(), judgement)

@@ -29,7 +29,7 @@ from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
-from mirror.instance.workers.costs import CapacityBook, CostStore
+from mirror.instance.workers.costs import CapacityResolver, CostStore
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.capacity.knobs import joint_terms
@@ -196,16 +196,16 @@ def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
     return settings.mirror.leader.task_capacity
 
 
-def capacity_book(
+def capacity_resolver(
     settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
-) -> CapacityBook:
-    """Return the object that determines the task capacity of each datastream group."""
+) -> CapacityResolver:
+    """Return the resolver of the task capacity of each datastream group."""
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:
         return joint_terms(terms, (member.placement for member in members))
 
-    return CapacityBook(CostStore(nodes), of, assessments, SystemClock())
+    return CapacityResolver(CostStore(nodes), of, assessments, SystemClock())
 
 
 def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:

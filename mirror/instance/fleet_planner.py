@@ -34,7 +34,7 @@ from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import LoadWatch
-from mirror.instance.workers.costs import CapacityBook
+from mirror.instance.workers.costs import CapacityResolver
 from mirror.model.capacity.capacity import CapacityInUse
 from mirror.model.capacity.freeze import FreezeWindow, frozen_by
 from mirror.model.datastreams.datastream import Datastream, activated
@@ -91,7 +91,7 @@ class Planning:
     interval_seconds: float = 600.0
     rules: TaskPlacementRules = _RULES
     memory: LoadMemory = field(default_factory=LoadMemory)
-    capacities: CapacityBook | None = None
+    capacities: CapacityResolver | None = None
     freezes: tuple[FreezeWindow, ...] = ()
     refresh_seconds: float = 15.0
 
@@ -234,8 +234,10 @@ class FleetPlanner:
 
     def _capacities(self, fleet: FleetState) -> Mapping[GroupName, CapacityInUse]:
         """Return the capacities of the groups to plan."""
-        book = self._planning.capacities
-        return book.of({group: fleet.groups[group] for group in groups_to_plan(fleet)}) if book else {}
+        resolver = self._planning.capacities
+        return (
+            resolver.of({group: fleet.groups[group] for group in groups_to_plan(fleet)}) if resolver else {}
+        )
 
     def _restraint(self, fleet: FleetState) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
         """Return why optional moves of groups must wait, and the rules for placement. All groups wait in a

@@ -56,7 +56,7 @@ from mirror.replication.reports.measurements import (
     windows_of,
 )
 from mirror.replication.reports.positions import Positions
-from mirror.replication.reports.retention import RetentionBook
+from mirror.replication.reports.retention import RetentionCache
 from mirror.replication.startup import LaneStartup
 
 _log = get_logger(__name__)
@@ -85,7 +85,7 @@ class BatchEngine:
         self._startup = LaneStartup(context, lanes, runner, self._fetch_handler, ack_handler)
         self.checkpoints = Checkpoints(context, lanes, runner)
         self._stalls = StallReporter(context, lanes, runner)
-        self._positions = Positions(RetentionBook(context).of)
+        self._positions = Positions(RetentionCache(context).of)
         self._deadlines = DeadlineWatch(context, lanes, runner, pacer, self._positions.of)
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()

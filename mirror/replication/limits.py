@@ -33,7 +33,7 @@ class TopicLimits:
     takes_zstd: bool = True
 
 
-class LimitBook:
+class TopicLimitCache:
     """Cache of the limits of destination topics, with a maximum age."""
 
     def __init__(self, cluster: Cluster, age_seconds: float) -> None:
@@ -133,7 +133,7 @@ def _rules_of(lane: Lane, source: SourceIdentity) -> RoutingRules:
     return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
-class RuleBook:
+class RoutingRuleCache:
     """Cache of processing rules by policy and limits, so that equal lanes share an object."""
 
     def __init__(self, settings: CopyingOptions) -> None:

@@ -31,7 +31,13 @@ from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.lane_runner import LaneRunner, still_starting
 from mirror.replication.lanes.registry import LaneRegistry
-from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap, forget_other_topics
+from mirror.replication.limits import (
+    RoutingRuleCache,
+    TopicLimitCache,
+    TopicLimits,
+    forget_cap,
+    forget_other_topics,
+)
 from mirror.replication.ownership.start_positions import StartPositionFinder, begins_at_offset
 
 _log = get_logger(__name__)
@@ -62,9 +68,9 @@ class LaneStartup:
         self._source_logs = reading.source_logs
         self._writing = writing
         self._produce_failures = writing.trouble
-        self._limits: dict[ClusterRef, LimitBook] = {}
+        self._limits: dict[ClusterRef, TopicLimitCache] = {}
         self._start_positions = StartPositionFinder(context, lanes, runner)
-        self._rules = RuleBook(self._context.settings)
+        self._rules = RoutingRuleCache(self._context.settings)
 
     def pump(self) -> None:
         """Start all lanes that wait to be started."""
@@ -134,10 +140,10 @@ class LaneStartup:
             + [target.connection(broker, role) for broker in _leaders(target, targets) for role in ROLES]
         )
 
-    def _limits_of(self, destination: ClusterRef) -> LimitBook:
+    def _limits_of(self, destination: ClusterRef) -> TopicLimitCache:
         if destination not in self._limits:
             age = self._context.settings.metadata_age_seconds
-            self._limits[destination] = LimitBook(self._context.cluster(destination), age)
+            self._limits[destination] = TopicLimitCache(self._context.cluster(destination), age)
         return self._limits[destination]
 
     async def _start(self, starting: Starting) -> None:
@@ -209,12 +215,12 @@ class LaneStartup:
         )
         for lane in starting():
             self._runner.guard(lane, self._look_at)
-        book = self._limits_of(first.spec.destination)
+        cache = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
                 forget_cap(lane)
-                book.forget(lane.spec.destination_topic)  # the operator may have changed its settings
-        limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
+                cache.forget(lane.spec.destination_topic)  # the operator may have changed its settings
+        limits = await cache.look_up({lane.spec.destination_topic for lane in lanes})
         self._set_rules(starting(), limits)
 
     def _set_rules(self, lanes: Sequence[Lane], limits: Mapping[str, TopicLimits]) -> None:

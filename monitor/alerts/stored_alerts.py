@@ -28,8 +28,8 @@ from monitor.alerts.catalogue import (
     WATCHDOG,
 )
 from monitor.causes.diagnosis import Cause
-from monitor.records.book import DatastreamProblem
 from monitor.records.record import NOTES, UNREADABLE, moment_of
+from monitor.records.tracker import DatastreamProblem
 
 _log = structlog.get_logger(__name__)
 _SAID: Final = "reported by a previous monitor"

@@ -20,9 +20,9 @@ from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
-from monitor.records.book import IncidentBook, Matters
 from monitor.records.deliveries import DeliveryCounts
 from monitor.records.record import IncidentRecord, StoredMonitorState
+from monitor.records.tracker import IncidentTracker, Matters
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class RecordStore(Protocol):
 
 
 class IncidentKeeper:
-    """Stores the incidents of an `IncidentBook`, and restores the incidents of a previous monitor.
+    """Stores the incidents of an `IncidentTracker`, and restores the incidents of a previous monitor.
 
     `restored`: callback with the incidents and notes of a previous monitor, in the thread of the evaluations.
     `notes`: returns other state for the next monitor. `matters`: returns problems other than missed
@@ -74,7 +74,7 @@ class IncidentKeeper:
         self._notes = notes
         self._matters = matters
         self._counts = counts
-        self._book = IncidentBook()
+        self._tracker = IncidentTracker()
         self._changed = threading.Condition()
         self._found: StoredMonitorState | None = None
         self._has_loaded = False
@@ -123,12 +123,12 @@ class IncidentKeeper:
     def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         """Record the findings of an evaluation in the incidents."""
         now_ms, matters = self._clock.now_ms(), self._matters()
-        changed = {record.id: record for record in self._book.judged(findings, now_ms, matters, movements)}
+        changed = {record.id: record for record in self._tracker.judged(findings, now_ms, matters, movements)}
         with self._changed:
             found, self._found = self._found, None
         replaced: frozenset[str] = frozenset()
         if found is not None:
-            restored = self._book.restore(found.records)
+            restored = self._tracker.restore(found.records)
             replaced = restored.replaced
             changed |= {record.id: record for record in restored.records}
             over = [record for record in found.records if not record.is_open]
@@ -143,7 +143,7 @@ class IncidentKeeper:
 
         The state of objectives does not change. Other problems are updated.
         """
-        changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
+        changed = self._tracker.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({record.id: record for record in changed})
 
     def _count(

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from headrace.dr.book import fresh_state
+from headrace.dr.state_store import fresh_state
 from headrace.dr.status import PairView
 from mirror.jobs.dr.operation import Step, begin, completed, entered, failed, operation_of
 from mirror.jobs.dr.settings import PairSettings

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from headrace.dr.book import store_of
 from headrace.dr.datastreams import body_of
+from headrace.dr.state_store import store_of
 from headrace.settings import load_settings
 from tests.e2e.pair_site import TOPIC, Site, pair_site
 from tests.fakes.broker.batches import Content

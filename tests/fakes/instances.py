@@ -43,7 +43,7 @@ from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.lost_definitions import DefinitionFile, LossWatch
 from mirror.instance.own_session import Identity, Lease
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
-from mirror.instance.workers.costs import CapacityBook, CostStore
+from mirror.instance.workers.costs import CapacityResolver, CostStore
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
@@ -287,8 +287,8 @@ class LeaderRig:
             raise ConfigError(f"there is no load provider {name}")
         return self.chosen[name]
 
-    def _capacities(self, session: FakeSession, terms: CapacityTerms) -> CapacityBook:
-        return CapacityBook(CostStore(session), lambda _: terms, self.stores.assessments.all, self.clock)
+    def _capacities(self, session: FakeSession, terms: CapacityTerms) -> CapacityResolver:
+        return CapacityResolver(CostStore(session), lambda _: terms, self.stores.assessments.all, self.clock)
 
     def _admission(self) -> Admission:
         return self.admission or Admission(dict.fromkeys(self.clusters, ClusterRights()), ["*"])

@@ -33,7 +33,7 @@ def export_state(
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import to_document
     from headrace.coordination.transfer import exported
-    from headrace.dr.book import exported_with_pairs
+    from headrace.dr.state_store import exported_with_pairs
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
     from mirror.errors import AlreadyExists
@@ -62,7 +62,7 @@ def import_state(
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import from_document
     from headrace.coordination.transfer import import_state as write_state
-    from headrace.dr.book import import_pairs
+    from headrace.dr.state_store import import_pairs
     from headrace.settings import load_settings
 
     settings = load_settings(config)

@@ -46,7 +46,7 @@ def create(
     The report states operator, stages with times, targets and actual values, positions, groups, audits and
     gaps. If a switch-over is in progress, the report covers that switch-over.
     """
-    from headrace.dr.drill import drill_book
+    from headrace.dr.drill import drill_store
     from headrace.dr.pair_session import pair_session
     from headrace.dr.report_page import page_of
     from headrace.settings import load_settings
@@ -59,7 +59,7 @@ def create(
     issuer = f"{getpass.getuser()}@{socket.gethostname()}"
     with pair_session(settings, pair, service.connect(), note, reads_only=True) as session:
         now_ms = session.bench.clock.now_ms()
-        state = drill_book(session).read() if drill else session.state()
+        state = drill_store(session).read() if drill else session.state()
         report = report_of(state, operation, session.settings, now_ms, issuer)
     written = sign(report, private)
     if html is not None:

@@ -146,7 +146,7 @@ def _sums(row: Any) -> CostSums:
 _READ_SECONDS: Final = 30.0
 
 
-class CapacityBook:
+class CapacityResolver:
     """Determines the task capacity of each group. Used by one thread at a time. `terms`: returns the capacity
     that datastreams request. `assessments`: results of the latest planning run of each group."""
 

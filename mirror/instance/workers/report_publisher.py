@@ -130,12 +130,12 @@ class ReportPublisher:
 
     def _publish_costs(self, me: LiveInstance, now: float) -> None:
         """Publish the copying cost of this instance, after restoring the cost before a restart."""
-        book = self._supervisor.costs
+        tracker = self._supervisor.costs
         if self._costs_due is None:
-            book.restore(self._costs.of(me.name))
+            tracker.restore(self._costs.of(me.name))
             self._costs_due = now + _COSTS_SECONDS
         if now >= self._costs_due:
             self._costs_due = now + _COSTS_SECONDS
-            book.trim(self._clock.now_ms())
-            if book.hours:
-                self._costs.put(me.name, book.hours)
+            tracker.trim(self._clock.now_ms())
+            if tracker.hours:
+                self._costs.put(me.name, tracker.hours)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import structlog
 
-from mirror.instance.workers.cost_book import CostBook
+from mirror.instance.workers.cost_tracker import CostTracker
 from mirror.instance.workers.lane_table import (
     NOBODY,
     LaneLoss,
@@ -65,7 +65,7 @@ class Supervisor:
         self._unsendable: set[LaneKey] = set()
         self.health = WorkerHealth(self._pool, clock)
         self.measurements = WorkerMeasurements(clock)
-        self.costs = CostBook()
+        self.costs = CostTracker()
         self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
 

@@ -43,7 +43,7 @@ class Acts(Protocol):
         ...
 
 
-class StateBook(Protocol):
+class StateStore(Protocol):
     """Storage for the state of a pair of clusters."""
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
@@ -65,13 +65,13 @@ class Driver:
     def __init__(
         self,
         acts: Acts,
-        book: StateBook,
+        store: StateStore,
         clock: Clock,
         may_repeat: Callable[[HeadraceError, bool], bool],
         note: Callable[[str], None],
     ) -> None:
         self._acts = acts
-        self._book = book
+        self._store = store
         self._clock = clock
         self._may_repeat = may_repeat
         self._note = note
@@ -127,7 +127,7 @@ class Driver:
     def _save(self, state: PairState, *, is_undo: bool = False) -> PairState:
         operation = state.operation or state.history[-1]
         everywhere = not is_undo and operation.kind is not Kind.FAILOVER
-        return self._patiently(lambda: self._book.save(state, everywhere=everywhere), is_undo=is_undo)
+        return self._patiently(lambda: self._store.save(state, everywhere=everywhere), is_undo=is_undo)
 
     def _patiently(self, act: Callable[[], T], *, is_undo: bool = False) -> T:
         while True:

@@ -19,7 +19,7 @@ _AT_ONCE: Final = 200
 _Topic = tuple[ClusterRef, str]
 
 
-class RetentionBook:
+class RetentionCache:
     """Cache of the retention of source topics. Missing entries, and entries some minutes old, are requested.
     Without the permission to describe a topic, its retention remains unknown."""
 

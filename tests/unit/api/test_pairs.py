@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.dr.book import fresh_state
+from headrace.dr.state_store import fresh_state
 from headrace.dr.status import PairView
 from mirror.jobs.dr.operation import STEPS, Kind, Step, begin, completed, entered, operation_of
 from mirror.jobs.dr.settings import PairSettings

@@ -23,7 +23,7 @@ from headrace.coordination.client import (
 from headrace.coordination.transfer import exported, import_state
 from headrace.doctor.diagnosis import Grade
 from headrace.doctor.store import examined_shared_store, examined_store
-from headrace.dr.book import exported_with_pairs, import_pairs, store_of
+from headrace.dr.state_store import exported_with_pairs, import_pairs, store_of
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.embedded_store.session import EmbeddedSession
 from mirror.adapters.embedded_store.store import FILE_NAME

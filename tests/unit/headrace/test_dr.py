@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from headrace.dr.book import PairBook
 from headrace.dr.check import FAIL, WARN, CheckItem, clock_items, group_items
 from headrace.dr.datastreams import opposite, require_direction
 from headrace.dr.drill import plain_name
 from headrace.dr.groups import GroupMove
+from headrace.dr.state_store import PairStateStore
 from headrace.dr.status import sums_by_topic, word_of
 from mirror.errors import IllegalTransition, Refused, TimedOut, Unreachable, VersionConflict
 from mirror.jobs.dr.driver import Driver
@@ -39,39 +39,41 @@ def fakes() -> Iterator[MirroredFakes]:
         yield rig
 
 
-def book_of(zookeeper: FakeZooKeeper, fakes: MirroredFakes, notes: list[str] | None = None) -> PairBook:
+def store_on(
+    zookeeper: FakeZooKeeper, fakes: MirroredFakes, notes: list[str] | None = None
+) -> PairStateStore:
     said: list[str] = [] if notes is None else notes
-    return PairBook(zookeeper.session(), fakes.context, CLUSTERS, FRESH, said.append)
+    return PairStateStore(zookeeper.session(), fakes.context, CLUSTERS, FRESH, said.append)
 
 
 def test_a_state_is_read_from_the_store_or_else_from_a_cluster(fakes: MirroredFakes) -> None:
     zookeeper, notes = FakeZooKeeper(), list[str]()
-    book = book_of(zookeeper, fakes)
-    assert book.read() == FRESH
-    book.save(book.save(begin(FRESH, "destination", "i", 1, "me"), everywhere=True), everywhere=True)
-    for store in (zookeeper, FakeZooKeeper()):
-        found = book_of(store, fakes, notes).read()
+    store = store_on(zookeeper, fakes)
+    assert store.read() == FRESH
+    store.save(store.save(begin(FRESH, "destination", "i", 1, "me"), everywhere=True), everywhere=True)
+    for server in (zookeeper, FakeZooKeeper()):
+        found = store_on(server, fakes, notes).read()
         assert (found.version, found.operation and found.operation.identity) == (2, "i")
-    after = book_of(lost := FakeZooKeeper(), fakes)
+    after = store_on(lost := FakeZooKeeper(), fakes)
     assert after.save(after.read(), everywhere=True).version == 3
-    assert book_of(lost, fakes).read().version == 3
+    assert store_on(lost, fakes).read().version == 3
     assert not notes
 
 
 def test_one_of_two_operators_wins(fakes: MirroredFakes) -> None:
     zookeeper = FakeZooKeeper()
-    one, two = book_of(zookeeper, fakes), book_of(zookeeper, fakes)
+    one, two = store_on(zookeeper, fakes), store_on(zookeeper, fakes)
     first, second = one.read(), two.read()
     won = one.save(first, everywhere=True)
     with pytest.raises(VersionConflict):
         two.save(second, everywhere=True)
     assert one.save(won, everywhere=True).version == 2
-    assert book_of(zookeeper, fakes).read().writer == won.writer
+    assert store_on(zookeeper, fakes).read().writer == won.writer
 
 
 def test_an_operator_who_reads_again_takes_over(fakes: MirroredFakes) -> None:
     zookeeper = FakeZooKeeper()
-    one, two = book_of(zookeeper, fakes), book_of(zookeeper, fakes)
+    one, two = store_on(zookeeper, fakes), store_on(zookeeper, fakes)
     won = one.save(one.read(), everywhere=True)
     two.save(two.read(), everywhere=True)
     with pytest.raises(VersionConflict):
@@ -79,33 +81,33 @@ def test_an_operator_who_reads_again_takes_over(fakes: MirroredFakes) -> None:
 
 
 def test_a_write_whose_response_was_lost_is_recognised(fakes: MirroredFakes) -> None:
-    book = book_of(FakeZooKeeper(), fakes)
-    state = book.save(book.read(), everywhere=True)
-    book.save(state, everywhere=True)  # as if its response had been lost
-    assert book.save(state, everywhere=True).version == state.version + 1
+    store = store_on(FakeZooKeeper(), fakes)
+    state = store.save(store.read(), everywhere=True)
+    store.save(state, everywhere=True)  # as if its response had been lost
+    assert store.save(state, everywhere=True).version == state.version + 1
 
 
 def test_a_state_must_be_stored_at_both_clusters_except_for_an_undo(fakes: MirroredFakes) -> None:
     notes: list[str] = []
-    book = book_of(FakeZooKeeper(), fakes, notes)
-    state = book.save(book.read(), everywhere=True)
+    store = store_on(FakeZooKeeper(), fakes, notes)
+    state = store.save(store.read(), everywhere=True)
     fakes.target.take_down(1)
     with pytest.raises(Unreachable):
-        book.save(state, everywhere=True)
-    assert book.save(state, everywhere=False).version == state.version + 1
+        store.save(state, everywhere=True)
+    assert store.save(state, everywhere=False).version == state.version + 1
     assert len(notes) == 1
 
 
 def test_one_of_two_drills_runs(fakes: MirroredFakes) -> None:
     zookeeper = FakeZooKeeper()
     session = zookeeper.session()
-    one = PairBook(session, fakes.context, CLUSTERS, FRESH, print)
+    one = PairStateStore(session, fakes.context, CLUSTERS, FRESH, print)
     one.begin_drill()
-    book_of(zookeeper, fakes).beside(FRESH.with_(name="other")).begin_drill()
+    store_on(zookeeper, fakes).beside(FRESH.with_(name="other")).begin_drill()
     with pytest.raises(IllegalTransition):
-        book_of(zookeeper, fakes).begin_drill()
+        store_on(zookeeper, fakes).begin_drill()
     session.expire()
-    book_of(zookeeper, fakes).begin_drill()
+    store_on(zookeeper, fakes).begin_drill()
 
 
 class Standstill:
@@ -122,12 +124,12 @@ class Standstill:
 
 
 def test_a_switchover_to_a_cluster_that_is_down_leaves_nothing(fakes: MirroredFakes) -> None:
-    book = book_of(FakeZooKeeper(), fakes)
+    store = store_on(FakeZooKeeper(), fakes)
     tries = iter([True, True, False])
     driver = Driver(
-        Standstill(), book, fakes.clock, lambda _error, undo: not undo and next(tries), lambda _: None
+        Standstill(), store, fakes.clock, lambda _error, undo: not undo and next(tries), lambda _: None
     )
-    state = driver.run(begin(book.read(), "destination", "i", 1, "me"))
+    state = driver.run(begin(store.read(), "destination", "i", 1, "me"))
     assert (state.active, state.operation) == ("source", None)
     assert "down" in state.history[-1].failure
 

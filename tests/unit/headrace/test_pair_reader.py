@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from headrace.dr.book import fresh_state, node_of, store_of
 from headrace.dr.pairs import PairReader
+from headrace.dr.state_store import fresh_state, node_of, store_of
 from headrace.settings import HeadraceSettings
 from mirror.errors import Unreachable
 from mirror.jobs.dr.operation import PairState, write_state

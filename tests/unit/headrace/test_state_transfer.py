@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.coordination.client import connected
 from headrace.coordination.document import ExportedState, from_document, to_document
 from headrace.coordination.transfer import exported, import_state
-from headrace.dr.book import import_pairs, store_of
+from headrace.dr.state_store import import_pairs, store_of
 from headrace.settings import load_settings
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.root import ensure_root

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.clusters.adhoc import reach
 from headrace.console.client import RestClient
-from headrace.dr.book import PairBook
+from headrace.dr.state_store import PairStateStore
 from mirror.errors import Unreachable
 from mirror.jobs.dr.operation import PairState
 from mirror.model.identifiers import ClusterRef
@@ -99,7 +99,10 @@ def test_a_pair_is_read_from_the_live_cluster(fakes: MirroredFakes) -> None:
     notes = list[str]()
     fresh = PairState(name="p", active="source", datastreams={"orders": "orders"})
     clusters = {"source": SOURCE, "destination": DESTINATION}
-    assert PairBook(FakeZooKeeper().session(), fakes.context, clusters, fresh, notes.append).read() == fresh
+    assert (
+        PairStateStore(FakeZooKeeper().session(), fakes.context, clusters, fresh, notes.append).read()
+        == fresh
+    )
     assert len(notes) == 1
     assert "on source: " in notes[0]
 

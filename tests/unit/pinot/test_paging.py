@@ -31,7 +31,7 @@ def test_every_partition_is_on_exactly_one_page(topics: dict[str, int], page_par
     )
 
 
-class Book:
+class CountedPages:
     """Pages that count how far they were read, and results that record their page."""
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class Book:
 
 
 def test_answers_come_in_order_and_no_more_than_a_few_are_held() -> None:
-    book = Book()
-    for number, answer in enumerate(answered(book.pages(20), lambda page: page.first)):
+    result = CountedPages()
+    for number, answer in enumerate(answered(result.pages(20), lambda page: page.first)):
         assert answer == str(number)
-        assert book.opened <= number + 1 + PAGES_AT_ONCE
-    assert book.opened == 20
+        assert result.opened <= number + 1 + PAGES_AT_ONCE
+    assert result.opened == 20
 
 
 def test_a_question_that_fails_ends_the_answers() -> None:
@@ -57,9 +57,9 @@ def test_a_question_that_fails_ends_the_answers() -> None:
             raise ValueError(page.first)
         return page.first
 
-    book = Book()
-    answers = answered(book.pages(20), ask)
+    result = CountedPages()
+    answers = answered(result.pages(20), ask)
     assert [next(answers), next(answers)] == ["0", "1"]
     with pytest.raises(ValueError, match="2"):
         next(answers)
-    assert book.opened <= 3 + PAGES_AT_ONCE
+    assert result.opened <= 3 + PAGES_AT_ONCE

@@ -164,7 +164,7 @@ class World:
                 self.copies.setdefault(forward, former)
         self.effect()
 
-    # Book
+    # Store
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
         self.effect()

@@ -104,7 +104,7 @@ class World:
                 self.known.add(forward)
         self.effect()
 
-    # Book
+    # Store
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
         self.effect()

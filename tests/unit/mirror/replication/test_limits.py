@@ -7,13 +7,13 @@ from dataclasses import replace
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.rules import Refusal
-from mirror.replication.limits import RuleBook, TopicLimits, open_refused
+from mirror.replication.limits import RoutingRuleCache, TopicLimits, open_refused
 from mirror.replication.options import CopyingOptions
 from tests.builders import a_spec
 
 
 def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_behind_them() -> None:
-    book, limits = RuleBook(CopyingOptions()), TopicLimits()
+    cache, limits = RoutingRuleCache(CopyingOptions()), TopicLimits()
     lane = Lane(a_spec(), 1_000, ())
     refused = dict.fromkeys((17, 130), Refusal(OffsetClass.DEAD_LETTERED, 0))
     lane.read.rules = replace(
@@ -27,9 +27,9 @@ def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_b
         (131, 131, set(), set()),
     ):
         lane.progress.ledger, lane.read.position = Ledger(checkpoint), position
-        found = book.rules(lane, limits)
+        found = cache.rules(lane, limits)
         assert (set(found.omitted), set(found.unopened)) == (omitted, unopened)
-    assert book.rules(lane, limits) is book.rules(lane, limits)
+    assert cache.rules(lane, limits) is cache.rules(lane, limits)
 
 
 def test_what_was_refused_is_opened_with_what_was_refused_before_and_not_copied_yet() -> None:

@@ -14,8 +14,8 @@ from monitor.causes.inquiry import Inquiry
 from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
-from monitor.records.book import IncidentBook
 from monitor.records.record import IncidentRecord, Phase
+from monitor.records.tracker import IncidentTracker
 from tests.unit.monitor.causes.test_judge import (
     CASES,
     HOLDS_TASK,
@@ -38,12 +38,12 @@ EXPLAINED: Final = [one for one in CASES if one.cause is not Cause.UNKNOWN]
 
 def record_of(found: Iterable[Diagnosis | None]) -> IncidentRecord:
     """Return the record of an incident with these diagnoses, one per evaluation."""
-    book = IncidentBook()
+    tracker = IncidentTracker()
     known: dict[str, IncidentRecord] = {}
     for number, diagnosis in enumerate(found):
         verdict = LatencyVerdict(ObjectiveStatus.BREACHED, None, "late")
         finding = Evaluation(verdict, Incident(is_open=True), "", "east", diagnosis)
-        for record in book.judged({ORDERS: finding}, 1_000 + 1_000 * INTERVAL_SECONDS * number):
+        for record in tracker.judged({ORDERS: finding}, 1_000 + 1_000 * INTERVAL_SECONDS * number):
             known[record.id] = record
     (record,) = known.values()
     return record

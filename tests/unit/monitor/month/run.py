@@ -21,8 +21,8 @@ from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
-from monitor.records.book import IncidentBook
 from monitor.records.record import IncidentRecord
+from monitor.records.tracker import IncidentTracker
 from monitor.settings import MonitorSettings
 from tests.unit.monitor.month import truth
 from tests.unit.monitor.month.flow import DAYS, PER_MINUTE, STEP_SECONDS, STEPS, Flags
@@ -76,7 +76,7 @@ class Month:
         self._cycle = MonitorCycle(self.world, self.world, policy, self.world, window, self._budgets)
         self._conditions = Conditions(patience)
         self._style = Style({}, "", "http://here")
-        self._book = IncidentBook()
+        self._tracker = IncidentTracker()
         self._outbox = Outbox(Schedule(chosen.gather_seconds, 4 * 3_600.0))
         self._known: dict[str, AlertKey] = {}
         self._firing: list[Alert] = []
@@ -107,7 +107,7 @@ class Month:
             alerts = self._conditions.judging_failed(str(error), now)
         else:
             alerts = self._conditions.judged(findings, now)
-            self.records |= {one.id: one for one in self._book.judged(findings, now.ms)}
+            self.records |= {one.id: one for one in self._tracker.judged(findings, now.ms)}
         self._firing = alerts
         firing = {one.key for one in alerts}
         over = [one for key, one in before.items() if key not in firing]

@@ -34,7 +34,6 @@ from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
-from monitor.records.book import resumed
 from monitor.records.deliveries import DeliveryCounts
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import (
@@ -45,6 +44,7 @@ from monitor.records.record import (
     record_from_json,
     record_to_json,
 )
+from monitor.records.tracker import resumed
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 

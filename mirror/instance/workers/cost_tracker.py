@@ -20,7 +20,7 @@ With more throttling, rate and batch size depend on the brokers, so the interval
 """
 
 
-class CostBook:
+class CostTracker:
     """Collects the copying costs that workers report."""
 
     def __init__(self) -> None:

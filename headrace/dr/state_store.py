@@ -119,7 +119,7 @@ def node_of(name: str) -> str:
     return f"{znodes.DR}/{quote(name, safe='')}"
 
 
-class PairBook:
+class PairStateStore:
     """Reads and writes the stored state of one cluster pair.
 
     `fresh`: initial state, used if no state is stored. `note`: callback for messages about copies that cannot
@@ -152,9 +152,9 @@ class PairBook:
         Copies on them are not read, and are written only if `everywhere` is set.
         """
 
-    def beside(self, fresh: PairState) -> PairBook:
+    def beside(self, fresh: PairState) -> PairStateStore:
         """Return an object that stores another state in the same store and on the same clusters."""
-        return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
+        return PairStateStore(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def begin_drill(self) -> None:
         """Prevent other commands from running a drill. Raises IllegalTransition while another drill runs."""
@@ -188,7 +188,7 @@ class PairBook:
         return max(found, key=lambda state: state.version)
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
-        """Store the state of the pair; see `mirror.jobs.dr.driver.StateBook`."""
+        """Store the state of the pair; see `mirror.jobs.dr.driver.StateStore`."""
         new = state.with_(version=state.version + 1, writer=self._writer)
         try:
             self._write(write_state(new))

@@ -1,4 +1,4 @@
-"""Test the cost book of an instance, which sums the costs that its workers report."""
+"""Test the cost tracker of an instance, which sums the costs that its workers report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.instance.workers.cost_book import CostBook, interval_costs
+from mirror.instance.workers.cost_tracker import CostTracker, interval_costs
 from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
@@ -64,24 +64,24 @@ def test_what_says_nothing_of_a_busy_worker_is_left_out(report: LaneRates) -> No
 
 
 def test_a_group_that_a_quota_holds_back_is_left_out() -> None:
-    book = CostBook()
-    book.note(interval_report(sums(ORDERS), sums(LOGS), busy=0.2), {ORDERS}, NOW_MS)
-    assert book.hours.keys() == {LOGS}
+    tracker = CostTracker()
+    tracker.note(interval_report(sums(ORDERS), sums(LOGS), busy=0.2), {ORDERS}, NOW_MS)
+    assert tracker.hours.keys() == {LOGS}
 
 
 def test_intervals_add_up_by_hour_and_old_hours_are_forgotten() -> None:
-    book = CostBook()
+    tracker = CostTracker()
     for number in (0, 0, KEPT_HOURS):
-        book.note(interval_report(sums(ORDERS)), (), NOW_MS + number * HOUR_MS)
-    assert [one.observations for one in book.hours[ORDERS].values()] == [2, 1]
-    book.trim(NOW_MS + KEPT_HOURS * HOUR_MS)
-    assert list(book.hours[ORDERS]) == [100 + KEPT_HOURS]
-    book.trim(NOW_MS)
-    assert book.hours == {}
+        tracker.note(interval_report(sums(ORDERS)), (), NOW_MS + number * HOUR_MS)
+    assert [one.observations for one in tracker.hours[ORDERS].values()] == [2, 1]
+    tracker.trim(NOW_MS + KEPT_HOURS * HOUR_MS)
+    assert list(tracker.hours[ORDERS]) == [100 + KEPT_HOURS]
+    tracker.trim(NOW_MS)
+    assert tracker.hours == {}
 
 
 def test_what_was_noted_before_a_restart_is_added() -> None:
-    before, after = CostBook(), CostBook()
+    before, after = CostTracker(), CostTracker()
     before.note(interval_report(sums(ORDERS)), (), NOW_MS)
     after.note(interval_report(sums(ORDERS)), (), NOW_MS)
     after.restore(before.hours)

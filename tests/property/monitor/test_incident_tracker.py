@@ -18,7 +18,6 @@ from mirror.model.identifiers import DatastreamName
 from monitor.evaluation import Evaluation
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
-from monitor.records.book import IncidentBook, resumed
 from monitor.records.record import (
     BudgetCost,
     DeliveryCost,
@@ -29,6 +28,7 @@ from monitor.records.record import (
     record_from_json,
     record_to_json,
 )
+from monitor.records.tracker import IncidentTracker, resumed
 
 ORDERS: Final = DatastreamName("orders")
 findings = st.builds(
@@ -78,14 +78,14 @@ records = st.builds(
 
 def play(history: Sequence[Evaluation | str | None]) -> dict[str, IncidentRecord]:
     """Return the stored records at the end. None in the history: an evaluation without verdict."""
-    book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
+    tracker, stored, number = IncidentTracker(), dict[str, IncidentRecord](), 0
     for finding in history:
         if isinstance(finding, str):
-            book = IncidentBook()
-            book.restore(stored.values())
+            tracker = IncidentTracker()
+            tracker.restore(stored.values())
             continue
         number += 1
-        changed = book.judged({} if finding is None else {ORDERS: finding}, 1_000 * number)
+        changed = tracker.judged({} if finding is None else {ORDERS: finding}, 1_000 * number)
         for one in changed:
             assert one != stored.get(one.id), "an unchanged record was written"
             stored[one.id] = one
@@ -128,14 +128,14 @@ def test_what_was_found_before_the_former_records_were_known_is_appended(
     one: Evaluation, two: Evaluation
 ) -> None:
     former = IncidentRecord("orders-1", ORDERS, "east", 1).noted(1, Phase.DETECTED, "late")
-    book = IncidentBook()
-    own = {each.id for each in book.judged({ORDERS: one}, 5_000) if each.is_open}
-    restored = book.restore([former])
+    tracker = IncidentTracker()
+    own = {each.id for each in tracker.judged({ORDERS: one}, 5_000) if each.is_open}
+    restored = tracker.restore([former])
     assert restored.replaced == own
     (going_on,) = restored.records
     assert going_on.id == former.id
     assert going_on.timeline[0] == former.timeline[0]
-    for each in book.judged({ORDERS: two}, 6_000):
+    for each in tracker.judged({ORDERS: two}, 6_000):
         assert each.id == former.id
 
 

@@ -57,7 +57,7 @@ class RestoredIncidents(NamedTuple):
     replaced: frozenset[str]
 
 
-class IncidentBook:
+class IncidentTracker:
     """Open incidents of this monitor, at most one per datastream."""
 
     def __init__(self) -> None:
