@@ -72,20 +72,20 @@ class TopicEvidenceAnswer(AnswerModel):
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
         """Return the evidence about a topic as a response."""
-        look, seen = found.look, found.sighting
+        observation, seen = found.observation, found.history
         return cls(
             cluster=found.cluster,
             topic=found.topic,
             is_unused=found.is_unused,
             reasons=list(found.reasons),
-            partitions=look.partitions,
-            records=look.records,
-            bytes=look.bytes,
+            partitions=observation.partitions,
+            records=observation.records,
+            bytes=observation.bytes,
             first_seen_ms=seen.first_ms if seen else None,
             watched_since_ms=seen.watched_ms if seen else None,
             no_inflow_since_ms=seen.quiet_ms if seen else None,
             last_read_ms=(seen.read_ms or None) if seen else None,
-            readers=[TopicReaderAnswer(**reader._asdict()) for reader in look.readers],
+            readers=[TopicReaderAnswer(**reader._asdict()) for reader in observation.readers],
             selected_by=[TopicSelectorAnswer(**selector._asdict()) for selector in found.selectors],
             unknown_groups=list(found.unknown_groups),
         )

@@ -29,12 +29,12 @@ class Course:
 
     began_ms: int
     plans: list[PlanInForce]
-    hosts: list[HostLook]
+    hosts: list[HostObservation]
     written: int
 
 
 @dataclass(frozen=True, slots=True)
-class HostLook:
+class HostObservation:
     """Observation of an instance at `second`: its tasks, and the bytes received from the source since the
     previous one. `weight`: that of the instance."""
 
@@ -77,11 +77,11 @@ def _write(traffic: Traffic, failures: list[BaseException]) -> None:
 
 def _watched(
     site: Site, load: Load, traffic: Traffic, report: Callable[[str], None]
-) -> tuple[float, list[PlanInForce], list[HostLook]]:
+) -> tuple[float, list[PlanInForce], list[HostObservation]]:
     """Return the start of the measured period (epoch seconds), the plans from then on, and the observations
     of the instances."""
     watches = [PlanWatch(fleet) for fleet in site.fleets]
-    inbound, hosts = InboundWatch(site.fleets, site.source_address), list[HostLook]()
+    inbound, hosts = InboundWatch(site.fleets, site.source_address), list[HostObservation]()
     began, printed = time.time() + WARM_UP_SECONDS, -2
     while (second := time.time() - began) < load.seconds:
         traffic.set_rates(json.dumps(load.rates(second)))
@@ -133,9 +133,11 @@ class PlanWatch:
             )
         )
 
-    def hosts(self, second: float, received: Mapping[str, int]) -> list[HostLook]:
+    def hosts(self, second: float, received: Mapping[str, int]) -> list[HostObservation]:
         """Return an observation of each instance. `received`: bytes by instance since the previous one."""
         return [
-            HostLook(second, self.fleet.name, name, weight, self._tasks_of[name], received.get(name, 0))
+            HostObservation(
+                second, self.fleet.name, name, weight, self._tasks_of[name], received.get(name, 0)
+            )
             for name, weight in self.fleet.weights.items()
         ]

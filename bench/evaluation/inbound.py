@@ -38,7 +38,7 @@ def received_from(text: str, port: int) -> Received:
 class InboundWatch:
     """Adds up the bytes that instances receive from the source between two readings.
 
-    A socket that opens and closes between two looks is missed; those of lanes stay open.
+    A socket that opens and closes between two observations is missed; those of lanes stay open.
     """
 
     def __init__(self, fleets: Sequence[Fleet], source_address: str) -> None:

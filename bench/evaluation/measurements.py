@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Final
 
-from bench.evaluation.course import Course, HostLook
+from bench.evaluation.course import Course, HostObservation
 from bench.evaluation.records import WINDOW_SECONDS, HostLoad, Recording, TaskLoad, WindowLatency
 from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.rows import HISTOGRAM_COLUMNS
@@ -39,13 +39,15 @@ def recording(client: PinotClient, course: Course, seconds: int, fleets: Sequenc
     return Recording(loads, latencies, course.plans, host_loads(course.hosts, loads, whole))
 
 
-def host_loads(looks: Sequence[HostLook], loads: Sequence[TaskLoad], seconds: int) -> list[HostLoad]:
+def host_loads(
+    observations: Sequence[HostObservation], loads: Sequence[TaskLoad], seconds: int
+) -> list[HostLoad]:
     """Return the work of each instance in each whole window, by its counters and the loads of its tasks."""
-    seen: dict[tuple[int, str, str], list[HostLook]] = defaultdict(list)
-    for look in looks:
-        second = int(look.second) // WINDOW_SECONDS * WINDOW_SECONDS
+    seen: dict[tuple[int, str, str], list[HostObservation]] = defaultdict(list)
+    for observation in observations:
+        second = int(observation.second) // WINDOW_SECONDS * WINDOW_SECONDS
         if second < seconds:
-            seen[second, look.fleet, look.instance].append(look)
+            seen[second, observation.fleet, observation.instance].append(observation)
     copied: dict[tuple[int, str, str], list[int]] = defaultdict(lambda: [0, 0])
     for load in loads:
         sums = copied[load.second, load.fleet, load.instance]
@@ -55,8 +57,8 @@ def host_loads(looks: Sequence[HostLook], loads: Sequence[TaskLoad], seconds: in
         HostLoad(
             *key,
             some[0].weight,
-            round(fmean(look.tasks for look in some), 2),
-            sum(look.inbound_bytes for look in some),
+            round(fmean(observation.tasks for observation in some), 2),
+            sum(observation.inbound_bytes for observation in some),
             *copied[key],
         )
         for key, some in sorted(seen.items())

@@ -49,9 +49,9 @@ def main() -> None:
     lanes = len(site.services.status.lanes)
     print(f"{datastreams:,} datastreams, {lanes:,} lanes, made in {time.perf_counter() - began:.0f} s")
     with served(site.app) as address, running_chromium() as browser:
-        looks = [_look(browser, f"{address}/ui/") for _ in range(times + 1)][1:]
+        loads = [_load(browser, f"{address}/ui/") for _ in range(times + 1)][1:]
         for name, unit in (("paint", "ms"), ("rows", "ms"), ("bytes", "B"), ("calls", "")):
-            values = sorted(look[name] for look in looks)
+            values = sorted(load[name] for load in loads)
             middle = statistics.median(values)
             print(
                 f"{name:8} median {middle:>10,.0f} {unit:2} of {times}, {values[0]:,.0f} to {values[-1]:,.0f}"
@@ -61,7 +61,7 @@ def main() -> None:
         print(f"/v1/overview: {size:,} bytes as JSON, {(time.perf_counter() - began) * 1_000:,.0f} ms")
 
 
-def _look(browser: Browser, address: str) -> Mapping[str, Any]:
+def _load(browser: Browser, address: str) -> Mapping[str, Any]:
     """Return the load times of one visit with empty caches."""
     context = browser.new_context(viewport=WIDE)
     try:

@@ -24,9 +24,9 @@ from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.topic_use import UnusedRules
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
-from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
+from mirror.jobs.retirement.topic_watch import TopicWatch
 from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import PlacementEvent

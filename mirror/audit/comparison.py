@@ -21,7 +21,7 @@ _PATIENCE_SECONDS: Final = 5.0
 """Seconds without growth after which the remaining records of a copy count as missing."""
 _LOOK_SECONDS: Final = 0.2
 
-Look = Callable[[LogRange], Awaitable[int]]
+CurrentEnd = Callable[[LogRange], Awaitable[int]]
 """Callback that returns the current end offset of the source or destination log."""
 
 
@@ -48,17 +48,17 @@ async def compare(
     target: LogRange,
     account: LedgerAccount | None,
     rules: MatchRules | None = None,
-    look: Look | None = None,
+    current_end: CurrentEnd | None = None,
     origins_end: int = 0,
 ) -> Comparison:
     """Compare every source record with its copy.
 
-    `look`: callback that returns the current end of a log; None if the logs do not grow. `origins_end`: end
-    of the source range that may contain originals of surplus destination records.
+    `current_end`: callback that returns the current end of a log; None if the logs do not grow.
+    `origins_end`: end of the source range that may contain originals of surplus destination records.
 
     Raises Unreachable, CorruptData.
     """
-    run = _Run(source, target, account, rules or MatchRules(), look)
+    run = _Run(source, target, account, rules or MatchRules(), current_end)
     await run.read()
     surplus = run.matcher.finish()
     if surplus:
@@ -105,7 +105,7 @@ class _Run:
         target: LogRange,
         account: LedgerAccount | None,
         rules: MatchRules,
-        look: Look | None,
+        current_end: CurrentEnd | None,
     ) -> None:
         self.here, self.there = LogCursor(source), LogCursor(target)
         self.matcher = Matcher(rules, account)
@@ -114,7 +114,7 @@ class _Run:
         self._account = account
         self._rules = rules
         self.windows = rules.windows
-        self._look = look
+        self._current_end = current_end
         self._is_source_newer = False
 
     async def read(self) -> None:
@@ -125,7 +125,7 @@ class _Run:
                 if not await self._match_whole():
                     self._open()
                     self.matcher.match()
-            elif has_source and self._look is not None:
+            elif has_source and self._current_end is not None:
                 if self._is_newer():
                     self.matcher.source.clear()  # written since the start, and not copied yet
                     return
@@ -216,19 +216,19 @@ class _Run:
 
         Records after the end were written after the end was read.
         """
-        if self._look is None or self._is_source_newer:
+        if self._current_end is None or self._is_source_newer:
             return False
-        self.here.extend(await self._look(self._source))
+        self.here.extend(await self._current_end(self._source))
         self._is_source_newer = True
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
         """Wait for more records while the destination log grows. Return whether more records have arrived."""
-        assert self._look is not None, "only growing logs are extended"
+        assert self._current_end is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS
         while not await self._has_target():
-            end = await self._look(self._target)
+            end = await self._current_end(self._target)
             if end > self.there.end:
                 self.there.extend(end)
                 self._is_source_newer = False

@@ -446,6 +446,5 @@ def _resting(fleet: FleetState) -> list[GroupName]:
     return [
         group
         for group in fleet.plan.by_group
-        if group not in fleet.groups
-        and (group in fleet.paused or (not fleet.is_whole and group not in named))
+        if group not in fleet.groups and (group in fleet.paused or not (fleet.is_whole or group in named))
     ]

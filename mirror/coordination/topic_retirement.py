@@ -92,10 +92,10 @@ def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepRea
     """Return the reasons not to delete a sealed topic: any use since the seal, whatever the configured
     limits."""
     found = dict.fromkeys(evidence.reasons)
-    seen = evidence.sighting
-    if evidence.look.ends != retirement.ends:
+    seen = evidence.history
+    if evidence.observation.ends != retirement.ends:
         found[KeepReason.INFLOW] = None
-    if evidence.look.readers or (seen is not None and seen.read_ms > retirement.started_ms):
+    if evidence.observation.readers or (seen is not None and seen.read_ms > retirement.started_ms):
         found[KeepReason.READERS] = None
     if any(
         selector.datastream not in retirement.selected or not selector.is_halted

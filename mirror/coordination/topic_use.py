@@ -1,6 +1,6 @@
 """Decides whether a topic is unused. Pure.
 
-A check records the state of a topic at one time. A sighting summarises all checks of the topic: the time of
+A check records the state of a topic at one time. The history of a topic summarises all checks: the time of
 the first check, the start of gapless observation, and the time of the last write. A topic is unused if there
 is no reason to keep it. An unknown fact is such a reason. Record timestamps do not count, because a topic
 that was filled today may have records from last year.
@@ -40,7 +40,7 @@ class TopicReader(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLook:
+class TopicObservation:
     """State of a topic when it was checked.
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
@@ -60,18 +60,18 @@ class TopicLook:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterLook:
+class ClusterObservation:
     """State of all topics of a cluster when they were checked.
 
     `unknown_groups`: consumer groups whose topics are unknown.
     """
 
     cluster_id: str
-    topics: Mapping[str, TopicLook]
+    topics: Mapping[str, TopicObservation]
     unknown_groups: tuple[str, ...] = ()
 
 
-class TopicSighting(NamedTuple):
+class TopicHistory(NamedTuple):
     """Summary of all checks of a topic. Times are in epoch ms.
 
     `first_ms`: first check. `watched_ms`: first check after the last gap. `seen_ms`: last check. `quiet_ms`:
@@ -87,20 +87,26 @@ class TopicSighting(NamedTuple):
     ends: str
 
 
-def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
+def updated_history(before: TopicHistory | None, observation: TopicObservation, now_ms: int) -> TopicHistory:
     """Return the summary after another check of a topic. A topic with another id is a new topic."""
-    if before is None or before.topic_id != look.topic_id:
-        return TopicSighting(
-            look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends
+    if before is None or before.topic_id != observation.topic_id:
+        return TopicHistory(
+            observation.topic_id,
+            now_ms,
+            now_ms,
+            now_ms,
+            now_ms,
+            now_ms if observation.readers else 0,
+            observation.ends,
         )
     is_late = now_ms - before.seen_ms > LONGEST_GAP_MS or now_ms < before.seen_ms  # or the clock went back
-    is_changed = not look.ends or look.ends != before.ends
+    is_changed = not observation.ends or observation.ends != before.ends
     return before._replace(
         watched_ms=now_ms if is_late else before.watched_ms,
         seen_ms=now_ms,
         quiet_ms=now_ms if is_changed else before.quiet_ms,
-        read_ms=now_ms if look.readers else before.read_ms,
-        ends=look.ends,
+        read_ms=now_ms if observation.readers else before.read_ms,
+        ends=observation.ends,
     )
 
 
@@ -153,14 +159,14 @@ class UnusedRules:
 class TopicEvidence:
     """All facts about a topic of one cluster.
 
-    `sighting`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
+    `history`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
     is unused.
     """
 
     cluster: ClusterRef
     topic: str
-    look: TopicLook
-    sighting: TopicSighting | None
+    observation: TopicObservation
+    history: TopicHistory | None
     selectors: tuple[TopicSelector, ...]
     unknown_groups: tuple[str, ...]
     reasons: tuple[KeepReason, ...]
@@ -177,27 +183,27 @@ def judged(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> TopicEvi
 
 
 def _reasons(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> Sequence[KeepReason]:
-    look, seen, topic = evidence.look, evidence.sighting, evidence.topic
+    observation, seen, topic = evidence.observation, evidence.history, evidence.topic
     least_ms = now_ms - rules.days * DAY_MS
-    is_seen = seen is not None and seen.topic_id == look.topic_id
+    is_seen = seen is not None and seen.topic_id == observation.topic_id
     first_ms, watched_ms, quiet_ms, read_ms = (
         (seen.first_ms, seen.watched_ms, seen.quiet_ms, seen.read_ms)
         if seen is not None and is_seen
         else (now_ms + 1, now_ms + 1, now_ms + 1, 0)
     )
     is_interrupted = seen is not None and now_ms - seen.seen_ms > LONGEST_GAP_MS
-    is_changed = seen is not None and is_seen and look.ends != seen.ends
+    is_changed = seen is not None and is_seen and observation.ends != seen.ends
     found = {
-        KeepReason.INTERNAL: look.internal or rules.is_internal(topic),
+        KeepReason.INTERNAL: observation.internal or rules.is_internal(topic),
         KeepReason.ALLOW_LIST: any(fnmatchcase(topic, pattern) for pattern in rules.keep),
         KeepReason.SELECTED: not all(selector.is_only for selector in evidence.selectors),
         KeepReason.YOUNG: first_ms > least_ms,
         KeepReason.NOT_WATCHED: watched_ms > least_ms or is_interrupted,
         KeepReason.INFLOW: quiet_ms > least_ms or is_changed,
-        KeepReason.READERS: bool(look.readers) or (bool(read_ms) and read_ms > least_ms),
+        KeepReason.READERS: bool(observation.readers) or (bool(read_ms) and read_ms > least_ms),
         KeepReason.UNKNOWN_READERS: bool(evidence.unknown_groups),
-        KeepReason.UNKNOWN_OFFSETS: not look.ends,
-        KeepReason.COMPACTED: look.is_compacted is not False,
+        KeepReason.UNKNOWN_OFFSETS: not observation.ends,
+        KeepReason.COMPACTED: observation.is_compacted is not False,
     }
     return [reason for reason, applies in found.items() if applies]
 

@@ -215,8 +215,8 @@ async def _compared(
     if job.pace is not None:
         source, target = (replace(side, pace=job.pace) for side in (source, target))
     rules = await _rules(bench, job, source.place.topic)
-    look = None if job.state else _end_now
-    found = await compare(source, target, account, rules, look, sides.origins_end)
+    current_end = None if job.state else _end_now
+    found = await compare(source, target, account, rules, current_end, sides.origins_end)
     return PartitionVerdict(
         source.place,
         (source.start, found.source_end),

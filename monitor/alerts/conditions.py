@@ -140,23 +140,18 @@ class Conditions:
         """Return the alerts that fire after an evaluation. `own`: alerts about the monitor itself."""
         self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
-            name
-            for name, evaluation in findings.items()
-            if evaluation.verdict.standing is ObjectiveStatus.BREACHED
+            name for name, finding in findings.items() if finding.verdict.standing is ObjectiveStatus.BREACHED
         )
         self._missed_since = {
             name: self._missed_since.get(name, now.seconds)
-            for name, evaluation in findings.items()
+            for name, finding in findings.items()
             if name in self._breached
-            or (name in self._missed_since and evaluation.verdict.standing is not ObjectiveStatus.WITHIN)
+            or (name in self._missed_since and finding.verdict.standing is not ObjectiveStatus.WITHIN)
         }
-        self._recovered &= {name for name, evaluation in findings.items() if evaluation.incident.is_open}
+        self._recovered &= {name for name, finding in findings.items() if finding.incident.is_open}
         faults = self._faults(findings, movements, now)
-        drafts = [
-            draft
-            for name, evaluation in findings.items()
-            for draft in self._drafts_of(name, evaluation, movements, now)
-        ]
+        by_name = (self._drafts_of(name, finding, movements, now) for name, finding in findings.items())
+        drafts = [draft for found in by_name for draft in found]
         drafts = [draft for draft in drafts if not self._is_held_back(draft)]
         covered = {DatastreamName(draft.datastream) for draft in drafts if draft.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
@@ -239,11 +234,7 @@ class Conditions:
             if held.fires and key.datastream and held.alert.kind in _HALTS
         ]
         self._halts.look(halts, fired, findings, movements, now.seconds)
-        causes = {
-            name: evaluation.diagnosis.cause
-            for name, evaluation in findings.items()
-            if evaluation.diagnosis is not None
-        }
+        causes = {name: finding.diagnosis.cause for name, finding in findings.items() if finding.diagnosis}
         self._following = frozenset(name for name, cause in causes.items() if cause in _FOLLOWING)
         return found
 

@@ -63,7 +63,7 @@ NO_ANSWER: Final = InquiryResult()
 
 
 @dataclass(frozen=True, slots=True)
-class _PreviousLook:
+class _PreviousCheck:
     """Result of the previous check of a datastream. `waiting`: backlog of each partition in records."""
 
     requested_at: float
@@ -75,7 +75,7 @@ class Inquiry:
     """Latest diagnosis of each late datastream, valid until the next check or recovery. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._known: dict[DatastreamName, _PreviousLook] = {}
+        self._known: dict[DatastreamName, _PreviousCheck] = {}
         self._causes: dict[DatastreamName, Cause] = {}
         self._left = MOST_QUESTIONS
 
@@ -100,7 +100,7 @@ class Inquiry:
             evidence = ask()
         except HeadraceError as error:
             _log.warning("cause unknown", datastream=name, reason=str(error))
-            self._known[name] = _PreviousLook(now, InquiryResult(failure=str(error)))
+            self._known[name] = _PreviousCheck(now, InquiryResult(failure=str(error)))
         else:
             found, before = diagnose(evidence, limit_ms), self._causes.get(name)
             is_new = before not in OF_PLACEMENT
@@ -112,7 +112,7 @@ class Inquiry:
             elif found.rests_on_wait:
                 found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
             self._causes[name] = found.cause
-            self._known[name] = _PreviousLook(
+            self._known[name] = _PreviousCheck(
                 now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence)
             )
         return self._known[name].answer
@@ -122,7 +122,7 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
     return {lane.partition: lane.lag_records for lane in evidence.lanes if lane.lag_records is not None}
 
 
-def _since(evidence: Evidence, former: _PreviousLook, now: float) -> Evidence:
+def _since(evidence: Evidence, former: _PreviousCheck, now: float) -> Evidence:
     """Return the evidence, with a mark on lanes whose backlog has shrunk since the previous check."""
     seconds = now - former.requested_at
     lanes = (_caught_up(lane, former.waiting.get(lane.partition), seconds) for lane in evidence.lanes)

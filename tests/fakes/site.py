@@ -36,14 +36,14 @@ from mirror.coordination.stores.cluster_ids import BoundClusters, KnownClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
-from mirror.coordination.topic_use import ClusterLook, UnusedRules
+from mirror.coordination.topic_use import ClusterObservation, UnusedRules
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.snapshot import RunningInstance
 from mirror.jobs.groups.record import read_groups
-from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
+from mirror.jobs.retirement.topic_watch import TopicWatch
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.lane.progress import LaneProgress
@@ -133,7 +133,7 @@ class Site:
         self.latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
         self.usage: Callable[[TimeRange], UsageReport] = no_usage
         self.pairs: Sequence[Pair] = ()
-        self.ask_cluster: Callable[[ClusterRef, Any], Any] = lambda *_: ClusterLook("id", {})
+        self.ask_cluster: Callable[[ClusterRef, Any], Any] = lambda *_: ClusterObservation("id", {})
         """Runs questions of retirements on a cluster."""
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()

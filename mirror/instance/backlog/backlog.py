@@ -111,7 +111,7 @@ _NOTHING: Final = WaitingRecord(None)
 Place = tuple[ClusterRef, TopicPartition]
 
 
-class _Looked(NamedTuple):
+class _KnownAge(NamedTuple):
     """A record age that was read from a cluster. `at`: time of the read (monotonic seconds)."""
 
     offset: int
@@ -125,7 +125,7 @@ class WaitingAges:
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
         self._clock = clock
-        self._known: dict[Place, _Looked] = {}
+        self._known: dict[Place, _KnownAge] = {}
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
@@ -171,7 +171,7 @@ class WaitingAges:
             with Bulkhead(failed, through=(CallPending,)):
                 queries, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
                 for place, offset in queries.items():
-                    self._known[cluster, place] = _Looked(offset, now, found.get(place, _NOTHING))
+                    self._known[cluster, place] = _KnownAge(offset, now, found.get(place, _NOTHING))
         except CallPending:
             del self._next[cluster]
 

@@ -34,7 +34,7 @@ from mirror.jobs.groups.lead import (
 )
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import FollowedGroup, FollowedPosition
-from mirror.jobs.groups.source import SourceLook, with_present
+from mirror.jobs.groups.source import GroupSnapshot, with_present
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import PositionMove, Translator, committed_at
 from mirror.lane.offset_map import Precision
@@ -52,73 +52,77 @@ class TwoWayFollower(GroupFollower):
         super().__init__(context, job, log)
         self._intended: dict[str, FollowedGroup] = {}
 
-    async def _looks(
+    async def _snapshots(
         self, names: Sequence[str], here: Mapping[str, ListedGroup], there: Mapping[str, ListedGroup]
-    ) -> list[SourceLook]:
+    ) -> list[GroupSnapshot]:
         """Read the current positions of the groups at both clusters."""
-        looks = await super()._looks(names, here, there)
+        snapshots = await super()._snapshots(names, here, there)
         kinds = {}
-        for look in looks:
-            known = look.there if look.here is None else look.here
-            is_nowhere = not look.offsets and look.there == ListedGroup()
-            is_other = group_hindrance(known, look.there) is FollowReason.OTHER_TYPE
-            if look.error is None and not is_nowhere and not is_other:
-                kinds[look.name] = known.kind
-        return await with_present(self._context.cluster(self._job.destination), looks, kinds)
+        for snapshot in snapshots:
+            known = snapshot.there if snapshot.here is None else snapshot.here
+            is_nowhere = not snapshot.offsets and snapshot.there == ListedGroup()
+            is_other = group_hindrance(known, snapshot.there) is FollowReason.OTHER_TYPE
+            if snapshot.error is None and not is_nowhere and not is_other:
+                kinds[snapshot.name] = known.kind
+        return await with_present(self._context.cluster(self._job.destination), snapshots, kinds)
 
-    async def _with_present(self, looks: Sequence[SourceLook]) -> Sequence[SourceLook]:
+    async def _with_present(self, snapshots: Sequence[GroupSnapshot]) -> Sequence[GroupSnapshot]:
         """Return the groups unchanged, because their positions at the destination have been read already."""
-        return looks
+        return snapshots
 
-    def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
+    def _positioned(self, before: FollowedGroup, snapshot: GroupSnapshot) -> FollowedGroup:
         """Return the group with its current positions, and with those that the source has deleted.
 
         Kafka deletes the positions of a group without members after a week.
         """
-        group = super()._positioned(before, look)
-        if look.error is not None or not look.present:
+        group = super()._positioned(before, snapshot)
+        if snapshot.error is not None or not snapshot.present:
             return group
         deleted = {
             place: position
             for place, position in before.positions.items()
-            if place not in look.offsets and position.synced is not None
+            if place not in snapshot.offsets and position.synced is not None
         }
         if not deleted:
             return group
         return replace(group, reason=None, positions={**group.positions, **deleted})
 
     async def _commit_moves(
-        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
+        self, group: FollowedGroup, before: FollowedGroup, snapshot: GroupSnapshot, translator: Translator
     ) -> FollowedGroup:
         """Commit each position at the cluster that does not lead. Return the new state of the group."""
         group = replace(
             group,
             positions={
-                place: self._ruled(place, position, look, translator)
+                place: self._ruled(place, position, snapshot, translator)
                 for place, position in group.positions.items()
             },
         )
         if not any(position.reason.commits for position in group.positions.values()):
-            is_gone = look.here is None
+            is_gone = snapshot.here is None
             return replace(before, reason=FollowReason.GONE, detail="") if is_gone else group
         await super()._save([group], [before])
         self._intended[group.group] = group
         try:
             for leader in Side:
-                group = await self._commit_led(group, leader, look.offsets)
+                group = await self._commit_led(group, leader, snapshot.offsets)
         except HeadraceError as error:
             return failed_group(group, error)
         return group
 
     def _ruled(
-        self, place: TopicPartition, position: FollowedPosition, look: SourceLook, translator: Translator
+        self,
+        place: TopicPartition,
+        position: FollowedPosition,
+        snapshot: GroupSnapshot,
+        translator: Translator,
     ) -> FollowedPosition:
-        is_deleted = place not in look.offsets
+        is_deleted = place not in snapshot.offsets
         source = source_before_deletion(position) if is_deleted else position.source
         move = self._moved(translator, place, source)
-        found = position._replace(source=source, target=look.present.get(move.there), copy=move.there)
+        found = position._replace(source=source, target=snapshot.present.get(move.there), copy=move.there)
         counterparts = counterparts_of(translator.stored, LaneKey(self._job.state, place), move, found.target)
-        decided = ruled(found, counterparts, look.here or ListedGroup(), look.there)
+        decided = ruled(found, counterparts, snapshot.here or ListedGroup(), snapshot.there)
         if is_deleted and not is_led_by(decided, Side.DESTINATION):
             return position._replace(target=found.target, reason=FollowReason.GONE)
         return decided

@@ -18,7 +18,7 @@ from zlib import crc32
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
 from mirror.client.lookup.coordinators import COORDINATE
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, Unreachable
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
@@ -33,7 +33,14 @@ from mirror.jobs.groups.record import (
     write_round,
 )
 from mirror.jobs.groups.settled_groups import SettledGroups
-from mirror.jobs.groups.source import GroupListing, SourceLook, listed, source_looks, with_present
+from mirror.jobs.groups.source import (
+    GroupListing,
+    GroupSnapshot,
+    group_snapshots,
+    listed,
+    require_source,
+    with_present,
+)
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
 from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, position_commit
@@ -160,14 +167,18 @@ class GroupFollower:
         hindered: dict[str, FollowReason] = {}
         count = 0
         for start in range(0, len(names), _READ_AT_ONCE):
-            looks = await self._looks(names[start : start + _READ_AT_ONCE], here.groups, there.groups)
-            _require_source(looks)
+            snapshots = await self._snapshots(names[start : start + _READ_AT_ONCE], here.groups, there.groups)
+            require_source(snapshots)
             now = self._context.loop.now()
-            settled = {look.name: one for look in looks if (one := self._settled.of(look, now)) is not None}
-            due = [look for look in looks if look.name not in settled]
+            settled = {
+                snapshot.name: group
+                for snapshot in snapshots
+                if (group := self._settled.of(snapshot, now)) is not None
+            }
+            due = [snapshot for snapshot in snapshots if snapshot.name not in settled]
             found = await self._synchronise(due) if due else []
-            for look, group in zip(due, found, strict=True):
-                self._settled.note(look, group, self._context.loop.now())
+            for snapshot, group in zip(due, found, strict=True):
+                self._settled.note(snapshot, group, self._context.loop.now())
                 count += bool(group.positions) or group.reason is not None
             count += sum(one.has_positions for one in settled.values())
             reasons = {name: one.hindrances for name, one in settled.items()}
@@ -217,20 +228,20 @@ class GroupFollower:
         self._settled.keep(selected)
         self._selected, self._listings, self._listed_until = selected, (here, there), listed_until
 
-    async def _looks(
+    async def _snapshots(
         self, names: Sequence[str], here: Mapping[str, ListedGroup], there: Mapping[str, ListedGroup]
-    ) -> list[SourceLook]:
+    ) -> list[GroupSnapshot]:
         """Read the current positions of the groups at the source.
 
         `here`, `there`: groups of the source and of the destination.
         """
         source = self._context.cluster(self._job.source)
-        return await source_looks(source, names, (here, there), self._job.topics)
+        return await group_snapshots(source, names, (here, there), self._job.topics)
 
-    async def _with_present(self, looks: Sequence[SourceLook]) -> Sequence[SourceLook]:
+    async def _with_present(self, snapshots: Sequence[GroupSnapshot]) -> Sequence[GroupSnapshot]:
         """Read the positions at the destination immediately before the commits."""
-        kinds = {look.name: look.here.kind for look in looks if look.here is not None and look.offsets}
-        return await with_present(self._context.cluster(self._job.destination), looks, kinds)
+        kinds = {group.name: group.here.kind for group in snapshots if group.here and group.offsets}
+        return await with_present(self._context.cluster(self._job.destination), snapshots, kinds)
 
     async def _translator(self) -> Translator:
         """Read the stored lanes and the current ids of their topics."""
@@ -250,62 +261,68 @@ class GroupFollower:
         except CorruptData:
             return FollowedGroup(name)
 
-    async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
+    async def _synchronise(self, snapshots: Sequence[GroupSnapshot]) -> list[FollowedGroup]:
         """Commit and store the positions of consumer groups, and return their states."""
         translator = await self._translator()
         done: list[FollowedGroup] = []
-        for start in range(0, len(looks), _AT_ONCE):
-            chunk = looks[start : start + _AT_ONCE]
+        for start in range(0, len(snapshots), _AT_ONCE):
+            chunk = snapshots[start : start + _AT_ONCE]
             before = [
-                self._stored(self._log.record(self._job.keys.of(look.name)), look.name) for look in chunk
+                self._stored(self._log.record(self._job.keys.of(snapshot.name)), snapshot.name)
+                for snapshot in chunk
             ]
             found = await self._context.loop.together(
-                self._follow(self._positioned(old, look), old, with_target, translator)
-                for look, with_target, old in zip(chunk, await self._with_present(chunk), before, strict=True)
+                self._follow(self._positioned(old, snapshot), old, with_target, translator)
+                for snapshot, with_target, old in zip(
+                    chunk, await self._with_present(chunk), before, strict=True
+                )
             )
             await self._save(found, before)
             done += found
         return done
 
-    def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
+    def _positioned(self, before: FollowedGroup, snapshot: GroupSnapshot) -> FollowedGroup:
         """Return the group with its current positions at the source."""
-        if look.here is None:
+        if snapshot.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
-        if look.error is not None:
-            return failed_group(replace(before, kind=look.here.kind), look.error)
+        if snapshot.error is not None:
+            return failed_group(replace(before, kind=snapshot.here.kind), snapshot.error)
         positions = {}
-        for place, offset in look.offsets.items():
+        for place, offset in snapshot.offsets.items():
             old = before.positions.get(place)
             copy = self._job.naming.copy_of(place)
             new = FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
             positions[place] = new if old is None else old._replace(source=offset)
-        return replace(before, kind=look.here.kind, reason=None, detail="", positions=positions)
+        return replace(before, kind=snapshot.here.kind, reason=None, detail="", positions=positions)
 
     async def _follow(
-        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
+        self, group: FollowedGroup, before: FollowedGroup, snapshot: GroupSnapshot, translator: Translator
     ) -> FollowedGroup:
         """Commit the positions of a group if commits are permitted, and return the new state of the group."""
         if group.reason is not None or not group.positions:
             return group
-        if look.here is not None and group_hindrance(look.here, look.there) is FollowReason.OTHER_TYPE:
+        if (
+            snapshot.here is not None
+            and group_hindrance(snapshot.here, snapshot.there) is FollowReason.OTHER_TYPE
+        ):
             return replace(group, reason=FollowReason.OTHER_TYPE)
-        return await self._commit_moves(group, before, look, translator)
+        return await self._commit_moves(group, before, snapshot, translator)
 
     async def _commit_moves(
-        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
+        self, group: FollowedGroup, before: FollowedGroup, snapshot: GroupSnapshot, translator: Translator
     ) -> FollowedGroup:
         cluster = self._context.cluster(self._job.destination)
-        hindrance = FollowReason.MEMBERS if look.there.has_members else None
+        hindrance = FollowReason.MEMBERS if snapshot.there.has_members else None
         try:
             moves = {
                 place: self._moved(translator, place, position.source)
                 for place, position in group.positions.items()
             }
-            if look.error is not None:
-                raise look.error
-            self._require_fresh(look.asked_at, group, cluster)
+            if snapshot.error is not None:
+                raise snapshot.error
+            self._require_fresh(snapshot.asked_at, group, cluster)
             decided = {
-                place: _decided(position, moves[place], look.present, hindrance)
+                place: _decided(position, moves[place], snapshot.present, hindrance)
                 for place, position in group.positions.items()
             }
             wanted = {
@@ -367,19 +384,6 @@ class GroupFollower:
             if not group.is_same(old)
         ]
         await self._log.save(entries, now_ms)
-
-
-def _require_source(looks: Sequence[SourceLook]) -> None:
-    """Raise Unreachable if no group of the source could be read.
-
-    The stored states then keep the time at which the positions were read.
-    """
-    errors = [look.error for look in looks if look.here is not None]
-    for error in errors:
-        if not isinstance(error, Unreachable):
-            return
-    if errors and errors[0] is not None:
-        raise errors[0]
 
 
 def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:

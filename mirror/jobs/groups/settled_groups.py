@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from mirror.jobs.groups.decision import FollowReason
 from mirror.jobs.groups.record import FollowedGroup
-from mirror.jobs.groups.source import SourceLook
+from mirror.jobs.groups.source import GroupSnapshot
 
 _SETTLED_SECONDS: Final = 60.0
 """Seconds after which the destination position of a skipped (settled) group is read again."""
@@ -40,15 +40,15 @@ class SettledGroups:
         """Keep only the named groups."""
         self._groups = {name: self._groups[name] for name in names if name in self._groups}
 
-    def of(self, look: SourceLook, now: float) -> SettledGroup | None:
+    def of(self, snapshot: GroupSnapshot, now: float) -> SettledGroup | None:
         """Return the entry of a group to skip if its positions have not changed, else None."""
-        known = self._groups.get(look.name)
-        return known if known is not None and known.mark == look.mark and now < known.until else None
+        known = self._groups.get(snapshot.name)
+        return known if known is not None and known.mark == snapshot.mark and now < known.until else None
 
-    def note(self, look: SourceLook, found: FollowedGroup, now: float) -> None:
+    def note(self, snapshot: GroupSnapshot, found: FollowedGroup, now: float) -> None:
         """Mark a group to be skipped if all its positions were committed exactly, or if it has none. A group
         is skipped only briefly if the next checkpoint would change nothing."""
-        self._groups.pop(look.name, None)
+        self._groups.pop(snapshot.name, None)
         positions, hindrances = found.positions.values(), tuple(found.hindrances)
         seconds = self._hindered_seconds if hindrances else _SETTLED_SECONDS
         is_final = all(
@@ -57,4 +57,6 @@ class SettledGroups:
         )
         if is_final and seconds and FollowReason.FAILED not in hindrances:
             has_positions = bool(positions) or found.reason is not None
-            self._groups[look.name] = SettledGroup(look.mark, now + seconds, has_positions, hindrances)
+            self._groups[snapshot.name] = SettledGroup(
+                snapshot.mark, now + seconds, has_positions, hindrances
+            )

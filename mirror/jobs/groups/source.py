@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.lookup.coordinators import COORDINATE
-from mirror.errors import HeadraceError
+from mirror.errors import HeadraceError, Unreachable
 from mirror.jobs.groups.decision import group_hindrance
 from mirror.jobs.translate_job import TranslateJob, committed_at
 from mirror.loggers import get_logger
@@ -47,7 +47,7 @@ class GroupListing(NamedTuple):
     is_complete: bool
 
 
-class SourceLook(NamedTuple):
+class GroupSnapshot(NamedTuple):
     """A consumer group as read at the beginning of a pass.
 
     `here`, `there`: description of the group at the source (None if missing) and at the destination.
@@ -103,34 +103,34 @@ async def with_kind(bench: EngineContext, job: TranslateJob) -> TranslateJob:
     return replace(job, kind=here.groups.get(job.group, ListedGroup()).kind)
 
 
-async def source_looks(
+async def group_snapshots(
     cluster: Cluster,
     names: Sequence[str],
     listings: tuple[Mapping[str, ListedGroup], Mapping[str, ListedGroup]],
     topics: TopicSelection,
-) -> list[SourceLook]:
+) -> list[GroupSnapshot]:
     """Return the consumer groups with their current positions in the given topics.
 
     `listings`: groups of the source and of the destination.
     """
     here, there = listings
     found = await committed_by_group(cluster, {name: here[name].kind for name in names if name in here})
-    looks = []
+    snapshots = []
     for name in names:
         offsets = found.get(name, {})
-        look = SourceLook(name, here.get(name), there.get(name, ListedGroup()), {})
+        snapshot = GroupSnapshot(name, here.get(name), there.get(name, ListedGroup()), {})
         if isinstance(offsets, HeadraceError):
-            looks.append(look._replace(error=offsets))
+            snapshots.append(snapshot._replace(error=offsets))
         else:
             selected = {topic for topic in {place.topic for place in offsets} if topics.matches(topic)}
             mine = {place: offset for place, offset in offsets.items() if place.topic in selected}
-            looks.append(look._replace(offsets=mine))
-    return looks
+            snapshots.append(snapshot._replace(offsets=mine))
+    return snapshots
 
 
 async def with_present(
-    cluster: Cluster, looks: Sequence[SourceLook], kinds: Mapping[str, str]
-) -> list[SourceLook]:
+    cluster: Cluster, snapshots: Sequence[GroupSnapshot], kinds: Mapping[str, str]
+) -> list[GroupSnapshot]:
     """Return the consumer groups with their current positions at the destination.
 
     `kinds`: types of the groups that may have positions.
@@ -138,13 +138,26 @@ async def with_present(
     asked_at = cluster.loop.now()
     found = await committed_by_group(cluster, kinds)
     read = []
-    for look in looks:
-        present = found.get(look.name, {})
+    for snapshot in snapshots:
+        present = found.get(snapshot.name, {})
         if isinstance(present, HeadraceError):
-            read.append(look._replace(error=present))
+            read.append(snapshot._replace(error=present))
         else:
-            read.append(look._replace(present=present, asked_at=asked_at))
+            read.append(snapshot._replace(present=present, asked_at=asked_at))
     return read
+
+
+def require_source(snapshots: Sequence[GroupSnapshot]) -> None:
+    """Raise Unreachable if no group of the source could be read.
+
+    The stored states then keep the time at which the positions were read.
+    """
+    errors = [snapshot.error for snapshot in snapshots if snapshot.here is not None]
+    for error in errors:
+        if not isinstance(error, Unreachable):
+            return
+    if errors and errors[0] is not None:
+        raise errors[0]
 
 
 async def committed_by_group(cluster: Cluster, kinds: Mapping[str, str]) -> dict[str, Committed]:

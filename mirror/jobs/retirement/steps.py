@@ -26,8 +26,8 @@ from mirror.coordination.topic_retirement import (
 )
 from mirror.coordination.topic_use import TopicEvidence, UnusedRules
 from mirror.errors import IllegalTransition, NotAuthorized, NotFound, Unreachable
-from mirror.jobs.retirement.look import TopicWatch
 from mirror.jobs.retirement.store import RetirementStore, StoredRetirement
+from mirror.jobs.retirement.topic_watch import TopicWatch
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.metrics import PlacementEvent
@@ -245,9 +245,9 @@ class TopicRetirements:
         retirement = Retirement(
             cluster,
             topic,
-            evidence.look.topic_id,
-            evidence.look.ends,
-            evidence.look.partitions,
+            evidence.observation.topic_id,
+            evidence.observation.ends,
+            evidence.observation.partitions,
             RetirementPhase.SEALING,
             denial,
             tuple(selector.datastream for selector in selectors),

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.topic_retirement import Retirement
-from mirror.coordination.topic_use import ClusterLook, TopicLook, TopicSighting, sighted
+from mirror.coordination.topic_use import ClusterObservation, TopicHistory, TopicObservation, updated_history
 from mirror.errors import (
     AlreadyExists,
     DamagedState,
@@ -27,7 +27,7 @@ from mirror.ports import NodeStore
 
 _log = structlog.get_logger(__name__)
 _BUCKETS: Final = 64
-_SIGHTINGS: Final = TypeAdapter(dict[str, TopicSighting])
+_HISTORIES: Final = TypeAdapter(dict[str, TopicHistory])
 _RETIREMENT: Final = TypeAdapter(Retirement)
 _ATTEMPTS: Final = 5
 
@@ -41,43 +41,50 @@ class TopicUseStore:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
+    def read(self, cluster: ClusterRef) -> dict[str, TopicHistory]:
         """Return the stored observations of a cluster's topics, by topic.
 
         Topics in a damaged node are missing, and therefore count as new.
         """
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = [f"{parent}/{number}" for number in range(_BUCKETS)]
-        found: dict[str, TopicSighting] = {}
+        found: dict[str, TopicHistory] = {}
         for path, node in self._nodes.read_present(paths).items():
-            found |= _sightings(path, node.data)
+            found |= _histories(path, node.data)
         return found
 
-    def note(self, cluster: ClusterRef, look: ClusterLook, now_ms: int) -> dict[str, TopicSighting]:
+    def note(
+        self, cluster: ClusterRef, observation: ClusterObservation, now_ms: int
+    ) -> dict[str, TopicHistory]:
         """Store the current state of all topics of a cluster. Return the stored observations.
 
         Observations of deleted topics are removed. Raises VersionConflict, Unreachable.
         """
-        by_bucket: dict[int, dict[str, TopicLook]] = {number: {} for number in range(_BUCKETS)}
-        for topic, topic_look in look.topics.items():
-            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = topic_look
+        by_bucket: dict[int, dict[str, TopicObservation]] = {number: {} for number in range(_BUCKETS)}
+        for topic, observed in observation.topics.items():
+            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = observed
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
-        paths = {f"{parent}/{number}": looks for number, looks in by_bucket.items()}
+        paths = {f"{parent}/{number}": observations for number, observations in by_bucket.items()}
         present = self._nodes.read_present(list(paths))
-        all_found: dict[str, TopicSighting] = {}
-        for path, looks in paths.items():
-            if looks or path in present:
-                all_found |= self._note(path, looks, now_ms)
+        all_found: dict[str, TopicHistory] = {}
+        for path, observations in paths.items():
+            if observations or path in present:
+                all_found |= self._note(path, observations, now_ms)
         return all_found
 
-    def _note(self, path: str, looks: Mapping[str, TopicLook], now_ms: int) -> dict[str, TopicSighting]:
+    def _note(
+        self, path: str, observations: Mapping[str, TopicObservation], now_ms: int
+    ) -> dict[str, TopicHistory]:
         """Update the observations in one node. Merges concurrent updates of several instances."""
         for _ in range(_ATTEMPTS):
             node = self._nodes.read_present([path]).get(path)
-            before = {} if node is None else _sightings(path, node.data)
-            found = {topic: sighted(before.get(topic), look, now_ms) for topic, look in looks.items()}
+            before = {} if node is None else _histories(path, node.data)
+            found = {
+                topic: updated_history(before.get(topic), observed, now_ms)
+                for topic, observed in observations.items()
+            }
             data, *further = node_codec.encode_chunks(
-                {topic: list(sighting) for topic, sighting in found.items()}
+                {topic: list(history) for topic, history in found.items()}
             )
             if further:
                 raise InvalidRequest(
@@ -92,9 +99,9 @@ class TopicUseStore:
         raise VersionConflict(f"{path} was written concurrently; retry")
 
 
-def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
+def _histories(path: str, data: bytes) -> dict[str, TopicHistory]:
     try:
-        return _SIGHTINGS.validate_python(node_codec.decode_chunks([data], path))
+        return _HISTORIES.validate_python(node_codec.decode_chunks([data], path))
     except (DamagedState, ValidationError) as error:
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
         _log.warning("observations of topics ignored: their node is damaged", node=path, reason=reason)

@@ -29,10 +29,10 @@ _AT_ONCE: Final = 50
 """Number of lanes that are checked before the event loop does other work."""
 _GROWTH_SECONDS: Final = 4.0
 """Minimum seconds between two checks whose times to loss are compared."""
-_LOOKS: Final = 5
+_CHECKS: Final = 5
 
 
-class _LaneLook(NamedTuple):
+class _LaneCheck(NamedTuple):
     """Result of a check: time (monotonic seconds), bytes copied so far, seconds until records are lost."""
 
     at: float
@@ -42,10 +42,10 @@ class _LaneLook(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """State of a lane with a backlog. `looks`: results of the latest checks, oldest first."""
+    """State of a lane with a backlog. `checks`: results of the latest checks, oldest first."""
 
     history: LaneHistory
-    looks: tuple[_LaneLook, ...]
+    checks: tuple[_LaneCheck, ...]
 
 
 class DeadlineWatch:
@@ -104,14 +104,14 @@ class DeadlineWatch:
         place = self._position(lane, age, now_ms)
         offsets = place.checkpoint, place.readable_end, place.end
         sample = LaneSample(now, *offsets, age, place.log_start, place.hidden_ms)
-        history, looks = (before.history, before.looks) if before is not None else (NO_HISTORY, ())
+        history, checks = (before.history, before.checks) if before is not None else (NO_HISTORY, ())
         history = history.after(sample, None, place.retention, each)
-        look = _LaneLook(now, size_bytes, seconds_to_loss(history, now))
-        looks = (*looks, look)[-_LOOKS:]
-        self._watched[lane] = _Watched(history, looks)
-        passed = now - looks[0].at
-        speed = (size_bytes - looks[0].size_bytes) / passed if passed else 0.0
-        return CatchUp(lane.key, look.left, _growth(looks), need_of(history), speed)
+        check = _LaneCheck(now, size_bytes, seconds_to_loss(history, now))
+        checks = (*checks, check)[-_CHECKS:]
+        self._watched[lane] = _Watched(history, checks)
+        passed = now - checks[0].at
+        speed = (size_bytes - checks[0].size_bytes) / passed if passed else 0.0
+        return CatchUp(lane.key, check.left, _growth(checks), need_of(history), speed)
 
     def _apply(self, now: float) -> None:
         waiting, rate = self._precedence.waiting, self._precedence.rate
@@ -175,11 +175,11 @@ def _copied(lane: Lane) -> tuple[int, int]:
     return records, size_bytes
 
 
-def _growth(looks: tuple[_LaneLook, ...]) -> float | None:
+def _growth(checks: tuple[_LaneCheck, ...]) -> float | None:
     """Return the change per second of the time until a lane loses records."""
-    newest = looks[-1]
-    for look in looks[:-1]:
-        seconds = newest.at - look.at
-        if look.left is not None and newest.left is not None and seconds >= _GROWTH_SECONDS:
-            return (newest.left - look.left) / seconds
+    newest = checks[-1]
+    for check in checks[:-1]:
+        seconds = newest.at - check.at
+        if check.left is not None and newest.left is not None and seconds >= _GROWTH_SECONDS:
+            return (newest.left - check.left) / seconds
     return None

@@ -12,8 +12,8 @@ from mirror.client.administration.deletion import remove_topic
 from mirror.client.cluster import Cluster
 from mirror.coordination.topic_retirement import WriteDenial
 from mirror.errors import Refused
-from mirror.jobs.retirement.look import OwnGroups, look_at
 from mirror.jobs.retirement.steps import allow_writes, current_id, denial_of, deny_writes
+from mirror.jobs.retirement.topic_watch import OwnGroups, observe_topics
 from mirror.model.identifiers import ClusterRef
 from stack.kafka import KafkaCluster
 from tests.contract.kafka.asking import BrokerClient
@@ -74,7 +74,7 @@ def test_members_without_offsets_are_readers(
         broker.close()
 
     def readers() -> list[tuple[str, bool]]:
-        found = run(destination_kafka.address, lambda cluster: look_at(cluster, OwnGroups()))
+        found = run(destination_kafka.address, lambda cluster: observe_topics(cluster, OwnGroups()))
         return [(one.group, one.has_members) for one in found.topics[topic].readers]
 
     with member(destination_kafka.address, topic, topic, protocol):

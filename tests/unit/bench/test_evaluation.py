@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.__main__ import module_of, names
-from bench.evaluation.course import HostLook
+from bench.evaluation.course import HostObservation
 from bench.evaluation.deviation import (
     Line,
     by_host,
@@ -143,13 +143,15 @@ def test_an_instance_has_one_point_in_each_window_and_one_for_the_run() -> None:
 
 
 def test_looks_at_instances_become_windows() -> None:
-    looks = [
-        HostLook(0.2, "f", "one", 2.0, 1, 10),
-        HostLook(14.9, "f", "one", 2.0, 2, 5),
-        HostLook(15.1, "f", "one", 2.0, 2, 7),
-        HostLook(30.4, "f", "one", 2.0, 2, 100),
+    observations = [
+        HostObservation(0.2, "f", "one", 2.0, 1, 10),
+        HostObservation(14.9, "f", "one", 2.0, 2, 5),
+        HostObservation(15.1, "f", "one", 2.0, 2, 7),
+        HostObservation(30.4, "f", "one", 2.0, 2, 100),
     ]
-    found = host_loads(looks, [TaskLoad(0, "f", "one", "t", 8, 3), TaskLoad(0, "f", "one", "u", 1, 1)], 30)
+    found = host_loads(
+        observations, [TaskLoad(0, "f", "one", "t", 8, 3), TaskLoad(0, "f", "one", "u", 1, 1)], 30
+    )
     assert found == [HostLoad(0, "f", "one", 2.0, 1.5, 15, 9, 4), HostLoad(15, "f", "one", 2.0, 2, 7, 0, 0)]
 
 

@@ -13,14 +13,14 @@ from mirror.coordination.topic_use import (
     LONGEST_GAP_MS,
     KeepReason,
     TopicEvidence,
-    TopicLook,
+    TopicHistory,
+    TopicObservation,
     TopicReader,
     TopicSelector,
-    TopicSighting,
     UnusedRules,
     judged,
     selectors_of,
-    sighted,
+    updated_history,
 )
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from tests.builders import DESTINATION, SOURCE, a_datastream
@@ -40,8 +40,8 @@ events = st.lists(
 )
 
 
-def evidence(look: TopicLook, seen: TopicSighting | None, **more: Any) -> TopicEvidence:
-    return TopicEvidence(ClusterRef("c"), "t", look, seen, (), (), (), **more)
+def evidence(observation: TopicObservation, seen: TopicHistory | None, **more: Any) -> TopicEvidence:
+    return TopicEvidence(ClusterRef("c"), "t", observation, seen, (), (), (), **more)
 
 
 @settings(max_examples=examples(200))
@@ -49,7 +49,7 @@ def evidence(look: TopicLook, seen: TopicSighting | None, **more: Any) -> TopicE
 def test_a_topic_used_within_the_limit_is_never_unused(history: list[tuple[int, str]], days: int) -> None:
     now_ms, written, made_ms, generation = START_MS, 0, START_MS, 0
     used_ms, read_until_ms = START_MS, 0
-    seen: TopicSighting | None = None
+    seen: TopicHistory | None = None
     rules = UnusedRules(days)
     for hours, event in history:
         now_ms += hours * HOUR_MS
@@ -60,39 +60,39 @@ def test_a_topic_used_within_the_limit_is_never_unused(history: list[tuple[int, 
         elif event == "recreate":
             generation, written, made_ms, read_until_ms = generation + 1, 0, now_ms, 0
         readers = (TopicReader("g", has_members=False, has_offsets=True),) if now_ms < read_until_ms else ()
-        look = TopicLook(str(generation), 1, f"ends-{written}", readers=readers)
-        found = judged(evidence(look, seen), rules, now_ms)
+        observation = TopicObservation(str(generation), 1, f"ends-{written}", readers=readers)
+        found = judged(evidence(observation, seen), rules, now_ms)
         if found.is_unused:
             assert now_ms - max(used_ms, made_ms) >= days * DAY_MS
         if event == "look":
-            seen = sighted(seen, look, now_ms)
+            seen = updated_history(seen, observation, now_ms)
 
 
 @settings(max_examples=examples(100))
 @given(st.integers(0, 90), st.integers(1, 2 * LONGEST_GAP_MS // HOUR_MS))
 def test_a_quiet_topic_is_unused_after_the_limit_if_it_is_watched(days: int, gap_hours: int) -> None:
-    look, now_ms = TopicLook("id", 1, "ends"), START_MS
-    seen: TopicSighting | None = None
+    observation, now_ms = TopicObservation("id", 1, "ends"), START_MS
+    seen: TopicHistory | None = None
     while now_ms < START_MS + days * DAY_MS:
-        seen = sighted(seen, look, now_ms)
+        seen = updated_history(seen, observation, now_ms)
         now_ms += gap_hours * HOUR_MS
-    seen = sighted(seen, look, now_ms)
-    reasons = judged(evidence(look, seen), UnusedRules(days), now_ms).reasons
+    seen = updated_history(seen, observation, now_ms)
+    reasons = judged(evidence(observation, seen), UnusedRules(days), now_ms).reasons
     is_watched = gap_hours * HOUR_MS <= LONGEST_GAP_MS or days == 0
     assert (reasons == ()) == is_watched
     assert set(reasons) <= {KeepReason.NOT_WATCHED}
 
 
-QUIET = TopicSighting("id", 0, 0, START_MS, 0, 0, "ends")
-LOOK = TopicLook("id", 1, "ends", records=0, bytes=0)
+QUIET = TopicHistory("id", 0, 0, START_MS, 0, 0, "ends")
+OBSERVATION = TopicObservation("id", 1, "ends", records=0, bytes=0)
 TOO_WIDE = TopicSelector(DatastreamName("d"), "owner", is_only=False)
 ONLY = TopicSelector(DatastreamName("d"), "owner", is_only=True)
 
 
 def reasons(rules: UnusedRules | None = None, name: str = "t", **changes: Any) -> tuple[KeepReason, ...]:
-    found = replace(evidence(LOOK, QUIET), topic=name)
-    look = {key: changes.pop(key) for key in list(changes) if hasattr(LOOK, key)}
-    found = replace(found, look=replace(LOOK, **look), **changes)
+    found = replace(evidence(OBSERVATION, QUIET), topic=name)
+    observation = {key: changes.pop(key) for key in list(changes) if hasattr(OBSERVATION, key)}
+    found = replace(found, observation=replace(OBSERVATION, **observation), **changes)
     return judged(found, rules or UnusedRules(), START_MS).reasons
 
 
@@ -106,7 +106,7 @@ def test_every_doubt_keeps_a_topic() -> None:
     assert reasons(UnusedRules(own=frozenset({"t"}))) == (KeepReason.INTERNAL,)
     assert reasons(UnusedRules(keep=("archive-*", "T", "?"))) == (KeepReason.ALLOW_LIST,)
     assert reasons(UnusedRules(keep=("archive-*", "T"))) == ()
-    assert reasons(sighting=None) == (KeepReason.YOUNG, KeepReason.NOT_WATCHED, KeepReason.INFLOW)
+    assert reasons(history=None) == (KeepReason.YOUNG, KeepReason.NOT_WATCHED, KeepReason.INFLOW)
     assert reasons(topic_id="other") == (KeepReason.YOUNG, KeepReason.NOT_WATCHED, KeepReason.INFLOW)
     assert reasons(ends="more") == (KeepReason.INFLOW,)
     assert KeepReason.UNKNOWN_OFFSETS in reasons(ends="")

@@ -1,4 +1,4 @@
-"""Retirement of topics of a fake cluster, in virtual time: looks, steps, kills between them, restorations."""
+"""Retirement of topics of a fake cluster, in virtual time: observations, steps, kills, restorations."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ class Retiring:
                 raise Killed
 
     def watch(self, days: int = DAYS) -> None:
-        """Let time pass while the leader looks at the source and the destination, which do not change."""
+        """Let time pass while the leader observes the source and the destination, which do not change."""
         datastreams = self.site.services.control.list_again().datastreams
         watch = self.retirements.watch
-        looks = {cluster: watch.look(cluster, datastreams)[0] for cluster in (SOURCE, DESTINATION)}
+        observations = {cluster: watch.observe(cluster, datastreams)[0] for cluster in (SOURCE, DESTINATION)}
         for _ in range(days // SEEN_EVERY_DAYS):
             self.pass_days(SEEN_EVERY_DAYS)
-            for cluster, look in looks.items():
-                watch.store.note(cluster, look, self.site.clock.now_ms())
+            for cluster, observation in observations.items():
+                watch.store.note(cluster, observation, self.site.clock.now_ms())
 
     def pass_days(self, days: int) -> None:
         self.site.clock.advance(days * DAY_SECONDS)
@@ -151,11 +151,11 @@ def read(cluster: FakeCluster, topic: str, group: str = "billing", offset: int =
 def test_an_unused_topic_is_shown_with_its_evidence(retiring: Retiring) -> None:
     found = retiring.evidence()
     assert found.is_unused
-    assert (found.look.partitions, found.look.records, found.look.readers) == (3, 10, ())
-    assert found.look.bytes == 20  # two replicas
+    assert (found.observation.partitions, found.observation.records, found.observation.readers) == (3, 10, ())
+    assert found.observation.bytes == 20  # two replicas
     assert [one.datastream for one in found.selectors] == ["only"]
-    assert found.sighting is not None
-    assert found.sighting.first_ms <= retiring.site.clock.now_ms() - (DAYS - SEEN_EVERY_DAYS) * 86_400_000
+    assert found.history is not None
+    assert found.history.first_ms <= retiring.site.clock.now_ms() - (DAYS - SEEN_EVERY_DAYS) * 86_400_000
 
 
 def test_a_topic_is_young_until_it_was_seen_for_so_long(new_fakes: Callable[..., MirroredFakes]) -> None:
@@ -188,7 +188,7 @@ def test_a_member_without_offsets_is_a_reader(retiring: Retiring, kind: str) -> 
     retiring.source.group_states["live"] = (kind, "Stable")
     retiring.source.group_members["live"] = {"t"}
     found = retiring.evidence()
-    assert [(one.group, one.has_members, one.has_offsets) for one in found.look.readers] == [
+    assert [(one.group, one.has_members, one.has_offsets) for one in found.observation.readers] == [
         ("live", True, False)
     ]
     assert KeepReason.READERS not in retiring.reasons("busy")
@@ -237,13 +237,13 @@ def test_offsets_that_the_mirror_committed_for_a_group_are_no_use(retiring: Reti
     retiring.site.followed[keys.of("billing")] = write_group(group)
     followed = replace(datastream, metadata={**datastream.metadata, "headrace-groups": ".*"})
     read(retiring.fakes.target, "t")
-    look, _ = retiring.retirements.watch.look(DESTINATION, [datastream])
-    assert [one.group for one in look.topics["t"].readers] == ["billing"]
-    look, _ = retiring.retirements.watch.look(DESTINATION, [followed])
-    assert look.topics["t"].readers == ()
+    observation, _ = retiring.retirements.watch.observe(DESTINATION, [datastream])
+    assert [one.group for one in observation.topics["t"].readers] == ["billing"]
+    observation, _ = retiring.retirements.watch.observe(DESTINATION, [followed])
+    assert observation.topics["t"].readers == ()
     read(retiring.fakes.target, "t", offset=6)  # somebody else committed
-    look, _ = retiring.retirements.watch.look(DESTINATION, [followed])
-    assert [one.group for one in look.topics["t"].readers] == ["billing"]
+    observation, _ = retiring.retirements.watch.observe(DESTINATION, [followed])
+    assert [one.group for one in observation.topics["t"].readers] == ["billing"]
 
 
 def test_only_topics_that_nothing_else_shares_may_be_selected(retiring: Retiring) -> None:

@@ -17,11 +17,11 @@ from mirror.client.cluster import Cluster
 from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.stores.definitions import Definitions
 from mirror.coordination.topic_use import (
-    ClusterLook,
+    ClusterObservation,
     TopicEvidence,
-    TopicLook,
+    TopicHistory,
+    TopicObservation,
     TopicReader,
-    TopicSighting,
     UnusedRules,
     judged,
     selectors_of,
@@ -90,7 +90,7 @@ class _Group(NamedTuple):
     has_members: bool
 
 
-async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
+async def observe_topics(cluster: Cluster, own: OwnGroups) -> ClusterObservation:
     """Return the current state of every topic of a cluster. Raises Unreachable, NotAuthorized."""
     topics = {name: metadata for name, metadata in (await cluster.all_topics()).items() if not metadata.error}
     groups = await _groups(cluster, own)
@@ -104,14 +104,14 @@ async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
     ends = await _offsets(cluster, places, LATEST)
     starts = await _offsets(cluster, places, EARLIEST)
     sizes = await _sizes(cluster)
-    looks = {
-        name: _look(
+    observations = {
+        name: _observation(
             metadata, ends, starts, None if sizes is None else sizes.get(name, 0), readers.get(name, ())
         )
         for name, metadata in topics.items()
     }
     unknown = tuple(sorted(name for name, group in groups.items() if group.subscribed is None))
-    return ClusterLook(cluster.cluster_id, looks, unknown)
+    return ClusterObservation(cluster.cluster_id, observations, unknown)
 
 
 async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, bool]:
@@ -125,20 +125,20 @@ async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, boo
     return found
 
 
-def _look(
+def _observation(
     topic: TopicMetadata,
     ends: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int],
     size: int | None,
     readers: Sequence[TopicReader],
-) -> TopicLook:
+) -> TopicObservation:
     places = topic.partitions
     is_known = all(place in ends for place in places)
     records = None
     if is_known and all(place in starts for place in places):
         records = sum(ends[place] - starts[place] for place in places)
     text = ",".join(str(ends[place]) for place in places) if is_known else ""
-    return TopicLook(
+    return TopicObservation(
         "" if topic.topic_id == NO_TOPIC_ID else topic.topic_id.hex(),
         len(places),
         hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT] if is_known else "",
@@ -245,15 +245,15 @@ class TopicWatch:
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
     clock: Clock
 
-    def look(
+    def observe(
         self, cluster: ClusterRef, datastreams: Sequence[Datastream]
-    ) -> tuple[ClusterLook, Mapping[str, TopicSighting]]:
+    ) -> tuple[ClusterObservation, Mapping[str, TopicHistory]]:
         """Read and store the current state of all topics of a cluster.
 
         Raises Unreachable, NotAuthorized, VersionConflict.
         """
         own = self._own_groups(cluster, datastreams)
-        found = self.ask(cluster, partial(look_at, own=own))
+        found = self.ask(cluster, partial(observe_topics, own=own))
         return found, self.store.note(cluster, found, self.clock.now_ms())
 
     def evidence(
@@ -261,7 +261,7 @@ class TopicWatch:
     ) -> list[TopicEvidence]:
         """Return the evidence whether topics of a cluster are used.
 
-        `only`: name of a single topic; empty for all topics. Raises the errors of `look`, and
+        `only`: name of a single topic; empty for all topics. Raises the errors of `observe`, and
         IllegalTransition if a definition is unreadable.
         """
         if not definitions.is_whole:
@@ -270,24 +270,24 @@ class TopicWatch:
                 advice="find it with headrace datastream list; repair or delete it",
             )
         datastreams = definitions.datastreams
-        look, sightings = self.look(cluster, datastreams)
-        names = [only] if only else sorted(look.topics)
+        observation, histories = self.observe(cluster, datastreams)
+        names = [only] if only else sorted(observation.topics)
         refs = clusters_of(datastreams)
-        aliases = {cluster, *self.known.same_as(cluster, refs, look.cluster_id)}
+        aliases = {cluster, *self.known.same_as(cluster, refs, observation.cluster_id)}
         sources = {datastream.source for datastream in datastreams}
-        topics_of = {ref: look.topics if ref == cluster else self.topics(ref) for ref in sources}
+        topics_of = {ref: observation.topics if ref == cluster else self.topics(ref) for ref in sources}
         found = [
             TopicEvidence(
                 cluster,
                 name,
-                look.topics[name],
-                sightings.get(name),
+                observation.topics[name],
+                histories.get(name),
                 selectors_of(name, datastreams, aliases, topics_of),
-                look.unknown_groups,
+                observation.unknown_groups,
                 (),
             )
             for name in names
-            if name in look.topics
+            if name in observation.topics
         ]
         return self._with_policies(cluster, found, rules)
 
@@ -301,7 +301,9 @@ class TopicWatch:
         policies = self.ask(cluster, partial(compacted, topics=names)) if names else {}
         return [
             judged(
-                replace(topic, look=replace(topic.look, is_compacted=policies.get(topic.topic))),
+                replace(
+                    topic, observation=replace(topic.observation, is_compacted=policies.get(topic.topic))
+                ),
                 rules,
                 now_ms,
             )
