@@ -201,7 +201,7 @@ class CallersSlowCalls:
     callers: Callable[[], frozenset[str]]
 
     async def run(self, call: Callable[[], _T]) -> _T:
-        """See `SlowCalls.run`."""
+        """Run a call in another thread, and return its result. Raises the errors of `SlowCalls.run`."""
         return await self.calls.run(call, self.callers())
 
 

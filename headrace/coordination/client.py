@@ -42,19 +42,19 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def session_timeout_seconds(self) -> float:
-        """See `mirror.instance.own_session.Contact`."""
+        """Return the session timeout of the server."""
         ...
 
     def last_contact(self) -> float:
-        """See `mirror.instance.own_session.Contact`."""
+        """Return the send time of the last request with a response (monotonic seconds)."""
         ...
 
     def beat(self) -> None:
-        """See `mirror.instance.own_session.Contact`."""
+        """Send a heartbeat without waiting for the response."""
         ...
 
     def answer_seconds(self) -> float:
-        """See `mirror.instance.own_session.Contact`."""
+        """Return the current response time of the store in seconds."""
         ...
 
     def is_answering(self) -> bool:

@@ -71,7 +71,7 @@ class AtOnce:
     """Background calls that run synchronously. Satisfies `BackgroundCalls`."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """See the port."""
+        """Run a job immediately, and return its result."""
         return job()
 
 
@@ -115,19 +115,19 @@ class FakeContact:
         self._timeout = timeout_seconds
 
     def session_timeout_seconds(self) -> float:
-        """See the port."""
+        """Return the session timeout of this test."""
         return self._timeout
 
     def last_contact(self) -> float:
-        """See the port."""
+        """Return the contact time that the test has set (monotonic seconds)."""
         return self.moment
 
     def beat(self) -> None:
-        """See the port."""
+        """Call `on_beat` instead of sending a heartbeat."""
         self.on_beat()
 
     def answer_seconds(self) -> float:
-        """See the port."""
+        """Return the response time that the test has set, in seconds."""
         return self.seconds
 
 

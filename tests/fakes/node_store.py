@@ -78,7 +78,7 @@ class FakeZooKeeper:
         return {path: node.data for path, node in walk(self.replica.state.root)}
 
     def sync(self) -> None:
-        """See `CommandLog`; reads are never stale here."""
+        """Record the operation. Reads are never stale here."""
 
     def new_name(self) -> str:
         """Return the id of a session."""
@@ -155,25 +155,25 @@ class FakeSession:
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """See the port."""
+        """Create a node and its parents, and return its path. Raises AlreadyExists."""
         with self._asked("create", path):
             return self._store.create(path, data, ephemeral=ephemeral, sequential=sequential)
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
-        """See the port; one operation each."""
+        """Create many nodes, with one operation for each."""
         with self._round_trip():
             for path, data in nodes:
                 self.create(path, data)
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
-        """See the port; one operation each."""
+        """Return many nodes, with one operation for each. Raises NotFound."""
         with self._round_trip():
             return [self.read(path) for path in paths]
 
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """See the port; one operation each."""
+        """Return the existing nodes by path, with one operation for each."""
         found: dict[str, Node] = {}
         with self._round_trip():
             for path in paths:
@@ -182,32 +182,32 @@ class FakeSession:
         return found
 
     def sync(self) -> None:
-        """See the port; reads are never stale here."""
+        """Record the operation. Reads are never stale here."""
         with self._asked("sync", "/"):
             return
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """See the port."""
+        """Return data and version of a node. Raises NotFound."""
         with self._asked("read", path):
             return self._store.read(path, watch)
 
     def write(self, path: str, data: bytes, version: int) -> int:
-        """See the port."""
+        """Replace the data of a node if it has this version. Return the new version."""
         with self._asked("write", path):
             return self._store.write(path, data, version)
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """See the port."""
+        """Apply changes atomically. Return the paths of created nodes."""
         with self._asked("change_together", *(one.path for one in changes)):
             return self._store.change_together(changes)
 
     def delete(self, path: str, version: int | None = None) -> None:
-        """See the port."""
+        """Delete a node without children. A missing node is not an error."""
         with self._asked("delete", path):
             self._store.delete(path, version)
 
     def delete_tree(self, path: str) -> None:
-        """See the port; children first, one request for each node."""
+        """Delete a node and its descendants, children first, with one request for each node."""
         for name in self.children(path):
             self.delete_tree(f"{path}/{name}")
         try:
@@ -216,7 +216,7 @@ class FakeSession:
             self.delete_tree(path)  # another client added a child concurrently
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
-        """See the port."""
+        """Return the names of the child nodes, sorted."""
         with self._asked("children", path):
             return self._store.children(path, watch)
 

@@ -49,23 +49,23 @@ class FakeTopicAdmin:
         self.searched: list[dict[TopicPartition, int]] = []
 
     def cluster_id(self) -> str:
-        """See the port."""
+        """Return the id of the fake cluster."""
         self._ask()
         return self.identity
 
     def list_topics(self) -> Mapping[str, int]:
-        """See the port."""
+        """Return the partition count by topic name."""
         self._ask()
         return {name: one.partitions for name, one in self.topics.items() if name not in self.forbidden}
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
-        """See the port."""
+        """Return the given topics that are in `forbidden`."""
         self._ask()
         self.asked_by_name += 1
         return frozenset(topics) & self.forbidden
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """See the port."""
+        """Return descriptions of the existing topics by name."""
         self._ask()
         return {name: self._described(name) for name in topics if name in self.topics.keys() - self.forbidden}
 
@@ -75,14 +75,14 @@ class FakeTopicAdmin:
         return self.topics[name]
 
     def create(self, topic: TopicDescription) -> tuple[str, ...]:
-        """See the port."""
+        """Create a topic unless it exists."""
         made = self.create_each([topic])[topic.name]
         if made.error is not None:
             raise made.error
         return made.adjustments
 
     def create_each(self, topics: Sequence[TopicDescription]) -> dict[str, TopicCreation]:
-        """See the port."""
+        """Create each topic unless it exists. Return the result by topic."""
         self._ask()
         self.created.append([topic.name for topic in topics])
         return {topic.name: self._create(topic) for topic in topics}
@@ -102,7 +102,7 @@ class FakeTopicAdmin:
             raise error
 
     def grow_each(self, partitions: Mapping[str, int]) -> dict[str, TopicCreation]:
-        """See the port."""
+        """Increase the partition count of each topic. Return the result by topic."""
         self._ask()
         return {topic: self._grow(topic, count) for topic, count in partitions.items()}
 
@@ -118,7 +118,7 @@ class FakeTopicAdmin:
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, SourcePosition]:
-        """See the port; a partition without a range is empty."""
+        """Return the offsets of each partition. A partition without a range is empty."""
         self._ask()
         if self.positions_failure is not None:
             raise self.positions_failure
@@ -127,7 +127,7 @@ class FakeTopicAdmin:
         return {one: SourcePosition(self.committed.get((group, one)), *ranges[one]) for one in known}
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """See the port; timestamps are those in `written`."""
+        """Return the first record at or after each offset, with the timestamps in `written`."""
         self._ask()
         self.searched.append(dict(places))
         known = {one: offset for one, offset in places.items() if one.topic in self.topics}

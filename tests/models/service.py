@@ -50,7 +50,7 @@ class Shuffling:
         self._random = random
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """See the port."""
+        """Return a plan of the group; a full plan distributes the partitions at random."""
         found = SimplePlanner().plan(request)
         if not request.full:
             return found

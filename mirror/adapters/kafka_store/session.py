@@ -67,7 +67,7 @@ class ThreadedLog:
         return self.store
 
     def submit(self, command: Command) -> Result:
-        """See `CommandLog`."""
+        """Append a command, wait until it is durable, and return its result."""
         store = self.opened()
 
         async def ask(_: Loop) -> Result:
@@ -76,7 +76,7 @@ class ThreadedLog:
         return self._thread.ask("changing the coordination store", self._seconds, ask, self._while_waiting)
 
     def sync(self) -> None:
-        """See `CommandLog`."""
+        """Ensure that the replica contains all commands appended before this call."""
         store = self.opened()
         doing = "reading the coordination store"
         self._thread.ask(doing, self._seconds, lambda _: store.sync(), self._while_waiting)
@@ -156,7 +156,7 @@ class KafkaSession(StoreSession):
         """Do nothing: the store opens sessions automatically."""
 
     def close(self) -> None:
-        """See `stop`."""
+        """End the session, and close the store."""
         self.stop()
 
     def wait_for_silent_sessions(self) -> None:

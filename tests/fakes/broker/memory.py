@@ -253,7 +253,7 @@ class MemorySelector(selectors.BaseSelector):
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """See `selectors`."""
+        """Add a socket, which may be ready at once. Return its key."""
         number = fileobj.fileno()
         key = self._keys[number] = selectors.SelectorKey(fileobj, number, events, data)
         if isinstance(fileobj, MemorySocket):
@@ -262,7 +262,7 @@ class MemorySelector(selectors.BaseSelector):
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """See `selectors`."""
+        """Remove a socket. Return its key."""
         number = fileobj.fileno()
         self.stirred.pop(number, None)
         if isinstance(fileobj, MemorySocket):
@@ -270,7 +270,7 @@ class MemorySelector(selectors.BaseSelector):
         return self._keys.pop(number)
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """See `selectors`."""
+        """Change the awaited events of a socket. Return its new key."""
         return self.register(fileobj, events, data)
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
@@ -278,7 +278,7 @@ class MemorySelector(selectors.BaseSelector):
         return self._keys
 
     def close(self) -> None:
-        """See `selectors`."""
+        """Remove all sockets."""
         self._keys.clear()
         self.stirred.clear()
 

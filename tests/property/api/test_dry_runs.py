@@ -42,7 +42,7 @@ class Provider:
         self.is_failing = False
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """See the port."""
+        """Return the loads of the given partitions. Raises LoadUnavailable if `is_failing` is set."""
         if self.is_failing:
             raise LoadUnavailable("the store of samples does not respond")
         return self._measured.loads(cluster, partitions)

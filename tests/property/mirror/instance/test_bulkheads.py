@@ -252,30 +252,30 @@ class FaultyEngine:
             raise self.error.with_traceback(None)
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """See the port."""
+        """Fail for the lanes of the bad group, if the test requires it."""
         self._fail("expect", [spec.key for spec in specs])
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """See the port."""
+        """Start lanes at offset 0, and report each start."""
         self._fail("start", [spec.key for spec in specs])
         self.lanes.update(spec.key for spec in specs)
         self.events += [LaneStarted(spec.key, 0) for spec in specs]
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """See the port."""
+        """Stop lanes, and report each stop."""
         self.lanes -= set(keys)
         self.events += [LaneStopped(key, 0) for key in keys]
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """See the port."""
+        """Ignore the quotas of datastream groups."""
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """See the port."""
+        """Return the lane events since the previous call."""
         events, self.events = self.events, []
         return events
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """See the port."""
+        """Return no measurements."""
         return ()
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
@@ -284,7 +284,7 @@ class FaultyEngine:
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """See the port."""
+        """Return no positions, because there are no measurements."""
         return ()
 
     def measured_checkpoints(self) -> Sequence[int]:
@@ -294,30 +294,30 @@ class FaultyEngine:
         return []
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """See the port."""
+        """Return no lanes: responses are never overdue."""
         return {}
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """See the port."""
+        """Return no lanes: no TCP window limits a rate."""
         return {}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """See the port."""
+        """Return no clusters: no broker throttles."""
         return {}
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """See the port."""
+        """Return no clusters: all clock skews are unknown."""
         return {}
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """See the port."""
+        """Return no events: nothing is left to drain."""
         return ()
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
-        """See the port of metric sinks."""
+        """Discard the measurements."""
 
     def drops(self) -> Drops:
-        """See the port of metric sinks."""
+        """Return that no measurement was dropped."""
         return Drops()
 
 
