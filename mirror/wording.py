@@ -11,13 +11,13 @@ _STEPS: Final = ("", "k", "M", "G", "T", "P")
 _UNKNOWN: Final = "unknown"
 
 
-def counted(number: int, one: str, several: str = "", *, form: str = "") -> str:
+def counted(number: int, singular: str, plural: str = "", *, form: str = "") -> str:
     """Return a number with a noun that agrees with it: `1 task`, `2 tasks`, `1 part is well`.
 
-    several: noun for any number other than 1, if appending an s is wrong. form: format specification of the
+    plural: noun for any number other than 1, if appending an s is wrong. form: format specification of the
     number.
     """
-    return f"{number:{form}} {one if number == 1 else several or f'{one}s'}"
+    return f"{number:{form}} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def first_few(texts: Collection[str], most: int = 5, separator: str = ", ") -> str:

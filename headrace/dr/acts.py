@@ -87,8 +87,8 @@ class SwitchoverActs:
         refuse_own(principals, own)
         topics = self.bench.run(self.topics(operation.definitions, operation.origin))
         present = self.bench.run(denials_at(origin))
-        wanted = [Denial(topic=topic, principal=one) for topic in sorted(topics) for one in principals]
-        new = [one for one in wanted if one not in present]
+        wanted = [Denial(topic=topic, principal=name) for topic in sorted(topics) for name in principals]
+        new = [denial for denial in wanted if denial not in present]
         return operation.with_(fence=tuple(dict.fromkeys([*operation.fence, *new])))
 
     # Acts
@@ -172,7 +172,7 @@ class SwitchoverActs:
     def _drain(self, _state: PairState, operation: Switchover) -> Switchover:
         missing = self.bench.run(self._missing(operation))
         if missing:
-            named = first_few([str(one) for one in missing])
+            named = first_few([str(place) for place in missing])
             raise TimedOut(f"records of {counted(len(missing), 'partition')} are not copied yet: {named}")
         return operation
 
@@ -195,7 +195,7 @@ class SwitchoverActs:
     def _account(self, state: PairState, operation: Switchover) -> Switchover:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
-            named = first_few([str(one) for one in wrong])
+            named = first_few([str(place) for place in wrong])
             raise Refused(f"offsets of unknown outcome in {named}", advice="check them with headrace audit")
         notes = [
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
@@ -248,8 +248,8 @@ class SwitchoverActs:
         """Return the loss that a failover would cause now. Raises Unreachable."""
         reported: dict[TopicPartition, int | None] = {}
         for name in operation.definitions:
-            for one in self.datastreams.lag(name)["partitions"]:
-                reported[TopicPartition(one["topic"], one["partition"])] = one["source_end"]
+            for partition in self.datastreams.lag(name)["partitions"]:
+                reported[TopicPartition(partition["topic"], partition["partition"])] = partition["source_end"]
         return self.bench.run(self._loss(operation, reported))
 
     async def _loss(self, operation: Switchover, reported: Mapping[TopicPartition, int | None]) -> Loss:
@@ -281,8 +281,8 @@ class SwitchoverActs:
         fork = fork_of(operation.identity, operation.origin, self.bench.clock.now_ms(), lanes, ends)
         given = {
             topic: {int(number): int(offset) for number, offset in offsets.items()}
-            for one in operation.definitions.values()
-            for topic, offsets in one["start_positions"].items()
+            for definition in operation.definitions.values()
+            for topic, offsets in definition["start_positions"].items()
         }
         return fork.model_copy(
             update={
@@ -316,7 +316,7 @@ class SwitchoverActs:
         expression = expression_of("topics", operation.selection)
         chosen = {topic: ends for topic, ends in operation.ends.items() if expression.matches(topic)}
         found = self.bench.run(self.tail(fork).list(offsets_of(chosen)))
-        return settled.with_(ends=chosen, records=sum(one.records for one in found))
+        return settled.with_(ends=chosen, records=sum(tail.records for tail in found))
 
     def _replay(self, _state: PairState, operation: Switchover) -> Switchover:
         reader = self.tail(fork_in(operation))

@@ -79,7 +79,9 @@ class DrillResult:
             "passed": self.is_passed,
             "problems": self.problems,
             "legs": [leg.model_dump(mode="json") for leg in self.legs],
-            "deliveries": [{"lost": one.lost, **asdict(one.figures)} for one in self.deliveries],
+            "deliveries": [
+                {"lost": delivery.lost, **asdict(delivery.figures)} for delivery in self.deliveries
+            ],
         }
 
 

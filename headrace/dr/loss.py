@@ -28,10 +28,10 @@ async def measured_loss(
     """
     contact_ms = max((lane.version[1] for lane in lanes.values() if lane.version), default=0)
     seconds = {}
-    for one in loss_of(places, lanes, source_ends, log_ends, {}).partitions:
-        place = TopicPartition(one.topic, one.partition)
+    for lost in loss_of(places, lanes, source_ends, log_ends, {}).partitions:
+        place = TopicPartition(lost.topic, lost.partition)
         lane = lanes.get(place)
-        if one.most is None or lane is None:
+        if lost.most is None or lane is None:
             continue
         copied_ms = await _last_time_ms(target, place, lane.target_end)
         if copied_ms is not None:
@@ -50,4 +50,4 @@ async def _last_time_ms(target: Cluster, place: TopicPartition, end: int) -> int
             raise
         return None  # retention has deleted the batch
     headers = [header for _, _, header in scan(part.records) if header is not None]
-    return next((one.max_timestamp for one in headers if one.last_offset >= end - 1), None)
+    return next((header.max_timestamp for header in headers if header.last_offset >= end - 1), None)

@@ -40,15 +40,15 @@ def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     `unknown`: number of partitions with an unknown lag, which are not included.
     """
     found: dict[str, dict[str, Any]] = {}
-    for one in partitions:
+    for partition in partitions:
         row = found.setdefault(
-            one["topic"], {"topic": one["topic"], "records": 0, "seconds": 0.0, "unknown": 0}
+            partition["topic"], {"topic": partition["topic"], "records": 0, "seconds": 0.0, "unknown": 0}
         )
-        if one["lag_records"] is None:
+        if partition["lag_records"] is None:
             row["unknown"] += 1
             continue
-        row["records"] += one["lag_records"]
-        row["seconds"] = max(row["seconds"], (one["lag_ms"] or 0) / 1000)
+        row["records"] += partition["lag_records"]
+        row["seconds"] = max(row["seconds"], (partition["lag_ms"] or 0) / 1000)
     return sorted(found.values(), key=lambda row: (-row["unknown"], -row["seconds"], row["topic"]))
 
 
@@ -81,7 +81,7 @@ def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
         "cluster": fork.cluster,
         "at_ms": fork.at_ms,
         "figure": fork.loss.figure,
-        "decisions": [one.model_dump(mode="json", exclude={"ends"}) for one in fork.decisions],
+        "decisions": [decision.model_dump(mode="json", exclude={"ends"}) for decision in fork.decisions],
     }
 
 

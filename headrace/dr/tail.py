@@ -128,7 +128,8 @@ class TailReader:
     @property
     def _target(self) -> str:
         """Cluster that the datastreams copied to before the failover."""
-        return next(str(one["destination"]["cluster"]) for one in self.fork.definitions.values())
+        definition = next(iter(self.fork.definitions.values()))
+        return str(definition["destination"]["cluster"])
 
 
 async def _bounds(source: KafkaSource, cluster: str, place: TopicPartition) -> Bounds:
@@ -170,8 +171,8 @@ async def matched(
     return found
 
 
-def _equal(one: Record, other: Record) -> bool:
-    return one[1:] == other[1:]
+def _equal(record: Record, other: Record) -> bool:
+    return record[1:] == other[1:]
 
 
 class _TailSource:

@@ -150,11 +150,11 @@ class Matcher:
             self._wait_here(here)
         else:
             self._pop(here, there)
-            one = self._wait_here(here, has_place=not self._is_shifted)
-            two = self._wait_there(there, self._origin(there))
-            one.beside, two.beside = two, one
+            source = self._wait_here(here, has_place=not self._is_shifted)
+            target = self._wait_there(there, self._origin(there))
+            source.beside, target.beside = target, source
             if self._absent.count <= MOST_FINDINGS:
-                one.what = difference(here, there)
+                source.what = difference(here, there)
 
     def _pop(self, here: Record, there: Record | None) -> None:
         self.source.popleft()

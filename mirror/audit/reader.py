@@ -103,16 +103,17 @@ class StoredBatch(NamedTuple):
         return [record for record in found if start <= record.offset < end]
 
 
-def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
+def equal_contents(source: StoredBatch, target: StoredBatch) -> bool:
     """Return whether two batches contain the same bytes. Does not decode records."""
-    here, there = one.header, two.header
-    if here is None or there is None or one.replaces_time or two.replaces_time:
+    here, there = source.header, target.header
+    if here is None or there is None or source.replaces_time or target.replaces_time:
         return False
     return (
         here.record_count == there.record_count
         and here.base_timestamp == there.base_timestamp
         and here.codec == there.codec
-        and bytes(one.data[HEADER_SIZE:]) == bytes(two.data[HEADER_SIZE:])  # memoryviews compare by element
+        # as bytes, because memoryviews are compared element by element
+        and bytes(source.data[HEADER_SIZE:]) == bytes(target.data[HEADER_SIZE:])
     )
 
 

@@ -100,8 +100,8 @@ class RecordCounts:
 
     def add(self, other: RecordCounts) -> None:
         """Add the counts of another offset range."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for count in fields(self):
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
         """Return the most severe verdict that the counts imply.
@@ -133,5 +133,5 @@ class PartitionFindings:
 
     def note(self, finding: Finding) -> None:
         """Keep a finding, unless `MOST_FINDINGS` findings with its verdict are already kept."""
-        if sum(one.verdict is finding.verdict for one in self.findings) < MOST_FINDINGS:
+        if sum(known.verdict is finding.verdict for known in self.findings) < MOST_FINDINGS:
             self.findings.append(finding)

@@ -227,7 +227,7 @@ class CanaryProbe:
             batch = part.records[start:end]
             verify(batch, header)
             if aborted.offset_class(batch, header) is None:
-                records = [one for one in read_batch(batch, header) if one.offset >= position]
+                records = [record for record in read_batch(batch, header) if record.offset >= position]
                 with self._lock:
                     for index in self._indices(records):
                         self._ledger.arrived(index, now)

@@ -123,7 +123,7 @@ class IncidentTopic:
         except HeadraceError as error:
             self._log_skipped_rows(str(error))
             return
-        self._waiting_rows = {key: one for key, one in self._waiting_rows.items() if key in refused}
+        self._waiting_rows = {key: row for key, row in self._waiting_rows.items() if key in refused}
         self._log_skipped_rows(next(iter(refused.values()), ""))
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:

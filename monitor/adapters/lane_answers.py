@@ -36,37 +36,37 @@ def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evide
     return Evidence(tuple(selected[True]), silent, tuple(selected[False]))
 
 
-def _lane(one: Mapping[str, Any]) -> LaneEvidence:
-    movement = one.get("movement") or {}
-    rates = one.get("per_second") or {}
+def _lane(answer: Mapping[str, Any]) -> LaneEvidence:
+    movement = answer.get("movement") or {}
+    rates = answer.get("per_second") or {}
     batches = rates.get("batches", 0.0)
-    unanswered = one.get("unanswered") or {}
+    unanswered = answer.get("unanswered") or {}
     return LaneEvidence(
-        partition=one["partition"],
-        instance=one["instance"],
-        task=one["task"],
-        worker=one["worker"],
-        is_starting=one["phase"] in _BEGINS,
+        partition=answer["partition"],
+        instance=answer["instance"],
+        task=answer["task"],
+        worker=answer["worker"],
+        is_starting=answer["phase"] in _BEGINS,
         state=_state(movement.get("state")),
-        reason=movement.get("reason") or one["reason"],
+        reason=movement.get("reason") or answer["reason"],
         eta_seconds=movement.get("eta_seconds"),
-        lag_records=one["lag_records"],
-        lag_ms=one["lag_ms"],
-        bytes_per_second=one["bytes_per_second"],
+        lag_records=answer["lag_records"],
+        lag_ms=answer["lag_ms"],
+        bytes_per_second=answer["bytes_per_second"],
         batches_per_second=batches,
         phases=_phases(rates, batches),
         cpu=rates["cpu_ms"] / 1000 if "cpu_ms" in rates else None,
-        worker_cpu=one.get("worker_cpu"),
-        worker_waited=one.get("worker_waited"),
+        worker_cpu=answer.get("worker_cpu"),
+        worker_waited=answer.get("worker_waited"),
         fetch_unanswered=unanswered.get("fetch_seconds"),
         produce_unanswered=unanswered.get("produce_seconds"),
-        hold=_hold(one.get("held_back")),
-        source_window=_window(one.get("source_window")),
-        destination_window=_window(one.get("destination_window")),
-        origin=_origin(one.get("backlog")),
-        origin_ms=one.get("backlog_since_ms"),
-        lost=one.get("lost_instance") or "",
-        timestamp_offset=one.get("timestamp_offset_seconds"),
+        hold=_hold(answer.get("held_back")),
+        source_window=_window(answer.get("source_window")),
+        destination_window=_window(answer.get("destination_window")),
+        origin=_origin(answer.get("backlog")),
+        origin_ms=answer.get("backlog_since_ms"),
+        lost=answer.get("lost_instance") or "",
+        timestamp_offset=answer.get("timestamp_offset_seconds"),
     )
 
 

@@ -153,7 +153,7 @@ _STATUSES: Final = frozenset(DatastreamStatus)
 _STATES: Final = frozenset(MovementState)
 
 
-def _movement(one: Mapping[str, Any]) -> Movement:
+def _movement(answer: Mapping[str, Any]) -> Movement:
     """Parse the states of a datastream's partitions. Ignore states that only later versions know."""
     states = tuple(
         StateCount(
@@ -165,35 +165,35 @@ def _movement(one: Mapping[str, Any]) -> Movement:
             each.get("idle", 0),
             each.get("without_process", 0),  # not reported by instances of older versions
         )
-        for each in one["states"]
+        for each in answer["states"]
         if each["state"] in _STATES
     )
-    return Movement(states, _loss(one["loss"]) if one["loss"] else None)
+    return Movement(states, _loss(answer["loss"]) if answer["loss"] else None)
 
 
-def _loss(one: Mapping[str, Any]) -> LossAhead:
+def _loss(answer: Mapping[str, Any]) -> LossAhead:
     # Instances of older versions do not report the share.
-    share = one.get("share")
-    return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"], share)
+    share = answer.get("share")
+    return LossAhead(answer["partitions"], answer["worst"], answer["seconds"], answer["eta_seconds"], share)
 
 
-def _group(one: Mapping[str, Any]) -> str:
-    return str(one["metadata"].get(TASK_PREFIX) or one["name"])
+def _group(definition: Mapping[str, Any]) -> str:
+    return str(definition["metadata"].get(TASK_PREFIX) or definition["name"])
 
 
-def _subject(one: Mapping[str, Any]) -> ObjectiveSubject:
-    source, problem = one["source"], one["problem"] or {"reason": "", "sets_aside": False}
+def _subject(definition: Mapping[str, Any]) -> ObjectiveSubject:
+    source, problem = definition["source"], definition["problem"] or {"reason": "", "sets_aside": False}
     subject = subject_of(
-        LatencyObjective(**one["objective"]) if one["objective"] else None,
-        Source(_group(one), source["cluster"]),
+        LatencyObjective(**definition["objective"]) if definition["objective"] else None,
+        Source(_group(definition), source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
         # Instances of older versions do not report these.
-        [Objective(**each) for each in one.get("objectives") or ()],
-        paused=one["pauses"],
+        [Objective(**each) for each in definition.get("objectives") or ()],
+        paused=definition["pauses"],
         reason=problem["reason"],
         sets_aside=problem["sets_aside"],
     )
-    return replace(subject, mode=Mode(one["monitor"]) if one.get("monitor") else None)
+    return replace(subject, mode=Mode(definition["monitor"]) if definition.get("monitor") else None)
 
 
 _ADVICE: Final = TypeAdapter(Advice)

@@ -56,7 +56,7 @@ class _DailySums:
     def forget(self, before_ms: int) -> None:
         """Drop the sums of earlier days."""
         self.since_ms = before_ms
-        self.sums = {key: one for key, one in self.sums.items() if key[0] >= before_ms}
+        self.sums = {key: total for key, total in self.sums.items() if key[0] >= before_ms}
 
 
 class TopicUsage:

@@ -98,7 +98,7 @@ class Auditor:
         """Drop the state of all lanes that are not in `audited`, because other instances may audit them."""
         names = {lanes.name for lanes in audited}
         self.reports = {name: found for name, found in self.reports.items() if name in names}
-        keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
+        keys = {LaneKey(GroupName(lanes.job.state), place) for lanes in audited for place in lanes.places}
         for key in self._states.keys() - keys:
             self._log(self._destinations.pop(key)).release(key)
             del self._states[key], self._stored[key], self._marks[key]
@@ -388,7 +388,9 @@ class Auditor:
         job, progress, now_ms = lanes.job, logs.copy.progress, self._context.clock.now_ms()
         target, topic = self._context.cluster(job.destination), job.naming.destination(place.topic)
         described = await target.patiently(lambda: target.ask(describe_each([topic])))
-        settings = {key: one.value for key, one in described[topic].settings.items()} if described else {}
+        settings = (
+            {key: setting.value for key, setting in described[topic].settings.items()} if described else {}
+        )
         retention = retention_of(settings)
         if retention is None or progress is None:
             return False

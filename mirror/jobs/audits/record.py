@@ -109,7 +109,7 @@ class LaneAudit:
 
         `may_repeat`: duplicates are expected.
         """
-        faults, more = {(one.start_ms, one.verdict): one for one in self.faults}, self.more_faults
+        faults, more = {(fault.start_ms, fault.verdict): fault for fault in self.faults}, self.more_faults
         for verdict in FAULTS:
             number = getattr(counts, verdict.value)
             if not number or (verdict is Verdict.DUPLICATED and may_repeat):
@@ -120,7 +120,7 @@ class LaneAudit:
             elif len(faults) >= MOST_FAULTS:
                 more += 1
             else:
-                at = next((one for one in counts.findings if one.verdict is verdict), None)
+                at = next((finding for finding in counts.findings if finding.verdict is verdict), None)
                 places = (at.source_offset, at.target_offset) if at is not None else (-1, -1)
                 faults[start_ms, verdict] = WindowFault(start_ms, verdict, number, *places)
         return replace(self, faults=tuple(faults.values()), more_faults=more)
@@ -132,10 +132,10 @@ class LaneAudit:
         retention of the destination.
         """
         kept = tuple(
-            one
-            for one in self.faults
-            if (one.source_offset >= source_start if one.source_offset >= 0 else True)
-            and (one.source_offset >= 0 or one.target_offset < 0 or one.target_offset >= target_start)
+            fault
+            for fault in self.faults
+            if (fault.source_offset >= source_start if fault.source_offset >= 0 else True)
+            and (fault.source_offset >= 0 or fault.target_offset < 0 or fault.target_offset >= target_start)
         )
         if kept == self.faults:
             return self
@@ -151,8 +151,8 @@ class LaneAudit:
             "stopped": self.is_stopped,
             "lane": None if lane is None else [*lane[:2], lane.target_id.hex(), *lane[3:]],
             "faults": [
-                [one.start_ms, one.verdict.value, one.records, one.source_offset, one.target_offset]
-                for one in self.faults
+                [fault.start_ms, fault.verdict.value, fault.records, fault.source_offset, fault.target_offset]
+                for fault in self.faults
             ],
             "more_faults": self.more_faults,
             "windows": [_window_document(window) for window in self.windows],
@@ -192,8 +192,8 @@ def read_lane_audit(value: bytes | None) -> LaneAudit:
 def _window_document(window: OpenWindow) -> list[Any]:
     counts = window.counts
     findings = [
-        [one.verdict.value, one.source_offset, one.target_offset, one.timestamp, one.what]
-        for one in counts.findings
+        [finding.verdict.value, finding.source_offset, finding.target_offset, finding.timestamp, finding.what]
+        for finding in counts.findings
     ]
     return [window.start_ms, window.source, window.target, counts.numbers, findings]
 

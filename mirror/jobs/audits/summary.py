@@ -82,8 +82,8 @@ def topic_audits(
             name,
             place.topic,
             (place.partition,),
-            one.through_ms,
-            one.waiting,
+            report.through_ms,
+            report.waiting,
             tuple(
                 AuditFault(
                     place.partition,
@@ -93,15 +93,15 @@ def topic_audits(
                     fault.source_offset,
                     fault.target_offset,
                 )
-                for fault in one.faults
+                for fault in report.faults
             ),
-            one.more_faults,
-            one.problem,
-            one.late,
-            one.topic_partitions,
+            report.more_faults,
+            report.problem,
+            report.late,
+            report.topic_partitions,
         )
         for name, found in reports.items()
-        for place, one in found.items()
+        for place, report in found.items()
     )
 
 
@@ -127,7 +127,7 @@ def through_of(audits: Iterable[TopicAudit]) -> int | None:
 
     Returns None if the time is unknown for any topic.
     """
-    return _earliest([one.complete_through_ms for one in audits])
+    return _earliest([audit.complete_through_ms for audit in audits])
 
 
 def _earliest(found: Sequence[int | None]) -> int | None:
@@ -135,22 +135,23 @@ def _earliest(found: Sequence[int | None]) -> int | None:
     return min(known) if known and len(known) == len(found) else None
 
 
-def _place_of(one: TopicAudit) -> tuple[str, str]:
-    return one.datastream, one.topic
+def _place_of(audit: TopicAudit) -> tuple[str, str]:
+    return audit.datastream, audit.topic
 
 
 def _sum(parts: list[TopicAudit]) -> TopicAudit:
     faults = sorted(
-        (fault for one in parts for fault in one.faults), key=lambda one: (one.start_ms, one.partition)
+        (fault for part in parts for fault in part.faults),
+        key=lambda fault: (fault.start_ms, fault.partition),
     )
     return replace(
         parts[0],
-        partitions=tuple(sorted({number for one in parts for number in one.partitions})),
-        through_ms=_earliest([one.through_ms for one in parts if one.partitions]),
-        waiting=sum(one.waiting for one in parts),
+        partitions=tuple(sorted({number for part in parts for number in part.partitions})),
+        through_ms=_earliest([part.through_ms for part in parts if part.partitions]),
+        waiting=sum(part.waiting for part in parts),
         faults=tuple(faults[:MOST_FAULTS]),
-        more_faults=sum(one.more_faults for one in parts) + max(len(faults) - MOST_FAULTS, 0),
-        problem=next((one.problem for one in parts if one.problem), ""),
-        late=sum(one.late for one in parts),
-        expected=max(one.expected for one in parts),
+        more_faults=sum(part.more_faults for part in parts) + max(len(faults) - MOST_FAULTS, 0),
+        problem=next((part.problem for part in parts if part.problem), ""),
+        late=sum(part.late for part in parts),
+        expected=max(part.expected for part in parts),
     )

@@ -46,7 +46,7 @@ def uncopied(
         behind = span.end - (span.first if lane is None else max(lane.next_offset, span.first))
         if behind > 0:
             found.append(Missing(place, behind))
-    return sorted(found, key=lambda one: (-one.offsets, one.place))
+    return sorted(found, key=lambda gap: (-gap.offsets, gap.place))
 
 
 def differing_topics(

@@ -55,17 +55,17 @@ class Loss(PairRecord):
     @property
     def least(self) -> int:
         """Minimum number of lost records."""
-        return sum(one.least for one in self.partitions)
+        return sum(partition.least for partition in self.partitions)
 
     @property
     def most(self) -> int:
         """Maximum number of lost records, without partitions whose end offset at the source is unknown."""
-        return sum(one.most or 0 for one in self.partitions)
+        return sum(partition.most or 0 for partition in self.partitions)
 
     @property
     def unknown(self) -> int:
         """Number of partitions whose end offset at the source is unknown."""
-        return sum(one.most is None for one in self.partitions)
+        return sum(partition.most is None for partition in self.partitions)
 
     @property
     def figure(self) -> str:
@@ -75,11 +75,11 @@ class Loss(PairRecord):
     def with_seconds_of(self, former: Loss) -> Loss:
         """Return the loss with the `seconds` of an earlier measurement, where available. The source was
         already lost then, so the earlier values remain valid."""
-        seconds = {(one.topic, one.partition): one.seconds for one in former.partitions}
+        seconds = {(lost.topic, lost.partition): lost.seconds for lost in former.partitions}
         return Loss(
             partitions=tuple(
-                one.model_copy(update={"seconds": seconds.get((one.topic, one.partition), one.seconds)})
-                for one in self.partitions
+                lost.model_copy(update={"seconds": seconds.get((lost.topic, lost.partition), lost.seconds)})
+                for lost in self.partitions
             )
         )
 
@@ -103,10 +103,10 @@ class LossLimit(PairRecord):
             return f"{counted(loss.most, 'record')} would be lost, more than {self.records}"
         if self.seconds is None:
             return ""
-        for one in loss.partitions:
-            if one.most is not None and (one.seconds is None or one.seconds > self.seconds):
-                how = "an unknown time" if one.seconds is None else f"{one.seconds:.1f} s"
-                return f"{how} of {one.topic}-{one.partition} would be lost, more than {self.seconds:g} s"
+        for lost in loss.partitions:
+            if lost.most is not None and (lost.seconds is None or lost.seconds > self.seconds):
+                how = "an unknown time" if lost.seconds is None else f"{lost.seconds:.1f} s"
+                return f"{how} of {lost.topic}-{lost.partition} would be lost, more than {self.seconds:g} s"
         return ""
 
 
@@ -168,7 +168,7 @@ class Fork(PairRecord):
     @property
     def generation(self) -> int:
         """Number of decisions about the tail so far (replay or skip)."""
-        return sum(one.action != EXPORT for one in self.decisions)
+        return sum(decision.action != EXPORT for decision in self.decisions)
 
     def start(self, place: TopicPartition) -> int:
         """Return the first source offset of a partition that is not copied, replayed or skipped."""

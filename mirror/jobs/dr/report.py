@@ -89,8 +89,8 @@ def _lost_seconds(account: _Account) -> float | None:
         return 0.0  # DRAINED: the target had every record
     if account.loss is None:
         return None
-    seconds = [one.seconds for one in account.loss.partitions]
-    known = [one for one in seconds if one is not None]
+    seconds = [partition.seconds for partition in account.loss.partitions]
+    known = [lag for lag in seconds if lag is not None]
     return max(known, default=0.0) if len(known) == len(seconds) else None
 
 

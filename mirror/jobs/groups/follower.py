@@ -171,17 +171,17 @@ class GroupFollower:
             require_source(snapshots)
             now = self._context.loop.now()
             settled = {
-                snapshot.name: group
+                snapshot.name: known
                 for snapshot in snapshots
-                if (group := self._settled.of(snapshot, now)) is not None
+                if (known := self._settled.of(snapshot, now)) is not None
             }
             due = [snapshot for snapshot in snapshots if snapshot.name not in settled]
             found = await self._synchronise(due) if due else []
             for snapshot, group in zip(due, found, strict=True):
                 self._settled.note(snapshot, group, self._context.loop.now())
                 count += bool(group.positions) or group.reason is not None
-            count += sum(one.has_positions for one in settled.values())
-            reasons = {name: one.hindrances for name, one in settled.items()}
+            count += sum(known.has_positions for known in settled.values())
+            reasons = {name: known.hindrances for name, known in settled.items()}
             for name, several in {**reasons, **{group.group: group.hindrances for group in found}}.items():
                 for reason in several:
                     if reason is not FollowReason.GONE:

@@ -93,7 +93,7 @@ def _extended(
         return None
     if len(chunks) != new.sealed // CHUNK - new.first_index // CHUNK or len(chunks) < len(old):
         return None
-    if any(one is not other for one, other in zip(old, chunks, strict=False)):
+    if any(chunk is not other for chunk, other in zip(old, chunks, strict=False)):
         return None
     whole.truncate(len(old) * CHUNK)
     for chunk in chunks[len(old) :]:

@@ -97,16 +97,16 @@ class AheadConnections:
 
     def idle(self, depth: int) -> list[AheadConnection]:
         """Return the connections with fewer than `depth` outstanding requests."""
-        return [one for one in self.by_number.values() if len(one.ranges) < depth]
+        return [reader for reader in self.by_number.values() if len(reader.ranges) < depth]
 
     @property
     def lacks_memory(self) -> bool:
         """Return whether a broker's response cannot be received yet because no buffer memory is free."""
-        return any(one.connection.lacks_memory for one in self.by_number.values())
+        return any(reader.connection.lacks_memory for reader in self.by_number.values())
 
     def unanswered_since(self) -> float:
         """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
-        return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
+        return min([reader.connection.unanswered_since for reader in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
         """Return the maximum read rate if the broker's socket buffers limit it, otherwise None."""
@@ -120,7 +120,9 @@ class AheadConnections:
 
     def take_throttled(self, now: float) -> float:
         """Return the longest throttle time of a connection since the previous call, in seconds."""
-        return max([one.connection.throttling.take(now) for one in self.by_number.values()], default=0.0)
+        return max(
+            [reader.connection.throttling.take(now) for reader in self.by_number.values()], default=0.0
+        )
 
     async def _open(self, number: int) -> None:
         try:
@@ -147,7 +149,7 @@ class AheadConnections:
             self._note_closed()
 
     def _shrink(self, count: int) -> None:
-        for number in [one for one in self.by_number if one >= count]:
+        for number in [known for known in self.by_number if known >= count]:
             self.by_number.pop(number).connection.close()
         self._note_closed()
 

@@ -207,7 +207,7 @@ class ParallelWrites:
 
     def _share(self) -> int:
         """Return the maximum number of connections per partition."""
-        partitions = sum(one.partitions for one in self._siblings.values())
+        partitions = sum(sibling.partitions for sibling in self._siblings.values())
         windows = self._budget.limit / (self._window_bytes * max(partitions, 1))
         return connections_each(self._most // max(self.partitions, 1), windows)
 

@@ -150,9 +150,9 @@ class ReadAhead:
         """Request as many offset ranges as the connections and the memory allow."""
         now = self._cluster.loop.now()
         idle = self.connections.idle(_DEPTH)
-        held_until = max([one.connection.throttled_until for one in idle], default=now)
+        held_until = max([reader.connection.throttled_until for reader in idle], default=now)
         if held_until > now:
-            idle = [one for one in idle if one.connection.throttled_until <= now]
+            idle = [reader for reader in idle if reader.connection.throttled_until <= now]
             self._pump_at(held_until)
         if not idle:
             return
@@ -260,7 +260,7 @@ class ReadAhead:
     def _on_failure(self, reader: AheadConnection, _error: HeadraceError) -> None:
         lane, wanted = reader.ranges.popleft()
         if not wanted.is_dropped:
-            if any(one is not reader for one in self.connections.by_number.values()):
+            if any(other is not reader for other in self.connections.by_number.values()):
                 self._gaps.append((lane, wanted))
             else:
                 self._give_up(lane)

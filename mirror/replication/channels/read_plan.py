@@ -137,7 +137,7 @@ class ReadPlan:
     @property
     def holds_any(self) -> bool:
         """Return whether any range has arrived before the ranges that precede it."""
-        return any(one.slab is not None for one in self.ranges)
+        return any(part.slab is not None for part in self.ranges)
 
     def drop_last_held(self) -> None:
         """Drop the last range that has arrived, unless the caller needs it next."""

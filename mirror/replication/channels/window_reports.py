@@ -16,7 +16,7 @@ class WindowReports:
         """Return whether the receive window has limited the connection since the previous call."""
         window = self._windows.get(connection)
         if window is None:
-            self._windows = {known: one for known, one in self._windows.items() if known.is_open}
+            self._windows = {known: window for known, window in self._windows.items() if known.is_open}
             window = self._windows[connection] = SendWindow()
         if connection.is_open:
             info = connection.transport.tcp_info()
