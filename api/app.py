@@ -196,14 +196,14 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
     """
     assert isinstance(error, HTTPException)
     path = request.url.path
-    meant: HeadraceError = InvalidRequest(str(error.detail))
+    refusal: HeadraceError = InvalidRequest(str(error.detail))
     if error.status_code == HTTPStatus.NOT_FOUND:
-        meant = NotFound(f"unknown path {path}", advice="/v1/docs lists all endpoints")
+        refusal = NotFound(f"unknown path {path}", advice="/v1/docs lists all endpoints")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and is_brooklins(path):
-        meant = RoutingRefusal(f"Method '{request.method}' is not supported for URI '{path}'")
+        refusal = RoutingRefusal(f"Method '{request.method}' is not supported for URI '{path}'")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        meant = MethodNotAllowed(f"method {request.method} is not allowed at {path}")
-    response = await _explain(request, meant)
+        refusal = MethodNotAllowed(f"method {request.method} is not allowed at {path}")
+    response = await _explain(request, refusal)
     response.headers.update(error.headers or {})
     if "Allow" in response.headers:
         response.headers["Allow"] = ", ".join(_methods_at(request))

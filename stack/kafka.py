@@ -163,9 +163,9 @@ class KafkaNode(Server):
         kept = self._kept_features()
         if kept is None or not kept.exists():
             self._run_storage_tool(file)
-            made = self.folder / "data" / _FEATURES
-            if kept is not None and made.exists():  # Kafka 4.3 and later write them elsewhere
-                _keep(made, kept)
+            written = self.folder / "data" / _FEATURES
+            if kept is not None and written.exists():  # Kafka 4.3 and later write them elsewhere
+                _keep(written, kept)
             return
         data = self.folder / "data"
         data.mkdir()
@@ -209,11 +209,11 @@ class KafkaNode(Server):
         return ["kafka.Kafka", str(self.folder / "server.properties")]
 
 
-def _keep(made: Path, kept: Path) -> None:
+def _keep(written: Path, kept: Path) -> None:
     """Copy a file to its place atomically, because other processes may do the same."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     arriving = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
-    shutil.copyfile(made, arriving)
+    shutil.copyfile(written, arriving)
     arriving.replace(kept)
 
 

@@ -20,10 +20,10 @@ from api.services import Services
 def of_state(name: str) -> Callable[[Request], Awaitable[Any]]:
     """Return a dependency that reads an attribute of the application's state."""
 
-    async def given(request: Request) -> Any:
+    async def dependency(request: Request) -> Any:
         return getattr(request.app.state, name)
 
-    return given
+    return dependency
 
 
 async def _reads(request: Request, response: Response) -> Reads:

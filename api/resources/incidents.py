@@ -118,7 +118,7 @@ class IncidentAnswer(IncidentRecord, RecordAnswer):
         """Return a stored incident as a response."""
         return cls.of(
             record,
-            timeline=[TimelineAnswer.of(entry, text=entry.said) for entry in record.timeline],
+            timeline=[TimelineAnswer.of(entry, text=entry.text_with_times) for entry in record.timeline],
             costs=[BudgetCostAnswer.of(cost, spent=cost.spent) for cost in record.costs],
             gain=None if record.gain is None else GainAnswer.of(record.gain, saved=record.gain.saved),
         )

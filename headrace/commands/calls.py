@@ -121,7 +121,7 @@ class CauseOptions(OptionGroup):
         return {"reason": self.reason, "requested_by": self.requested_by}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def given_fields(self) -> dict[str, Any]:
         """Reason and requester as fields of a request. The service adds the requester if the caller does not
         name one."""
         return {"reason": self.reason, **({"requested_by": self.requested_by} if self.requested_by else {})}

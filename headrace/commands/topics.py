@@ -88,7 +88,7 @@ def retire(
         "topic": name,
         "execute": execute,
         "days": days,
-        **cause.given,
+        **cause.given_fields,
     }
     body |= {"wait_seconds": milliseconds(wait) // 1_000, "denies_writes": not no_acl}
     client = call.connect(_TIMEOUT_SECONDS)
@@ -107,7 +107,7 @@ def restore(
     call: CallOptions = CallOptions(),
 ) -> None:
     """End a retirement: allow writes, resume the datastreams."""
-    body = {"cluster": cluster, "topic": name, **cause.given}
+    body = {"cluster": cluster, "topic": name, **cause.given_fields}
     found = call.connect(_TIMEOUT_SECONDS).post(f"{_PATH}/restore", body)
     if call.printed_json(found):
         return

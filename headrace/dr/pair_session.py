@@ -179,13 +179,13 @@ class PairSession:
 
     def _driver(self, seconds: float) -> Driver:
         until = time.monotonic() + seconds
-        said: list[str] = []
+        reported: list[str] = []
 
         def may_repeat(error: HeadraceError, is_undo: bool) -> bool:
             if time.monotonic() >= until + (_UNDO_SECONDS if is_undo else 0.0):
                 return False
-            if said[-1:] != [str(error)]:
-                said.append(str(error))
+            if reported[-1:] != [str(error)]:
+                reported.append(str(error))
                 self.note(str(error))
             self.bench.run(self._pause())
             return True

@@ -129,7 +129,7 @@ class PastSums:
             found.put_all(kept.sums)
             since = first if newest is None else max(first, min(newest, end) - (DAY - 1) * HOUR_MS)
         try:
-            requested = self._asked(cluster, query, since, end)
+            requested = self._query(cluster, query, since, end)
         except HeadraceError:
             if not found.totals():
                 raise
@@ -143,7 +143,7 @@ class PastSums:
         """Drop the cached load sums after losing leadership."""
         self._kept, self._failures = {}, {}
 
-    def _asked(self, cluster: ClusterRef, query: SumQuery, since: int, end: int) -> Mapping[int, LoadSums]:
+    def _query(self, cluster: ClusterRef, query: SumQuery, since: int, end: int) -> Mapping[int, LoadSums]:
         failures = self._failures.setdefault(cluster, [])
         if len(failures) >= _FORGIVEN:
             raise failures[-1]

@@ -39,7 +39,7 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
         incident_topic(settings),
         clock,
         restored,
-        lambda: inherited.records(alerts.firing, alerts.told),
+        lambda: inherited.records(alerts.firing, alerts.accepted),
         lambda: matters_of(alerts.firing),
         delivery_counts(settings, clock),
     )

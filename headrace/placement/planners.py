@@ -100,12 +100,12 @@ def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
     """
     leader, service = settings.mirror.leader, choose_planner(settings)
 
-    def made(name: str) -> Planner:
+    def create(name: str) -> Planner:
         if name == leader.placement_strategy:
             return service
         return _strategy(settings, name, leader.strategy_options_by_name.get(name, {}))
 
-    return ChosenStrategies(service, made)
+    return ChosenStrategies(service, create)
 
 
 def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr]) -> Planner:
@@ -141,12 +141,12 @@ def choose_providers(
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
 
-    def made(name: str) -> ProviderInUse:
+    def create(name: str) -> ProviderInUse:
         options = leader.provider_options_by_name.get(name, {})
         return in_use(_provider(settings, name, options, measured), name)
 
     service = _provider(settings, leader.load_provider, leader.load_provider_options, measured)
-    return LoadProviders(in_use(service), leader.load_provider, made, SystemClock())
+    return LoadProviders(in_use(service), leader.load_provider, create, SystemClock())
 
 
 def _provider(
@@ -167,8 +167,8 @@ def _provider(
                 ) from error
             return ProviderInUse(CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings))
         case _:
-            made = load_provider(name, _plain(options))
-            return ProviderInUse(CheckedLoads(name, made), freshness_of(name, made))
+            provider = load_provider(name, _plain(options))
+            return ProviderInUse(CheckedLoads(name, provider), freshness_of(name, provider))
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:

@@ -82,10 +82,10 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
-def _keep(made: Path, folder: Path) -> None:
+def _keep(build: Path, folder: Path) -> None:
     """Move the build to its final location atomically, and remove builds of older sources."""
     arriving = folder.with_name(f"{folder.name}.{os.getpid()}")
-    shutil.copytree(made, arriving)
+    shutil.copytree(build, arriving)
     if folder.exists():
         shutil.rmtree(arriving)
     else:

@@ -42,8 +42,8 @@ class Extension(Protocol):
     include_dirs: list[str]
 
 
-def make_extensions(settings: Path, made: Path) -> None:
-    """Write the extension modules of MODULES, and their shared library, into `made`.
+def make_extensions(settings: Path, target: Path) -> None:
+    """Write the extension modules of MODULES, and their shared library, into `target`.
 
     Raises:
         subprocess.CalledProcessError: the C compiler rejected a unit; the compiler's messages are on stderr.
@@ -59,7 +59,7 @@ def make_extensions(settings: Path, made: Path) -> None:
         objects = list(cores.map(lambda unit: _compile(unit[0], unit[1], includes), units))
         # Each module file contains the entry points of all modules; the file name selects the entry point.
         links = [(library, objects[:-1]), *((entry, objects[-1:]) for entry in entries)]
-        list(cores.map(lambda link: _link(made, *link), links))
+        list(cores.map(lambda link: _link(target, *link), links))
 
 
 def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
@@ -98,15 +98,15 @@ def _unit(name: str, sources: Iterable[str]) -> Path:
 
 def _compile(unit: Path, level: str, includes: Sequence[str]) -> Path:
     """Compile a C file to an object file."""
-    made = unit.with_suffix(".o")
+    object_file = unit.with_suffix(".o")
     folders = [f"-I{folder}" for folder in includes]
-    _run("CC", [*_FLAGS, level, *folders, "-c", str(unit), "-o", str(made)])
-    return made
+    _run("CC", [*_FLAGS, level, *folders, "-c", str(unit), "-o", str(object_file)])
+    return object_file
 
 
-def _link(made: Path, extension: Extension, objects: Sequence[Path]) -> None:
+def _link(target: Path, extension: Extension, objects: Sequence[Path]) -> None:
     """Link object files into the file that Python imports as the extension."""
-    file = made / (extension.name.replace(".", "/") + _SUFFIX)
+    file = target / (extension.name.replace(".", "/") + _SUFFIX)
     file.parent.mkdir(parents=True, exist_ok=True)
     _run("LDSHARED", [*map(str, objects), "-o", str(file)])
 

@@ -140,7 +140,7 @@ async def _authenticate(
         )
     exchange = await _begin(config, access, host)
     lifetime_ms = 0
-    while not exchange.done:
+    while not exchange.is_done:
         step = await make_call(connection, sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
         if step.error:
             raise error_of(step.error, f"authentication as {access.username or 'this client'}", step.message)

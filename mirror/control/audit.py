@@ -119,7 +119,7 @@ class Announcer:
         command = ChangeStatus(lost.name, "forget", reason, requested_by)
         self.status_changed(command, lost, None)
 
-    def asked(self, request: Request, name: DatastreamName) -> None:
+    def requested(self, request: Request, name: DatastreamName) -> None:
         """Write the audit line of a request for the leader. The leader publishes the event later."""
         kind = type(request).__name__.removesuffix("Request").lower()
         audit(kind, name, self._caller, None, None, request.requested_by, request.reason)

@@ -128,7 +128,7 @@ class Control:
 
     def record_request(self, request: Request) -> None:
         """Write the audit line of a request to the leader that was made elsewhere."""
-        self._announcer.asked(request, DatastreamName(request.group))
+        self._announcer.requested(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:
         """Return whether a datastream may write to existing topics at its destination."""
@@ -294,7 +294,7 @@ class Control:
         """
         request = self.move_request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
-        self._announcer.asked(added, command.name)
+        self._announcer.requested(added, command.name)
         return added
 
     def move_request_of(self, command: MovePartitions) -> MoveRequest:
@@ -364,7 +364,7 @@ class Control:
         """
         request = self.request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
-        self._announcer.asked(added, command.name)
+        self._announcer.requested(added, command.name)
         return added
 
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:

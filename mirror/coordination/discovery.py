@@ -115,7 +115,7 @@ def shortfalls(
     datastream: Datastream,
     mirrored: Mapping[str, int],
     destination_counts: Mapping[str, int],
-    made: Collection[str],
+    created: Collection[str],
     most_partitions: int,
     *,
     adopts: bool = True,
@@ -123,7 +123,7 @@ def shortfalls(
 ) -> dict[str, Shortfall]:
     """Return the source topics whose destination topic must not be extended or written, by name.
 
-    The source may be untrusted, and a destination topic may belong to another application. `made`:
+    The source may be untrusted, and a destination topic may belong to another application. `created`:
     destination topics that Headrace created. `adopts`: whether the datastream may write to existing topics.
     `adopted`: existing topics to which the datastream already writes.
     """
@@ -131,7 +131,7 @@ def shortfalls(
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name, 0)
-        if present and name not in made and not adopts and name not in adopted:
+        if present and name not in created and not adopts and name not in adopted:
             reason = (
                 f"destination topic {name} was not created for this datastream: set {ADOPT_EXISTING} = true"
                 " (requires that you are listed in the cluster's adopters), or give its copies another name"
@@ -145,7 +145,7 @@ def shortfalls(
                 f"the source topic has {counted(partitions, 'partition')}, destination topic {name} has"
                 f" {present}, and the limit is mirror.leader.max_partitions_per_topic = {most_partitions}"
             )
-        elif present and name not in made and not datastream.grows_existing:
+        elif present and name not in created and not datastream.grows_existing:
             reason = (
                 f"the source topic has {counted(partitions, 'partition')}, destination topic {name} has"
                 f" {present} and was not created for this datastream: add partitions to it, or set"

@@ -58,7 +58,7 @@ class WaitBudget:
         self._limit = self._left = limit_seconds
         self._counted_at: float | None = None
 
-    def left(self, now: float) -> float:
+    def remaining_seconds(self, now: float) -> float:
         """Return the number of seconds for which a caller may wait from `now` on (monotonic seconds)."""
         if self._counted_at is not None:
             self._left = min(self._limit, self._left + (now - self._counted_at) * _REFILL)

@@ -135,12 +135,12 @@ class DefinitionWriter:
         else:
             self._publish_events([writing])
 
-    def _publish_events(self, made: Sequence[_Writing]) -> None:
-        for publication in made:
+    def _publish_events(self, publications: Sequence[_Writing]) -> None:
+        for publication in publications:
             _audit_change(publication.before.datastream, publication.change)
             name, status = publication.change.datastream.name, publication.change.datastream.status.value
             _log.info("datastream changed", datastream=name, status=status, reason=publication.change.why)
-        if events := tuple(event for publication in made for event in publication.events):
+        if events := tuple(event for publication in publications for event in publication.events):
             self._publisher.sent(events)
 
 

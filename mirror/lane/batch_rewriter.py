@@ -154,7 +154,7 @@ class BatchRewriter:
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
         """Add a whole batch, and return the reframer for the next batch. Raises BatchTooLarge or
         UndecodableBatch, without adding the batch."""
-        former, made, codec = reframer, list[Reframer](), self._codec_to_write
+        former, reframers, codec = reframer, list[Reframer](), self._codec_to_write
         payload = self._opener.payload(batch, header)
         limit = self._merge.payload_bytes
         if len(batch) > self._rules.batch_limit:
@@ -163,17 +163,17 @@ class BatchRewriter:
             if not former.count or former.add(payload, header, self._first, limit) is not None:
                 resume: StopPoint | None = START
                 while resume is not None:
-                    made.append(Reframer(codec))
-                    resume = made[-1].add(payload, header, self._first, limit, resume)
+                    reframers.append(Reframer(codec))
+                    resume = reframers[-1].add(payload, header, self._first, limit, resume)
         except CorruptData as error:
             raise self._opener.undecodable(header.span, error) from error
-        if made:
+        if reframers:
             self._send_reframed(former)
         self._bytes += len(batch)
         self._source_batches += 1
-        for reframer in made[:-1]:
+        for reframer in reframers[:-1]:
             self._send_reframed(reframer)
-        return made[-1] if made else former
+        return reframers[-1] if reframers else former
 
     def _send_reframed(self, reframer: Reframer) -> None:
         routed = self._routed
@@ -183,11 +183,11 @@ class BatchRewriter:
         if not reframer.count:
             routed.send_skipped()
             return
-        made = reframer.finish()
-        if len(made.batch) > self._rules.batch_limit:
-            self._halve(made.batch, made.runs)
+        reframed = reframer.finish()
+        if len(reframed.batch) > self._rules.batch_limit:
+            self._halve(reframed.batch, reframed.runs)
         else:
-            self._send_made(made)
+            self._send_reframed(reframed)
 
     def _halve(self, batch: bytearray, runs: Sequence[Run]) -> None:
         header = next(scan(memoryview(batch)))[2]
@@ -226,21 +226,21 @@ class BatchRewriter:
             return
         if len(batch) > self._rules.record_limit:
             batch = write_smallest(records[0], self._codec_to_write, self._rules.record_limit)
-        made = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
-        self._send_made(made, Path.RECORDS)
+        reframed = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
+        self._send_reframed(reframed, Path.RECORDS)
 
-    def _send_made(self, made: Reframed, path: Path = Path.REFRAMED) -> None:
-        batch, runs, count, routed = made.batch, made.runs, made.record_count, self._routed
+    def _send_reframed(self, reframed: Reframed, path: Path = Path.REFRAMED) -> None:
+        batch, runs, count, routed = reframed.batch, reframed.runs, reframed.record_count, self._routed
         first, after = routed.cursor, runs[-1][0] + runs[-1][1]
         outgoing = OutBatch(memoryview(batch), runs, count, first, after)
-        outgoing.first_timestamp, outgoing.max_timestamp, by_source = made.times
+        outgoing.first_timestamp, outgoing.max_timestamp, by_source = reframed.times
         outgoing.made_from = BatchOrigin(
             path,
             routed.pass_to(after, count),
             by_source,
             self._source_batches,
             self._bytes,
-            made.payload_bytes,
+            reframed.payload_bytes,
         )
         self._source_batches = self._bytes = 0
         outgoing.is_small = self._is_small and path is Path.REFRAMED

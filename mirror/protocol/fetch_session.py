@@ -86,7 +86,7 @@ class FetchSession:
         if place in self._removed:
             self._left.add(place)
 
-    def asked(self, place: Place) -> FetchPosition | None:
+    def requested_position(self, place: Place) -> FetchPosition | None:
         """Return the partition's position in the last request, explicit or cached; None if not included."""
         return self._known.get(place)
 

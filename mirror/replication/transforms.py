@@ -120,7 +120,7 @@ def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
     """Return the transforms with these names, in order. Raises ConfigError for an unknown name or an invalid
     argument."""
     return tuple(
-        found(text) if callable(found) else _made_by(found, text) for found, text in map(_found, names)
+        found(text) if callable(found) else _created_by(found, text) for found, text in map(_found, names)
     )
 
 
@@ -152,9 +152,9 @@ def _found(described: str) -> tuple[Factory | EntryPoint, str]:
     return found[name], text
 
 
-def _made_by(plug_in: EntryPoint, text: str) -> Transform:
+def _created_by(plug_in: EntryPoint, text: str) -> Transform:
     try:
-        made: Transform = plug_in.load()(text)
+        transform: Transform = plug_in.load()(text)
     except ConfigError:
         raise
     except BaseException as error:  # such as SystemExit
@@ -162,4 +162,4 @@ def _made_by(plug_in: EntryPoint, text: str) -> Transform:
             f"cannot create transform {plug_in.name!r} ({plug_in.value}): {legible(named(error))}",
             advice="check the text after the colon and the transform's package",
         ) from error
-    return made
+    return transform

@@ -96,9 +96,9 @@ class AlertDispatch:
         return list(self._firing.values())
 
     @property
-    def told(self) -> Mapping[AlertKey, Sequence[str]]:
+    def accepted(self) -> Mapping[AlertKey, Sequence[str]]:
         """Names of the receivers that have accepted each firing alert."""
-        by_name = {delivery.name: delivery.told for delivery in self._deliveries}
+        by_name = {delivery.name: delivery.accepted for delivery in self._deliveries}
         keys = {key: self._style.notice(alert).key for key, alert in self._firing.items()}
         return {
             key: sorted(name for name, delivered in by_name.items() if notice in delivered)

@@ -66,7 +66,7 @@ class TimelineEntry:
     first_ms: int | None = None
 
     @property
-    def said(self) -> str:
+    def text_with_times(self) -> str:
         """Text with the number of occurrences, and the time of the first if there are several."""
         if self.times < 2 or self.first_ms is None:
             return self.text

@@ -30,7 +30,7 @@ from pinot.time_range import TimeRange
 from pmp.loads.completion import completed, coverage_notes, mark_notes, mismatch_notes
 from pmp.loads.last_known import CachedReport, LastKnown
 from pmp.loads.rates import SETTLED_MS, RateOptions, partition_loads, unit_problem
-from pmp.loads.rhythm import MOST_UNKNOWN, held, marked, rhythm_of
+from pmp.loads.rhythm import MOST_UNKNOWN, as_held, marked, rhythm_of
 from pmp.loads.seasonal import seasonal_loads
 from pmp.loads.wholeness import CatchingUp, Progress, lost_rows
 from pmp.settings import PmpSettings, ProviderSettings
@@ -237,7 +237,7 @@ class PinotLoadProvider:
             raise LoadUnavailable(
                 f"{problem}; the last known loads are {age_text(age_ms)} old", advice=error.advice
             ) from error
-        report = replace(remembered.report, loads=held(remembered.report.loads))
+        report = replace(remembered.report, loads=as_held(remembered.report.loads))
         return report, f"last known good, {age_text(age_ms)} old: {error.message}"
 
     def _staleness(self, measured_at_ms: int, now_ms: int) -> list[str]:

@@ -115,7 +115,7 @@ def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) ->
     )
 
 
-def held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
+def as_held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
     """Return the loads, all marked as held (outdated)."""
     return {key: replace(load, rate_source=RateSource.HELD) for key, load in loads.items()}
 

@@ -55,7 +55,7 @@ class DatastreamCall:
         """Return the version named in If-Match, or None. Raises NotFound, StaleVersion."""
         return named_version(self.services.control, self.name, self.tags)
 
-    async def done(
+    async def perform(
         self,
         command: Callable[[], ChangeStatus | ChangePauses],
         carry_out: Callable[[], DatastreamAnswer],
@@ -112,7 +112,7 @@ async def delete(
             return damaged_answer(found, None, call.services)
         return _halting_answer(call, found)
 
-    return await call.done(command, remove, dry_run=dry_run)
+    return await call.perform(command, remove, dry_run=dry_run)
 
 
 @router.post("/{name}/pause-partitions", responses=problems(404, 409, 412, 422))
@@ -147,7 +147,7 @@ async def _change_pauses(
     def change() -> DatastreamAnswer:
         return written_answer(control.change_pauses(command()), call.reads, call.response)
 
-    return await call.done(command, change, dry_run=dry_run)
+    return await call.perform(command, change, dry_run=dry_run)
 
 
 @router.post("/{name}/restart-from", responses=problems(404, 409, 412, 422))
@@ -252,7 +252,7 @@ async def _change_status(
     def change() -> DatastreamAnswer:
         return _halting_answer(call, control.change_status(command()))
 
-    return await call.done(command, change, dry_run=dry_run)
+    return await call.perform(command, change, dry_run=dry_run)
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:

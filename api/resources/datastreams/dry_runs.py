@@ -189,7 +189,7 @@ def told_dry_run(services: Services, requested: Any) -> Any:
     if not services.status.is_leading:
         return None
     try:
-        answer = kind.compute(services, Basis(services.previews), _asked(document))
+        answer = kind.compute(services, Basis(services.previews), _requested(document))
     except errors.HeadraceError as error:
         known = next(kind.__name__ for kind in type(error).__mro__ if errors.kind_named(kind.__name__))
         message, advice = legible(error.message), legible(error.advice)
@@ -197,7 +197,7 @@ def told_dry_run(services: Services, requested: Any) -> Any:
     return {"answer": answer.model_dump(mode="json")}
 
 
-def _asked(document: Mapping[str, Any]) -> requests.PlacementRequest | tuple[Datastream, ...]:
+def _requested(document: Mapping[str, Any]) -> requests.PlacementRequest | tuple[Datastream, ...]:
     if "request" in document:
         return requests.from_document("", bounds.mapping("the request", document["request"]))
     found = bounds.sequence("definitions", bounds.field(document, "definitions"), _MOST_DEFINITIONS)

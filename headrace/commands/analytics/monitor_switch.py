@@ -37,7 +37,7 @@ def acting(
     if wish is None:
         found = client.get("/v1/monitor")
     else:
-        body = {"acting": wish is SwitchState.ON, **cause.given}
+        body = {"acting": wish is SwitchState.ON, **cause.given_fields}
         found = client.patch("/v1/monitor", body, "*")
     if not call.printed_json(found):
         _show(found)

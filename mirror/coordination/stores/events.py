@@ -86,11 +86,11 @@ class EventLog:
     def change_each(
         self,
         wanted: Mapping[DatastreamName, Sequence[NodeChange]],
-        made: Callable[[Sequence[DatastreamName]], None],
-        make_alone: Callable[[DatastreamName], None],
+        on_applied: Callable[[Sequence[DatastreamName]], None],
+        apply_alone: Callable[[DatastreamName], None],
     ) -> None:
         """Apply changes as `znodes.change_each` does; they may include entries of this log."""
-        znodes.change_each(self._nodes, wanted, made, make_alone)
+        znodes.change_each(self._nodes, wanted, on_applied, apply_alone)
 
     def trim_now_and_then(self) -> None:
         """Trim the log on every `_TRIMMED_EVERY`-th call, because listing the log costs more than a change.

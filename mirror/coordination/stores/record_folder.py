@@ -116,18 +116,18 @@ class RecordFolder(Generic[_K, _T]):
     def put_encoded(
         self,
         encoded: Mapping[_K, bytes],
-        made: Callable[[Sequence[_K]], None],
+        on_applied: Callable[[Sequence[_K]], None],
         put_alone: Callable[[_K], None],
     ) -> None:
         """Store serialised values in a few transactions.
 
-        `made`: callback with the names of each transaction. `put_alone`: callback for each name whose value
-        must be written separately (see `znodes.change_each`). Raises Unreachable, SessionLost, and errors of
-        the callbacks.
+        `on_applied`: callback with the names of each transaction. `put_alone`: callback for each name whose
+        value must be written separately (see `znodes.change_each`). Raises Unreachable, SessionLost, and
+        errors of the callbacks.
         """
         paths = {self._path(name): name for name in encoded}
         wanted = {path: encoded[name] for path, name in paths.items()}
-        self._change_each(paths, znodes.replacements(self._nodes, wanted), made, put_alone)
+        self._change_each(paths, znodes.replacements(self._nodes, wanted), on_applied, put_alone)
 
     def remove(self, name: _K) -> None:
         """Remove the value of a name."""
@@ -143,15 +143,15 @@ class RecordFolder(Generic[_K, _T]):
         self,
         paths: Mapping[str, _K],
         changes: Mapping[str, Sequence[NodeChange]],
-        made: Callable[[Sequence[_K]], None],
-        make_alone: Callable[[_K], None],
+        on_applied: Callable[[Sequence[_K]], None],
+        apply_alone: Callable[[_K], None],
     ) -> None:
-        def are_made(changed: Sequence[str]) -> None:
+        def note_applied(changed: Sequence[str]) -> None:
             for path in changed:
                 self._folder.changed(path)
-            made([paths[path] for path in changed])
+            on_applied([paths[path] for path in changed])
 
-        znodes.change_each(self._nodes, changes, are_made, lambda path: make_alone(paths[path]))
+        znodes.change_each(self._nodes, changes, note_applied, lambda path: apply_alone(paths[path]))
 
     def _path(self, name: _K) -> str:
         return znodes.child(self._parent, name)

@@ -193,25 +193,25 @@ def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeCha
 def change_each(
     nodes: NodeStore,
     wanted: Mapping[_K, Sequence[NodeChange]],
-    made: Callable[[Sequence[_K]], None],
-    make_alone: Callable[[_K], None],
+    on_applied: Callable[[Sequence[_K]], None],
+    apply_alone: Callable[[_K], None],
 ) -> None:
     """Apply the changes of many keys in a few transactions, and singly if a transaction fails.
 
-    `made`: callback with the keys whose changes were applied. `make_alone`: callback for each key of a failed
-    transaction, which applies the changes of that key and reports errors. Raises Unreachable, SessionLost,
-    and errors of the callbacks.
+    `on_applied`: callback with the keys whose changes were applied. `apply_alone`: callback for each key of a
+    failed transaction, which applies the changes of that key and reports errors. Raises Unreachable,
+    SessionLost, and errors of the callbacks.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
-        if len(some) > 1 and _is_made(nodes, changes):
-            made(some)
+        if len(some) > 1 and _is_applied(nodes, changes):
+            on_applied(some)
         else:
             for key in some:
-                make_alone(key)
+                apply_alone(key)
 
 
-def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
+def _is_applied(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
     """Apply changes in one transaction. Return False after a failure; the caller retries each key."""
 
     def failed(error: Exception) -> None:

@@ -78,7 +78,7 @@ class UncopiedWatch:
         self._clock = clock
         self._health = health
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
-        self._made: dict[DatastreamName, tuple[object, tuple[UncopiedPartition, ...]]] = {}
+        self._cached: dict[DatastreamName, tuple[object, tuple[UncopiedPartition, ...]]] = {}
         self._found: tuple[float, tuple[UncopiedLane, ...]] = (0.0, ())
 
     @property
@@ -113,7 +113,7 @@ class UncopiedWatch:
                 taskless[datastream.group] = {at: why for at, why in left.items() if at not in shown}
                 if missing and datastream.group not in decision.problems:
                     board.note(HeadraceError(_sentence(missing)), datastream.name)
-        self._made = {name: made for name, made in self._made.items() if name in routes}
+        self._cached = {name: cached for name, cached in self._cached.items() if name in routes}
         wanted: dict[Route, list[TopicPartition]] = {}
         for each in found:
             wanted.setdefault(routes[each.datastream], []).append(each.partition)
@@ -157,7 +157,7 @@ class UncopiedWatch:
 
     def resign(self) -> None:
         """Forget all uncopied partitions after losing leadership."""
-        self._found, self._made = (0.0, ()), {}
+        self._found, self._cached = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
     def _lanes_of(
@@ -174,9 +174,9 @@ class UncopiedWatch:
         wanted = fleet.matching.wanted((datastream,), self._topics) if is_known else None
         limits = fleet.matching.limits(datastream.name)
         refused = fleet.refused.get(datastream.name)
-        made_of = (datastream, wanted, taskless, planned, limits, refused)
-        before = self._made.get(datastream.name)
-        if before is not None and before[0] == made_of:
+        inputs = (datastream, wanted, taskless, planned, limits, refused)
+        before = self._cached.get(datastream.name)
+        if before is not None and before[0] == inputs:
             return before[1]
         if wanted is None:
             before_now = fleet.plan.planned.get(datastream.group, _NOTHING)
@@ -193,9 +193,9 @@ class UncopiedWatch:
         if datastream.status.is_mirrored and is_known and (limits.left_out or limits.partitions):
             for each in _left_out(datastream, fleet, self._topics, wanted | planned):
                 found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, _BY_RULE)
-        made = tuple(found[each] for each in sorted(found))
-        self._made[datastream.name] = made_of, made
-        return made
+        partitions = tuple(found[each] for each in sorted(found))
+        self._cached[datastream.name] = inputs, partitions
+        return partitions
 
     def _report(self, datastreams: Iterable[Datastream], found: Iterable[UncopiedPartition]) -> None:
         whole = [datastream for datastream in datastreams if datastream.status.is_halted]

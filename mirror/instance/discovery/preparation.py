@@ -35,7 +35,7 @@ Written = Callable[[], Collection[str]]
 class ClaimedTopics(NamedTuple):
     """Destination topics that a group has created, and existing topics that it may write (adopted)."""
 
-    made: frozenset[str]
+    created: frozenset[str]
     adopted: frozenset[str]
 
 
@@ -45,8 +45,8 @@ class TopicClaims:
     A record is stored before the topic is created or written.
     """
 
-    def __init__(self, made: MadeTopics, adopted: MadeTopics) -> None:
-        self._made = made
+    def __init__(self, created: MadeTopics, adopted: MadeTopics) -> None:
+        self._created = created
         self._adopted = adopted
 
     def claimed_by(
@@ -61,24 +61,24 @@ class TopicClaims:
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()
-        record = self._made.of(group)
+        record = self._created.of(group)
         if record is None:
-            made = frozenset({naming.destination(topic) for topic in written()}.intersection(present))
-            changes += self._made.addition(group, where, made)
+            created = frozenset({naming.destination(topic) for topic in written()}.intersection(present))
+            changes += self._created.addition(group, where, created)
         else:
-            made = record.get(where, frozenset())
+            created = record.get(where, frozenset())
         known = self._adopted.of(group)
         copied = {*mirrored, *(written() if known is None else ())}
-        names = {naming.destination(topic) for topic in copied}.intersection(present) - made
+        names = {naming.destination(topic) for topic in copied}.intersection(present) - created
         before = (known or {}).get(where, frozenset())
         if known is None or not names <= before:
             changes += self._adopted.addition(group, where, names)
-        self._made.apply(changes)
-        return ClaimedTopics(made, frozenset() if datastream.adopts is False else before | names)
+        self._created.apply(changes)
+        return ClaimedTopics(created, frozenset() if datastream.adopts is False else before | names)
 
-    def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
+    def note_creation(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
         """Record destination topics before they are created for a group."""
-        self._made.add(group, cluster, names)
+        self._created.add(group, cluster, names)
 
     def adopted_path(self, group: GroupName) -> str:
         """Return the path of a group's record of adopted topics."""
@@ -140,7 +140,7 @@ class PreparationQuery:
 
 @dataclass(frozen=True, slots=True)
 class PreparationSteps:
-    """Changes that a preparation has made so far. Each step creates or extends at most as many topics as one
+    """Changes of a preparation so far. Each step creates or extends at most as many topics as one
     request creates, so that other datastreams with the same destination do not wait for all of them.
 
     `remaining`: number of topics for later steps. `treated`: destination topics that were created, or whose
@@ -172,7 +172,7 @@ class Preparation:
     steps: PreparationSteps = PreparationSteps()
 
     def steps_for(self, datastream: Datastream) -> PreparationSteps:
-        """Return the changes made so far by an unfinished preparation of the datastream."""
+        """Return the changes so far by an unfinished preparation of the datastream."""
         is_same = replace(self.question.datastream, status=datastream.status) == datastream
         return self.steps if is_same and self.steps.remaining else PreparationSteps()
 
@@ -255,9 +255,9 @@ def prepare(
     rules.bound.require(datastream.destination, destination.cluster_id())
     present = destination.list_topics()
     adopts = rules.adopts(datastream)
-    made, adopted = rules.claims.claimed_by(datastream, written, present, mirrored if adopts else ())
+    created, adopted = rules.claims.claimed_by(datastream, written, present, mirrored if adopts else ())
     short = dict(steps.rejected) | shortfalls(
-        datastream, mirrored, present, made, rules.most_partitions, adopts=adopts, adopted=adopted
+        datastream, mirrored, present, created, rules.most_partitions, adopts=adopts, adopted=adopted
     )
     others = {topic: count for topic, count in mirrored.items() if names[topic] not in steps.treated}
     lacking = {
@@ -273,8 +273,8 @@ def prepare(
     is_new = any(names[topic] not in present for topic in part)
     there = _any_topic(destination, present, preparation.wanted) if is_new else None
     work = topic_work(datastream, part, present, descriptions, there)
-    if made_now := [topic.name for topic in _creatable(work)]:
-        rules.claims.note_made(datastream.group, datastream.destination, made_now)
+    if new_topics := [topic.name for topic in _creatable(work)]:
+        rules.claims.note_creation(datastream.group, datastream.destination, new_topics)
     results = _carried_out(work, destination)
     after = _after(steps, {topic: names[topic] for topic in part}, work, results, present)
     differing = _drift_of(datastream, compared, descriptions, destination)

@@ -75,7 +75,7 @@ class LoadProviders:
         self._name = name
         self._make = make
         self._clock = clock
-        self._made: dict[str, ProviderInUse] = {}
+        self._created: dict[str, ProviderInUse] = {}
         self._missing: dict[str, tuple[float, str]] = {}
         self._chosen: tuple[Sequence[Datastream], GroupSources] = ((), GroupSources())
 
@@ -103,18 +103,18 @@ class LoadProviders:
         return self._in_use(source).freshness
 
     def _in_use(self, source: LoadSource) -> ProviderInUse:
-        return self._made[source.provider] if source.provider else self._service
+        return self._created[source.provider] if source.provider else self._service
 
     def _problem(self, name: str) -> str:
         """Return why a provider cannot be created, or an empty string."""
-        if name in self._made:
+        if name in self._created:
             return ""
         now = self._clock.monotonic()
         since, before = self._missing.get(name, (None, ""))
         if since is not None and now < since + AGAIN_SECONDS:
             return before
         try:
-            self._made[name] = self._make(name)
+            self._created[name] = self._make(name)
         except ConfigError as error:
             reason = legible(str(error))
             if reason != before:

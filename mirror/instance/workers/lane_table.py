@@ -177,7 +177,7 @@ class LanesInTime(NamedTuple):
         counted = _LanesInTime()
         for key, lane in lanes.items():
             counted.note(key, lane)
-        return counted.seen()
+        return counted.summary()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
         """Return the summary with the given lanes added to `others`."""
@@ -195,7 +195,7 @@ class _LanesInTime:
         self._counts: dict[GroupName, int] = {}
         self._losing: dict[GroupName, dict[LaneKey, float]] = {}
         self._others: dict[LaneKey, LaneStatus] = {}
-        self._seen: LanesInTime | None = None
+        self._summary: LanesInTime | None = None
 
     def note(self, key: LaneKey, lane: LaneStatus) -> None:
         """Update the counts with the current state of a lane."""
@@ -210,7 +210,7 @@ class _LanesInTime:
 
     def forget(self, key: LaneKey) -> None:
         """Remove a lane that is no longer copied."""
-        self._seen = None
+        self._summary = None
         self._others.pop(key, None)
         if self._loss_at.pop(key, None) is not None:
             group = key.group
@@ -226,13 +226,13 @@ class _LanesInTime:
         if loss_at < inf:
             self._losing.setdefault(group, {})[key] = loss_at
 
-    def seen(self) -> LanesInTime:
+    def summary(self) -> LanesInTime:
         """Return an immutable summary of the counts."""
-        if self._seen is None:
+        if self._summary is None:
             self._losing = {group: lanes for group, lanes in self._losing.items() if lanes}
             loss_at = {group: min(lanes.values()) for group, lanes in self._losing.items()}
-            self._seen = LanesInTime(dict(self._counts), loss_at, dict(self._others))
-        return self._seen
+            self._summary = LanesInTime(dict(self._counts), loss_at, dict(self._others))
+        return self._summary
 
 
 class LaneTable:
@@ -249,7 +249,7 @@ class LaneTable:
     @property
     def in_time(self) -> LanesInTime:
         """Summary of the lanes that are in time."""
-        return self._in_time.seen()
+        return self._in_time.summary()
 
     def _put(self, key: LaneKey, state: LaneStatus) -> None:
         self.states[key] = state

@@ -107,8 +107,8 @@ class SaslExchange:
             ) from error
 
     @property
-    def done(self) -> bool:
-        """True if the client has no more bytes to send."""
+    def is_done(self) -> bool:
+        """Return whether the client has no more bytes to send."""
         return bool(self._mechanism.is_done())
 
     def next_bytes(self) -> bytes:

@@ -268,7 +268,7 @@ class FetchChannel:
         room = self._max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
             place = (part.topic, part.partition)
-            lane, requested = self._lanes.get(place), self._session.asked(place)
+            lane, requested = self._lanes.get(place), self._session.requested_position(place)
             if lane is None or requested is None:
                 continue
             if self._has_moved(lane, part, requested, response.nodes):

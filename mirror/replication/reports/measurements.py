@@ -34,7 +34,7 @@ class MeasurementInterval(NamedTuple):
     """Time range and conditions of one measurement of all lanes.
 
     `end_ms`, `length_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
-    seconds). `asked`: due time of the oldest outstanding response (monotonic seconds). `silent`:
+    seconds). `response_due`: due time of the oldest outstanding response (monotonic seconds). `silent`:
     `BrokerWatch.silent_since` of clusters with overdue responses.
     """
 
@@ -42,13 +42,13 @@ class MeasurementInterval(NamedTuple):
     length_ms: int
     instance: str
     now: float
-    asked: float = -inf
+    response_due: float = -inf
     silent: Mapping[ClusterRef, float] = _NONE_SILENT
 
     @property
     def is_answered(self) -> bool:
         """Return whether no response was overdue at the end of the interval."""
-        return self.now - self.asked < _OVERDUE_SECONDS
+        return self.now - self.response_due < _OVERDUE_SECONDS
 
 
 def take_metric(

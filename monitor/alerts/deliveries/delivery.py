@@ -85,10 +85,10 @@ class Delivery(BackgroundThread):
             self._outbox.restore(notices, delivered, self._clock.monotonic())
 
     @property
-    def told(self) -> frozenset[str]:
+    def accepted(self) -> frozenset[str]:
         """Keys of the firing alerts that the receiver has accepted."""
         with self._changed:
-            return self._outbox.told
+            return self._outbox.accepted
 
     def _waiting(self) -> int:
         with self._changed:

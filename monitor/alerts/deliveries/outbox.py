@@ -73,7 +73,7 @@ class Outbox:
         return sum(map(_is_new, self._entries.values()))
 
     @property
-    def told(self) -> frozenset[str]:
+    def accepted(self) -> frozenset[str]:
         """Keys of the firing alerts that the receiver has accepted."""
         entries = self._entries.items()
         return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)

@@ -64,9 +64,9 @@ class Reading:
             if at not in opened.wanted or (opened.is_incremental and at in opened.session.shown):
                 continue
             opened.session.shown[at] = Shown(10, 0)
-            if place in self.readers and self.session.asked(place) is not None:
+            if place in self.readers and self.session.requested_position(place) is not None:
                 self.has_heard.add(place)
-        known = {place for place in PLACES if self.session.asked(place) is not None}
+        known = {place for place in PLACES if self.session.requested_position(place) is not None}
         assert set(opened.session.wanted) == {shape(place) for place in known}
         assert known <= self.has_heard
 
@@ -82,5 +82,5 @@ def test_each_reader_with_room_hears_of_its_partition(steps: list[tuple[str, Pla
     assert not reading.session.is_behind
     with_room = {place for place, has_room in reading.readers.items() if has_room}
     assert with_room <= reading.has_heard
-    known = {place for place in PLACES if reading.session.asked(place) is not None}
+    known = {place for place in PLACES if reading.session.requested_position(place) is not None}
     assert known == with_room or not with_room, "a reader without room is in the session"

@@ -193,7 +193,7 @@ def test_a_line_works_on_after_its_thread_has_ended() -> None:
 def test_however_many_lines_are_slow_the_waits_together_are_as_long_as_for_one() -> None:
     budget, now, waited = WaitBudget(2.0), 100.0, 0.0
     for _ in range(60):
-        patience = budget.left(now)
+        patience = budget.remaining_seconds(now)
         waited, now = waited + patience, now + patience
         budget.spend(now)
     assert waited == pytest.approx(2.0, abs=60 * 0.05)
@@ -204,7 +204,7 @@ def test_however_many_lines_are_slow_the_waits_together_are_as_long_as_for_one()
 def test_quick_answers_leave_the_patience_for_a_slow_one() -> None:
     budget, now = WaitBudget(2.0), 0.0
     for _ in range(60):
-        budget.left(now)
+        budget.remaining_seconds(now)
         now += 0.001
         budget.spend(now)
-    assert budget.left(now) == pytest.approx(1.94)
+    assert budget.remaining_seconds(now) == pytest.approx(1.94)

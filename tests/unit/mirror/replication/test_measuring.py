@@ -320,7 +320,7 @@ def test_what_has_no_answer_before_the_first_batch(
 ) -> None:
     lane = a_lane()
     lane.ownership.claimed_at = begun
-    quiet = WHEN._replace(now=14.0, asked=inf)
+    quiet = WHEN._replace(now=14.0, response_due=inf)
     found = []
     for name in (lane.spec.destination, lane.spec.source):
         interval = quiet._replace(silent={name: silent} if silent < inf else {})
@@ -365,6 +365,6 @@ def test_no_lane_is_looked_at_while_every_broker_answers() -> None:
     lane.reader = Reading(asked=WHEN.now - 4)
     found = []
     for asked in (WHEN.now - 0.5, WHEN.now - 4):
-        assert take_metric(lane, WHEN._replace(asked=asked), DELIVERY.take_counters) is not None
+        assert take_metric(lane, WHEN._replace(response_due=asked), DELIVERY.take_counters) is not None
         found.append(lane.observed.overdue)
     assert found == [(None, None), (4.0, None)]

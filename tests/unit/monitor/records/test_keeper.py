@@ -181,7 +181,7 @@ class Monitor:
             Opened(site.topic),
             site.clock,
             self.restore,
-            lambda: told.records(self.alerts.firing, self.alerts.told),
+            lambda: told.records(self.alerts.firing, self.alerts.accepted),
             lambda: matters_of(self.alerts.firing),
             DeliveryCounts(site, site.clock, 14),
         )

@@ -317,7 +317,7 @@ def test_what_repeats_is_one_entry_that_says_how_often_and_since_when() -> None:
         record = record.noted(60_000 * number + 2, Phase.RECOVERED, f"p99 is {number} ms")
         record = record.noted(60_000 * number + 3, Phase.DECIDED, f"no rebalance: {number} of 24 asked for")
     assert phases(record) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.DECIDED]
-    assert re.fullmatch(r"p99 is 5000 ms \(6 times .*\b00:00:00\b.*\)", record.timeline[1].said)
+    assert re.fullmatch(r"p99 is 5000 ms \(6 times .*\b00:00:00\b.*\)", record.timeline[1].text_with_times)
     assert record.timeline[1].time_ms == 300_001
     assert record_from_json(record_to_json(record)) == record
 
