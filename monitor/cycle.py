@@ -154,7 +154,7 @@ class MonitorCycle:
         # Longest window first, so that the metrics topic need not be read again from further back.
         least_ms = least_objective_ms(subjects.values())
         now_ms = self._clock.now_ms()
-        self._alone.look(subjects.values(), now_ms)
+        self._alone.update(subjects.values(), now_ms)
         seen = {
             seconds: self._measurements.observe(
                 seconds, least_ms, self._alone.since(now_ms - int(seconds * 1_000))
@@ -249,7 +249,7 @@ class MonitorCycle:
         def ask() -> Evidence:
             return replace(self._service.evidence(subject), late=late)
 
-        return self._inquiry.look(name, ask, verdict.limit_ms, self._clock.monotonic())
+        return self._inquiry.check(name, ask, verdict.limit_ms, self._clock.monotonic())
 
     def _help(
         self,

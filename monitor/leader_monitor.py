@@ -71,7 +71,7 @@ class LeaderMonitor(BackgroundThread):
         self._health.report(PART, True, "active only while this instance is leader")
         super().start()
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Start the monitor if this instance is leader, and stop it otherwise."""
         running, leads = self._running, self._is_leading()
         if running is not None and running.failure is not None:
@@ -88,7 +88,7 @@ class LeaderMonitor(BackgroundThread):
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
-            self.look()
+            self.run_once()
         if self._running is not None:
             self._end(self._running)
 

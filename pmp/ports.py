@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from pinot.tables import PartitionMetricHourly
-from pmp.samples.look import LogSnapshot
 from pmp.samples.sample import Sample
+from pmp.samples.snapshot import LogSnapshot
 
 
 class ClusterProbe(Protocol):
     """Measures the partitions of one cluster."""
 
-    def look(self) -> LogSnapshot:
+    def snapshot(self) -> LogSnapshot:
         """Return leaders, end offsets and log sizes of all partitions. Raises Unreachable, NotAuthorized."""
         ...
 

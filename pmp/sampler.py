@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from mirror.model.topics import TopicPartition
 from pmp.ports import ClusterProbe, SampleSink
 from pmp.rounds import RoundService
-from pmp.samples.look import LogSnapshot, sample
+from pmp.samples.snapshot import LogSnapshot, sample
 
 
 class Sampler(RoundService):
@@ -49,7 +49,7 @@ class Sampler(RoundService):
     def round(self) -> int:
         """Measure the cluster once, write the samples and return their number. The first measurement gives no
         samples."""
-        now = self._probe.look()
+        now = self._probe.snapshot()
         before, self._before = self._before, now
         if before is None:
             return 0

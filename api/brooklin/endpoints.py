@@ -190,7 +190,7 @@ def get(name: str, services: ServicesDep, reads: ReadsDep, request: Request) -> 
         raise unsupported("GET", _target(request), request.headers)
     chosen = chosen_fields(request.query_params)
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
-        found = reads.look(DatastreamName(name))
+        found = reads.definition(DatastreamName(name))
     return chosen(_element(found if isinstance(found, DamagedDefinition) else found.datastream, services))
 
 

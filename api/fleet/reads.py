@@ -174,13 +174,13 @@ class Reads:
         """Return all definitions; damaged ones are separate."""
         return self._taken(self._memory.read(_DEFINITIONS, self._services.control.list))
 
-    def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
+    def definition(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
         """Return the readable or damaged definition of a datastream. Raises NotFound."""
         return self._taken(
             self._memory.read_part(
                 _DEFINITIONS,
                 name,
-                lambda: self._services.control.look(name),
+                lambda: self._services.control.read(name),
                 lambda known: _named(known, name),
             )
         )
@@ -191,7 +191,7 @@ class Reads:
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
         """Return the readable definition of a datastream. Raises NotFound, DamagedState."""
-        found = self.look(name)
+        found = self.definition(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
         return found

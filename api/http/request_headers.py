@@ -106,10 +106,10 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
     """
     if tags is None or tags == _ANY:
         return None
-    found = control.look(name)
+    found = control.read(name)
     if not _is_among(found, tags):  # this replica of the store may lag behind the tag
         control.catch_up()
-        found = control.look(name)
+        found = control.read(name)
     if isinstance(found, DamagedDefinition) or not _is_among(found, tags):
         raise stale(name)
     return found

@@ -95,7 +95,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     creations = [_timed(partial(control.creations.create, CreateDatastream(new))) for new in news]
     far_sighted = TopicDiscovery(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)
     leader = RouteWatch(far_sighted, ClusterIds(session), rules.own)
-    judged = _timed(partial(leader.look, control.list().datastreams, NO_PLAN.plan))
+    judged = _timed(partial(leader.check, control.list().datastreams, NO_PLAN.plan))
     figures = (creations[0], max(creations[1:]), judged)
     print(f"  {shape:34} " + "  ".join(f"{cpu:8.2f} {wall:7.2f}" for cpu, wall in figures), flush=True)
 

@@ -214,7 +214,7 @@ class _Rig:
         planning = Planning(
             LoadPlanner(), LoadProviders(loads, "self", lambda _: loads, clock), TaskCapacity(10 * 2**20)
         )
-        self.fleet_planner = _TimedFleetPlanner(stores, planning, topic_discovery, clock, watch.look)
+        self.fleet_planner = _TimedFleetPlanner(stores, planning, topic_discovery, clock, watch.check)
         self.leader = Leader(
             self.fleet_planner,
             EventPublisher(EventLog(own), lambda _: None),

@@ -87,8 +87,8 @@ def _watched(
         traffic.set_rates(json.dumps(load.rates(second)))
         site.require_alive()
         for watch in watches:
-            watch.look(second)
-        received = inbound.look()
+            watch.record(second)
+        received = inbound.read()
         hosts += [look for watch in watches for look in watch.hosts(second, received) if second >= 0]
         if int(second // 60) != printed:
             printed = int(second // 60)
@@ -112,7 +112,7 @@ class PlanWatch:
         """Number of tasks with partitions in the latest plan."""
         return len(set(self._homes.values()))
 
-    def look(self, second: float) -> None:
+    def record(self, second: float) -> None:
         """Read the current plan; record it unless the measured period has not started (below 0)."""
         plan = self.fleet.plan()
         homes = {partition: task["task"] for task in plan["tasks"] for partition in task["partitions"]}

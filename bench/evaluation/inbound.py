@@ -46,7 +46,7 @@ class InboundWatch:
         self._port = int(source_address.rpartition(":")[2])
         self._before: Received = {}
 
-    def look(self) -> dict[str, int]:
+    def read(self) -> dict[str, int]:
         """Return the bytes received by instance since the previous reading."""
         now = received_from(_sockets(), self._port)
         owners = {pid: name for name, pids in self._processes().items() for pid in pids}

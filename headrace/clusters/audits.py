@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from headrace.clusters.adhoc import bench_of, reach
 from headrace.clusters.directory import ClusterDirectory
-from headrace.console.patience import last_look
+from headrace.console.patience import poll_until
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.audit.verdicts import Finding, RecordCounts, Verdict, worst
@@ -141,7 +141,7 @@ def audit_datastream(
     name, job = definition["name"], audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
         reach(bench, job.source, job.destination)
-        if not last_look(lambda: bench.run(has_copied(bench, job)), bool, _FIRST_CHECKPOINT_SECONDS):
+        if not poll_until(lambda: bench.run(has_copied(bench, job)), bool, _FIRST_CHECKPOINT_SECONDS):
             raise NotFound(
                 f"{name} has copied nothing yet: no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
                 advice=f"headrace lag {name} shows what its partitions are waiting for",

@@ -112,9 +112,9 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
     """Return the translation plan when checkpoints have reached all positions of the group, at the latest
     after `seconds`."""
-    from headrace.console.patience import last_look
+    from headrace.console.patience import poll_until
 
-    return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
+    return poll_until(plan, lambda moves: not any(move.behind for move in moves), seconds)
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:

@@ -23,7 +23,7 @@ def wait_for_end(
     """
     known: Mapping[str, Any] = {}
 
-    def look() -> str:
+    def poll() -> str:
         nonlocal known
         before, known = known, client.get(location)
         text = f"{known['kind']} of {known['datastream']} is {known['state']}: {known['sentence']}"
@@ -33,7 +33,7 @@ def wait_for_end(
             note(text)
         return text
 
-    lacking = unmet_at_deadline(look, timeout_seconds, sleep)
+    lacking = unmet_at_deadline(poll, timeout_seconds, sleep)
     if lacking:
         raise TimedOut(
             f"operation not finished after {timeout_seconds:g} s: {lacking}",

@@ -19,37 +19,37 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def last_look(
-    look: Callable[[], _T],
+def poll_until(
+    poll: Callable[[], _T],
     is_over: Callable[[_T], bool],
     timeout_seconds: float,
     sleep: Callable[[float], None] | None = None,
 ) -> _T:
-    """Call `look` at increasing intervals until `is_over` accepts its result or the timeout passes.
+    """Call `poll` at increasing intervals until `is_over` accepts its result or the timeout passes.
 
     Returns the latest result.
     """
     until, wait = time.monotonic() + timeout_seconds, _FIRST_SECONDS
-    while not is_over(found := look()) and time.monotonic() < until:
+    while not is_over(found := poll()) and time.monotonic() < until:
         (sleep or pause)(wait)
         wait = min(wait * 2, _MOST_SECONDS)
     return found
 
 
 def unmet_at_deadline(
-    look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
+    poll: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `look` until it returns an empty string or the timeout passes. Return its latest result.
+    """Call `poll` until it returns an empty string or the timeout passes. Return its latest result.
 
     After a retriable error, such as an unreachable instance, polling continues. Other errors are raised.
     """
 
     def lacking() -> str:
         try:
-            return look()
+            return poll()
         except HeadraceError as error:
             if not error.retriable:
                 raise
             return str(error)
 
-    return last_look(lacking, lambda text: not text, timeout_seconds, sleep)
+    return poll_until(lacking, lambda text: not text, timeout_seconds, sleep)

@@ -197,7 +197,7 @@ class CopyRun:
             slots = [worker.slot for worker in self._pool.workers]
             while any(slot.is_running or slot.restart_at is not None for slot in slots):
                 self._take_next()
-                self._look()
+                self._check_workers()
                 yield self.progress
         finally:
             self._pool.kill()
@@ -264,12 +264,12 @@ class CopyRun:
         else:
             self._take(worker, item.message)
 
-    def _look(self) -> None:
+    def _check_workers(self) -> None:
         """Start workers that are due, and stop or kill workers on request.
 
         A worker that crashes too often is not restarted.
         """
-        self._feed(self._pool.look())
+        self._feed(self._pool.check())
         for worker in self._pool.workers:
             slot, is_alive = worker.slot, worker.process is not None
             if is_alive and self._is_killed:

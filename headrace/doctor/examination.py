@@ -71,10 +71,10 @@ class Examination:
             )
 
     def _guarded(
-        self, subject: str, look: Callable[[], Iterable[DoctorFinding]], grade: Grade = Grade.PROBLEM
+        self, subject: str, examine: Callable[[], Iterable[DoctorFinding]], grade: Grade = Grade.PROBLEM
     ) -> Iterator[DoctorFinding]:
         try:
-            yield from look()
+            yield from examine()
         except HeadraceError as error:
             yield Subject(subject).finding(grade, error.message, error.advice or _advice(error, subject))
 
@@ -123,10 +123,10 @@ class Examination:
 
     def _zookeeper_servers(self) -> Iterator[DoctorFinding]:
         try:
-            from mirror.adapters.zookeeper_survey import look_at_servers
+            from mirror.adapters.zookeeper_survey import survey_servers
         except ModuleNotFoundError:  # `_zookeeper` reports it
             return
-        yield from examined_servers(look_at_servers(self._settings.zookeeper, self._seconds))
+        yield from examined_servers(survey_servers(self._settings.zookeeper, self._seconds))
 
     def _pinot(self) -> Iterator[DoctorFinding]:
         from pinot.deployment.controller import PinotController
@@ -169,7 +169,7 @@ class Examination:
     def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[DoctorFinding]:
         own = self._own_topics(alias)
         with self._survey(settings) as survey:
-            facts = survey.look(sorted(own))
+            facts = survey.describe(sorted(own))
         self._identities[alias] = facts.identity
         is_written = bool(own)
         yield from examined_cluster(alias, settings, facts, is_written=is_written)
@@ -194,9 +194,9 @@ class Examination:
         naming = TopicNaming(destination["name"])
         with self._survey(self._reached(source["cluster"])) as survey:
             topics = selection.choose(survey.names() | selection.names)
-            there = survey.look(topics).topics
+            there = survey.describe(topics).topics
         with self._survey(self._reached(destination["cluster"])) as survey:
-            copies = survey.look([naming.destination(topic) for topic in topics]).topics
+            copies = survey.describe([naming.destination(topic) for topic in topics]).topics
         pairs = [
             TopicPair(there[topic], copies.get(naming.destination(topic)))
             for topic in topics

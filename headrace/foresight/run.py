@@ -49,8 +49,8 @@ _COMPARE_SECONDS: Final = 10.0
 class ForesightThread(BackgroundThread):
     """Computes the sizing advice periodically, and after a change of tasks, instances or datastreams.
 
-    One call of `look` computes the current need and the forecast, the following calls the need of past hours.
-    A failed computation is reported as unhealthy and retried. Other threads are not affected.
+    One call of `run_once` computes the current need and the forecast, the following calls the need of past
+    hours. A failed computation is reported as unhealthy and retried. Other threads are not affected.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ForesightThread(BackgroundThread):
         """Latest sizing advice, or None if this instance is not the leader. Thread-safe."""
         return self._advice
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Compute the sizing advice if it is due. Drop the state after losing leadership."""
         if not self._is_leading():
             if self._has_led:
@@ -146,7 +146,7 @@ class ForesightThread(BackgroundThread):
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
-            self.look()
+            self.run_once()
 
 
 def build_foresight(

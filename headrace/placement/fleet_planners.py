@@ -69,7 +69,7 @@ class FleetPlannerFactory:
             description = TopicDescription(topic, 4, settings=_METRIC_TOPICS)
             topic_discovery.own_topics.need(ClusterRef(mirror.metrics_cluster), description)
         return self._fleet_planner(
-            stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).look
+            stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).check
         )
 
     def preview(self, stores: LeaderStores, memory: LoadMemory) -> FleetPlanner:
@@ -79,7 +79,7 @@ class FleetPlannerFactory:
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
         return self._fleet_planner(
-            stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).glance
+            stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).check_cached
         )
 
     def gate(self, plans: PlanStore) -> RouteGate:

@@ -25,14 +25,14 @@ class PlugInNames:
     @property
     def strategies(self) -> tuple[str, ...]:
         """Names of placement strategies, including built-in strategies."""
-        return self._look()[1]
+        return self._refresh()[1]
 
     @property
     def load_providers(self) -> tuple[str, ...]:
         """Names of load providers, including built-in providers."""
-        return self._look()[2]
+        return self._refresh()[2]
 
-    def _look(self) -> tuple[float, tuple[str, ...], tuple[str, ...]]:
+    def _refresh(self) -> tuple[float, tuple[str, ...], tuple[str, ...]]:
         now, found = self._monotonic(), self._found
         if now - found[0] >= _LOOK_AGAIN_SECONDS:
             found = self._found = now, strategy_names(), provider_names()

@@ -156,7 +156,7 @@ class BoundedProtocol(H11Protocol):
         """Process received bytes, unless the connection is closing."""
         if not self.transport.is_closing():
             super().data_received(data)
-            self._look()
+            self._note_state()
             if self.conn.their_state is h11.IDLE and not self._waits_for:
                 self._wait_for("head", self.limits.head_seconds)
 
@@ -173,9 +173,9 @@ class BoundedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Update the deadlines after a response. The head of the next request may already have arrived."""
         super().on_response_complete()
-        self._look()
+        self._note_state()
 
-    def _look(self) -> None:
+    def _note_state(self) -> None:
         state = self.conn.their_state
         if state is not h11.IDLE:
             self.silent.pop(self, None)

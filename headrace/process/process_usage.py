@@ -30,7 +30,7 @@ class UsageMeter:
         self._before: tuple[float, dict[int, float]] | None = None
         self._cores: float | None = None
 
-    def look(self) -> ProcessUsage:
+    def measure(self) -> ProcessUsage:
         """Return the current memory and CPU use of the process and its children."""
         found = dict(self._read())
         if not found:
@@ -83,4 +83,4 @@ class ProcessReporter:
 
     def __call__(self) -> ProcessReport:
         """Return the current report."""
-        return ProcessReport(self._meter.look(), self._plug_ins.strategies, self._plug_ins.load_providers)
+        return ProcessReport(self._meter.measure(), self._plug_ins.strategies, self._plug_ins.load_providers)

@@ -87,10 +87,10 @@ class TopicWatchThread(BackgroundThread):
                 lambda error: _log.warning("cannot record the use of topics", reason=reason_of(error))
             ):
                 if self._is_leading():
-                    self.look()
+                    self.run_once()
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Read the use of the topics of all clusters.
 
         A failure of one cluster is logged once, and does not affect the others.
@@ -100,7 +100,7 @@ class TopicWatchThread(BackgroundThread):
             if self._stopping.is_set():
                 return
             with Bulkhead(partial(self._failed, cluster)):
-                self._watch.look(cluster, datastreams)
+                self._watch.observe(cluster, datastreams)
                 self._failures.pop(cluster, None)
 
     def _failed(self, cluster: ClusterRef, error: Exception) -> None:

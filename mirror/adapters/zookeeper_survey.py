@@ -41,7 +41,7 @@ class ServerFacts(NamedTuple):
     """Size of the server's transaction logs in bytes."""
 
 
-def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:
+def survey_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:
     """Query every server in the settings, each within `seconds`.
 
     Raises ConfigError for unusable certificates.

@@ -112,7 +112,7 @@ class Creations:
         """Return the definition that an earlier attempt created, or None if the name is unused. Raises
         AlreadyExists and KeyReused."""
         try:
-            found = self.definitions.look(definition.name)
+            found = self.definitions.read(definition.name)
         except NotFound:
             return None
         creation = definition.creation

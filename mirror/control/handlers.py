@@ -230,9 +230,9 @@ class Control:
         """Return a definition by name. Raises NotFound and DamagedState."""
         return self._definitions.get(name).datastream
 
-    def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
+    def read(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
         """Return a definition with its version, or a description of its damage. Raises NotFound."""
-        return self._definitions.look(name)
+        return self._definitions.read(name)
 
     def catch_up(self) -> None:
         """Ensure that later reads include all completed writes of all instances."""
@@ -244,7 +244,7 @@ class Control:
 
     def list_again(self) -> Definitions:
         """Return all definitions, bypassing the cache."""
-        self._known.look_again()
+        self._known.invalidate()
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
@@ -254,7 +254,7 @@ class Control:
 
         Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden.
         """
-        found = self.look(command.name)
+        found = self.read(command.name)
         if isinstance(found, StoredDatastream):
             return self.change_status(command)
         if command.before is not None:

@@ -52,7 +52,7 @@ class LostDatastreams:
         """Return the definition of a lost datastream. Raises NotFound; AlreadyExists if the name is in
         use."""
         with suppress(NotFound):
-            self.control.look(name)
+            self.control.read(name)
             raise AlreadyExists(
                 f"datastream {shown(name)} exists and is not lost",
                 advice="delete it first, or change it (headrace datastream update)",

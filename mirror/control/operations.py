@@ -32,15 +32,15 @@ class Operations:
     def get(self, identity: str) -> Operation:
         """Return the current state of an operation. Raises NotFound."""
         if OPERATION_ID.fullmatch(identity):
-            found = self._look(identity, self._control.list())
+            found = self._find(identity, self._control.list())
             if found is None:  # writes of another instance may not have arrived here yet
                 self._control.catch_up()
-                found = self._look(identity, self._control.list_again())
+                found = self._find(identity, self._control.list_again())
             if found is not None:
                 return found
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
-    def _look(self, identity: str, definitions: Definitions) -> Operation | None:
+    def _find(self, identity: str, definitions: Definitions) -> Operation | None:
         """Return the operation with an id, or None. The operation of a stop can also be derived from a
         stopped datastream."""
         known = self._known(definitions).get(identity)

@@ -79,7 +79,7 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions that the leader has changed. `look_again`: called to read a definition again after a
+    """Stores definitions that the leader has changed. `invalidate`: called to read a definition again after a
     concurrent change."""
 
     def __init__(
@@ -87,13 +87,13 @@ class DefinitionWriter:
         definitions: DefinitionStore,
         publisher: EventPublisher,
         clock: Clock,
-        look_again: Callable[[], None],
+        invalidate: Callable[[], None],
     ) -> None:
         self._definitions = definitions
         self._log = publisher.log
         self._publisher = publisher
         self._clock = clock
-        self._look_again = look_again
+        self._invalidate = invalidate
 
     def write(
         self,
@@ -131,7 +131,7 @@ class DefinitionWriter:
         except (VersionConflict, NotFound) as error:  # modified concurrently; the next tick reads it
             name = writing.change.datastream.name
             _log.info("datastream not changed", datastream=name, reason=str(error))
-            self._look_again()
+            self._invalidate()
         else:
             self._publish_events([writing])
 

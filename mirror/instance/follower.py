@@ -155,7 +155,7 @@ class Follower(BackgroundThread):
             while not self._stopping.is_set():
                 is_moving = self._is_leaving or self._plan_executor.waiting > 0
                 usual = _BUSY_SECONDS if is_moving or self.membership.me is None else _IDLE_SECONDS
-                put_off = self._plan_executor.looks_again_in
+                put_off = self._plan_executor.next_read_in
                 self.run_once(usual if put_off is None else min(usual, put_off))
             self._leave()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
@@ -184,11 +184,11 @@ class Follower(BackgroundThread):
                 self._give_up("the session with the coordination store has ended")
             case SessionState.CONNECTED:
                 self._is_suspended = False
-                self._plan_executor.look_again()
+                self._plan_executor.state_changed()
             case leave if leave is _LEAVE:
                 self._is_leaving = True
             case _:
-                self._plan_executor.look_again()
+                self._plan_executor.state_changed()
 
     def _guard_lease(self) -> None:
         if self.membership.me is not None and self._lease.is_over:
@@ -240,7 +240,7 @@ class Follower(BackgroundThread):
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.warning("coordination", reason=reason, exc_info=trace)
             self._trouble = self._logged_trouble = reason
-            self._plan_executor.look_again()
+            self._plan_executor.state_changed()
 
     def _joined(self) -> LiveInstance | None:
         """Register as a live instance, and return the membership; None if the instance must wait. Waits for
@@ -251,7 +251,7 @@ class Follower(BackgroundThread):
         self._trouble = self.membership.join(self.wake)
         if self.membership.me is not None:
             self._plan_executor.joined()
-            self._lost_definitions.look_again()
+            self._lost_definitions.compare_again()
             self._callbacks.membership_changed(self.membership.me)
         return self.membership.me
 

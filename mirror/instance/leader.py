@@ -186,7 +186,7 @@ class Leader(BackgroundThread):
     def _forget(self) -> None:
         """Drop cached state of the coordination store, which may be outdated."""
         self._plan.forget()
-        self._definitions.look_again()
+        self._definitions.invalidate()
 
     def tick(self) -> str:
         """Run one tick of the leader, and return its decision. Raises HeadraceError if it fails."""
@@ -208,7 +208,7 @@ class Leader(BackgroundThread):
     def _resign(self) -> None:
         """Drop everything that only a leader may keep, after losing leadership."""
         self._leads_as = None
-        self._stores.beginnings.look_again()
+        self._stores.beginnings.invalidate()
         self._board.resign()
         self._load_watch.resign()
         self._uncopied.resign()
@@ -242,8 +242,8 @@ class Leader(BackgroundThread):
             self._board.note(error, *(member.name for member in fleet.groups.get(group, ())))
         is_preparing = self._fleet_planner.topic_discovery.preparations.is_running
         self._board.note_troubles(self._stores.troubles, fleet.groups, is_preparing)
-        self._uncopied.look(fleet, decision, self._board)
-        self._assessments.look(fleet, decision, self._board)
+        self._uncopied.update(fleet, decision, self._board)
+        self._assessments.update(fleet, decision, self._board)
         actions = leader_actions(fleet, changes, decision, self._over(fleet, decision))
         self._writer.write(changes, stored, self._board)
         for action in actions:
@@ -279,7 +279,7 @@ class Leader(BackgroundThread):
     def _watch_loads(self, fleet: FleetState, me: LiveInstance) -> None:
         self._fleet_planner.refresh_loads(fleet)
         sources = self._fleet_planner.load_sources(fleet)
-        if events := self._load_watch.look(sources, self._fleet_planner.keeper.problems, me.name):
+        if events := self._load_watch.check(sources, self._fleet_planner.keeper.problems, me.name):
             self._publisher.announce(events)
 
     def _status_changes(
@@ -318,7 +318,7 @@ class Leader(BackgroundThread):
         """
         stores, known = self._stores, self._definitions.all().datastreams
         try:
-            found = stores.definitions.look(name)
+            found = stores.definitions.read(name)
         except NotFound:
             return
         last = next((datastream for datastream in known if datastream.name == name), None)

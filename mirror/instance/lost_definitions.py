@@ -155,7 +155,7 @@ class LossWatch:
         """Finish the pending write of definitions. Idempotent."""
         self._memory.stop(deadline_seconds)
 
-    def look_again(self) -> None:
+    def compare_again(self) -> None:
         """Compare definitions again in the follower's next iteration. Called in a new session."""
         self._seen = None
 
@@ -206,7 +206,7 @@ class LossWatch:
         if not missing:
             return
         self._definitions.catch_up()  # the server of this session may lag behind others
-        there = self._definitions.look_at(sorted(missing))
+        there = self._definitions.read_each(sorted(missing))
         deleted = self._deletions.of(missing.values())
         if not self._store.publish(
             [datastream for name, datastream in missing.items() if name not in there.keys() | deleted]

@@ -156,7 +156,7 @@ class OwnMembership:
     def give_up(self) -> None:
         """Drop the membership, because it may have ended with the session."""
         self.me = None
-        self._members.look_again()
+        self._members.invalidate()
 
     def begin_to_leave(self, me: LiveInstance) -> bool:
         """Announce that this instance is leaving. Return whether another instance remains."""

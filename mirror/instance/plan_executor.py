@@ -157,7 +157,7 @@ class PlanExecutor:
 
     def reset(self) -> None:
         """Drop all state that was read from or written to the coordination store."""
-        self._definitions.look_again()
+        self._definitions.invalidate()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
@@ -175,12 +175,12 @@ class PlanExecutor:
         self._announced = Holding()
         self._reads.changed(now=True)
 
-    def look_again(self) -> None:
+    def state_changed(self) -> None:
         """Note that the shared state may have changed."""
         self._reads.changed()
 
     @property
-    def looks_again_in(self) -> float | None:
+    def next_read_in(self) -> float | None:
         """Seconds until pending changes are read; None if no read is postponed."""
         return self._reads.due_in
 
@@ -222,7 +222,7 @@ class PlanExecutor:
     def obey(self, me: LiveInstance) -> None:
         """Stop and start lanes as the plan requires. Raises HeadraceError on failure."""
         if self._reads.begin():
-            self._look(me)
+            self._read_plan(me)
             self._reads.end()
         lanes = self._supervisor.lanes
         self._troubles = troubles_of(lanes, self._undescribed, self._supervisor.quarantine.ailing)
@@ -252,7 +252,7 @@ class PlanExecutor:
         self._reads.plan_changed()
         self._wake()
 
-    def _look(self, me: LiveInstance) -> None:
+    def _read_plan(self, me: LiveInstance) -> None:
         """Read the plan and the definitions, and compute the desired lanes after a change. Raises SessionLost
         if the coordination store no longer lists this instance as live."""
         self._shared.membership.require(me, self._wake)

@@ -167,7 +167,7 @@ async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -
     """
     waiting: dict[str, HeadraceError] = {}
 
-    async def look() -> None:
+    async def check() -> None:
         await cluster.refresh(topics)
         waiting.clear()
         for topic in topics:
@@ -179,7 +179,7 @@ async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -
 
     if topics:
         try:
-            await cluster.patiently(look, seconds)
+            await cluster.patiently(check, seconds)
         except Unreachable as error:
             if error not in waiting.values():
                 raise

@@ -184,7 +184,7 @@ class BatchEngine:
             if (metric := self._metric(lane, when)) is not None:
                 found.append(metric)
                 self._measured.append(lane)
-        self._ends.look(filter(lacks_end, self.lanes.by_key.values()))
+        self._ends.request(filter(lacks_end, self.lanes.by_key.values()))
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:

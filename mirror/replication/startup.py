@@ -214,7 +214,7 @@ class LaneStartup:
             lambda: sink.cluster.refresh({lane.spec.destination_topic for lane in lanes})
         )
         for lane in starting():
-            self._runner.guard(lane, self._look_at)
+            self._runner.guard(lane, self._check_progress)
         cache = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
@@ -235,7 +235,7 @@ class LaneStartup:
             if policy in failed:
                 self._runner.set_aside(lane, failed[policy])
 
-    def _look_at(self, lane: Lane) -> None:
+    def _check_progress(self, lane: Lane) -> None:
         problem = self._problem(lane)
         if problem is not None:
             self._runner.pause(lane, problem)

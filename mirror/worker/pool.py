@@ -224,25 +224,25 @@ class WorkerPool:
     ) -> None:
         """Request that a worker drains its lanes until the deadline and exits.
 
-        If the process does not exit, `look` kills it after the grace period.
+        If the process does not exit, `check` kills it after the grace period.
         """
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds
         worker.send(Shutdown(deadline_seconds))
 
-    def look(self) -> list[PooledWorker]:
+    def check(self) -> list[PooledWorker]:
         """Kill hung worker processes, and start workers whose restart is due. Return the started workers."""
         started = []
         for worker in self.everyone:
             now = self._clock.monotonic()
             if worker.process is not None:
-                self._look_at(worker, worker.process, now)
+                self._check_process(worker, worker.process, now)
             elif worker in self.workers and worker.slot.is_due(now):
                 self.launch(worker)
                 started.append(worker)
         return started
 
-    def _look_at(self, worker: PooledWorker, process: subprocess.Popen[bytes], now: float) -> None:
+    def _check_process(self, worker: PooledWorker, process: subprocess.Popen[bytes], now: float) -> None:
         slot = worker.slot
         slot.listen(now, worker.pulse.beats, worker.writer.taken if worker.writer is not None else None)
         if process.poll() is not None:

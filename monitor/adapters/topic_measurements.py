@@ -107,7 +107,7 @@ class TopicMeasurements:
                 f"a window of {window_seconds:g} s is too long for {self._topic}",
                 advice="windows of more than an hour require Pinot",
             )
-        self._look_back(now_ms, window_ms, is_new=window_ms in self._answered)
+        self._ensure_read(now_ms, window_ms, is_new=window_ms in self._answered)
         self._answered.add(window_ms)
         return self._state.rows.observe(now_ms, window_ms)
 
@@ -126,10 +126,10 @@ class TopicMeasurements:
                 advice="measurements older than an hour require Pinot",
             )
         self._require_times(min(milliseconds, default=math.inf))
-        self._look_back(now_ms, _REACHES_MS[0])
+        self._ensure_read(now_ms, _REACHES_MS[0])
         if reach_ms > self._longest_ms:
             self._refuse_too_many(now_ms - reach_ms)
-            self._look_back(now_ms, reach_ms)
+            self._ensure_read(now_ms, reach_ms)
         return self._state.rows.past(period, milliseconds)
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
@@ -137,7 +137,7 @@ class TopicMeasurements:
         `observe`."""
         now_ms = self._clock.now_ms()
         self._require_times(least_ms)
-        self._look_back(now_ms, min(now_ms - since_ms, LONGEST_SECONDS * 1_000))
+        self._ensure_read(now_ms, min(now_ms - since_ms, LONGEST_SECONDS * 1_000))
         return self._state.rows.late(sources, since_ms)
 
     def _require_times(self, least_ms: float) -> None:
@@ -147,14 +147,14 @@ class TopicMeasurements:
             self._least_ms = least_ms
             self._drop()
 
-    def _look_back(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
+    def _ensure_read(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
         is_past = now_ms - self._looked_ms > min(self._longest_ms, _LONGEST_PAUSE_MS)
         if is_past or length_ms > self._longest_ms:
             self._drop()
             self._longest_ms = length_ms
         if is_new or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
             self._answered.clear()
-            self._look(now_ms - self._longest_ms)
+            self._read_again(now_ms - self._longest_ms)
             self._looked_ms = now_ms
             self._state.rows.forget(now_ms, self._longest_ms)
 
@@ -175,7 +175,7 @@ class TopicMeasurements:
                 advice="error budgets of a service of this size require Pinot",
             )
 
-    def _look(self, since_ms: int) -> None:
+    def _read_again(self, since_ms: int) -> None:
         try:
             self._read(since_ms)
         except TopicRecreated:

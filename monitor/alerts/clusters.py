@@ -182,7 +182,7 @@ class Outages:
         self._most, self._unsent = most_seconds, unsent_seconds
         self._outages: dict[DatastreamName, _Outage] = {}
 
-    def look(
+    def update(
         self,
         faults: Collection[Fault],
         fired: Collection[AlertKey],

@@ -227,13 +227,13 @@ class Conditions:
         fired = self._fired
         seen = faults_of(findings, movements)
         found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
-        self._outages.look(found, fired, findings, movements, now.seconds)
+        self._outages.update(found, fired, findings, movements, now.seconds)
         halts = [
             Fault(DatastreamName(key.datastream), held.alert.kind, "", 0, "", "", None, is_told=True)
             for key, held in self._held.items()
             if held.fires and key.datastream and held.alert.kind in _HALTS
         ]
-        self._halts.look(halts, fired, findings, movements, now.seconds)
+        self._halts.update(halts, fired, findings, movements, now.seconds)
         causes = {name: finding.diagnosis.cause for name, finding in findings.items() if finding.diagnosis}
         self._following = frozenset(name for name, cause in causes.items() if cause in _FOLLOWING)
         return found

@@ -129,7 +129,7 @@ class ResizeWatch:
         """Return the alert about missing instances in a list if it fires, otherwise an empty list."""
         if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
             self._read_ms = now_ms
-            self._look()
+            self._refresh()
         advice = self._advice
         if advice is None:
             return []
@@ -141,7 +141,7 @@ class ResizeWatch:
             return []
         return [Alert(RESIZE, found.summary, f"{found.reason} (as of {age_text(advice, now_ms)} ago)", 0)]
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         try:
             self._advice = self._read() or self._advice
         except HeadraceError as error:

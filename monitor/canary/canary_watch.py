@@ -98,16 +98,16 @@ class CanaryWatch:
 
     def judged(self, _findings: object, _movements: object) -> None:
         """Start and stop canary probes, and collect their results."""
-        self.look()
+        self.run_once()
 
     def judging_failed(self, _reason: str, _movements: object) -> None:
         """Start and stop canary probes, and collect their results, even if no objective was evaluated.
 
         Canaries do not depend on measurements.
         """
-        self.look()
+        self.run_once()
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Start and stop canary probes according to the definitions, and collect their results."""
         try:
             wanted = self._paths()

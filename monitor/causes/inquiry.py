@@ -85,7 +85,7 @@ class Inquiry:
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
 
-    def look(
+    def check(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
     ) -> InquiryResult:
         """Return the cause of the datastream's late records. Call `ask` to read the evidence if a check is

@@ -32,14 +32,14 @@ class RecordReader:
             raise Busy("another request is still reading the incidents; retry")
         try:
             if self._clock.monotonic() - self._read_at >= _FRESH_SECONDS:
-                self._look()
+                self._refresh()
             if self._error is not None:
                 raise type(self._error)(self._error.message, advice=self._error.advice) from self._error
             return self._found
         finally:
             self._lock.release()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         self._error = None
         try:
             found = self._read()

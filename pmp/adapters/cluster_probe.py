@@ -20,7 +20,7 @@ from mirror.ports import Clock
 from mirror.protocol.control.offsets import LATEST
 from mirror.protocol.control.rights import partition_bytes
 from mirror.settings import KafkaCluster
-from pmp.samples.look import LogSnapshot
+from pmp.samples.snapshot import LogSnapshot
 
 _SECONDS: Final = 60.0
 """Maximum seconds that a measurement of a cluster takes; it needs several requests."""
@@ -37,20 +37,20 @@ class KafkaClusterProbe:
         self._clock = clock
         self._session = ClusterSession(self._name, "headrace-sampler", partial(usable_access, cluster))
 
-    def look(self) -> LogSnapshot:
+    def snapshot(self) -> LogSnapshot:
         """Read the leaders, end offsets and log sizes of all partitions, in this order.
 
         Raises Unreachable, NotAuthorized, Refused.
         """
         return shared_loop().ask(
-            f"measuring {self._name}", _SECONDS, lambda loop: self._session.ask(loop, self._look)
+            f"measuring {self._name}", _SECONDS, lambda loop: self._session.ask(loop, self._snapshot)
         )
 
     def close(self) -> None:
         """Close the connections."""
         shared_loop().post(lambda _: self._session.close())
 
-    async def _look(self, cluster: Cluster) -> LogSnapshot:
+    async def _snapshot(self, cluster: Cluster) -> LogSnapshot:
         leaders = {
             TopicPartition(name, number): broker
             for name, topic in (await cluster.all_topics()).items()

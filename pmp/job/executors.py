@@ -55,7 +55,7 @@ class ExecutorWatch:
         self._is_told = False
         self._had_any = False
 
-    def look(self, executors: Iterable[Executor], now: float) -> None:
+    def update(self, executors: Iterable[Executor], now: float) -> None:
         """Compare the executors with the executors at the last call. `now`: monotonic seconds. Raises
         AnalyticsError if the application had executors before but none for `wait_seconds`."""
         known = list(executors)

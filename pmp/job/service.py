@@ -177,7 +177,7 @@ class PmpService(ThreadService):
                 self._refused = ""
             self._next_reload = now + self._known_settings.job.reload_interval_seconds
         if self._executors is not None and now >= self._next_look:
-            self._executors.look(executors_of(self._session), now)
+            self._executors.update(executors_of(self._session), now)
             self._next_look = now + _EXECUTORS_SECONDS
         for name, running in self._running.items():
             if running.starting is not None:

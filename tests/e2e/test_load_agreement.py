@@ -47,7 +47,7 @@ class Truth:
     def __init__(self, address: str, topic: str) -> None:
         self._probe = KafkaClusterProbe(KafkaCluster(bootstrap_servers=address), SystemClock())
         self._places = {number: TopicPartition(topic, number) for number in WRITTEN}
-        self._began = self._probe.look()
+        self._began = self._probe.snapshot()
 
     @property
     def seconds(self) -> float:
@@ -56,7 +56,7 @@ class Truth:
 
     def rates(self) -> dict[str, Rates]:
         """Return records and bytes per second of each partition, over the window that ends now."""
-        now, before = self._probe.look(), self._began
+        now, before = self._probe.snapshot(), self._began
         self._probe.close()
         return {
             "records": self._rates(

@@ -277,7 +277,7 @@ class LeaderRig:
         self.topic_discovery = topic_discovery_of(session, clusters, self.clock, admission=self._admission)
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.fleet_planner = FleetPlanner(
-            self.stores, planning, self.topic_discovery, self.clock, self.watch.look
+            self.stores, planning, self.topic_discovery, self.clock, self.watch.check
         )
         publisher, awake = EventPublisher(self.events, self._tell), threading.Event()
         self.leader = Leader(self.fleet_planner, publisher, self.clock, self.health, awake, 1.0)
@@ -297,7 +297,7 @@ class LeaderRig:
         """Use this verdict from the next tick, for the topics that clusters list by then."""
 
         def look(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-            self.watch.look(datastreams, plan)
+            self.watch.check(datastreams, plan)
             left_out = {name: frozenset(topics) for name, topics in verdict.left_out.items()}
             topics = self.topic_discovery.topics(sorted(self.clusters))
             self.topic_discovery.leave_out(left_out, topics)

@@ -79,7 +79,7 @@ def no_cluster(cluster: ClusterRef, _: object) -> NoReturn:
 class ConstantUsage(UsageMeter):
     """Usage of an instance that does not change with the tests that run in the same process."""
 
-    def look(self) -> ProcessUsage:
+    def measure(self) -> ProcessUsage:
         """Return the usage."""
         return ProcessUsage(processes=1, memory_bytes=100 * 2**20, cpu_cores=0.25)
 

@@ -267,7 +267,7 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
 
     The header ETag contains the version of the definition, for If-Match of a change.
     """
-    found = reads.look(DatastreamName(name))
+    found = reads.definition(DatastreamName(name))
     if isinstance(found, DamagedDefinition):
         return damaged_answer(found, reads.problem(found.name), services)
     return answer_of(found, reads, response)

@@ -73,7 +73,7 @@ class Watch:
             while not samples or samples[-1].records < records:
                 assert engine.process.is_alive(), engine.process.log_file.read_text(errors="replace")[-3000:]
                 assert time.monotonic() - began < timeout_seconds, f"{engine.name} did not finish"
-                sample = self._look(mirror, self._topics.end(engine.target, partitions))
+                sample = self._snapshot(mirror, self._topics.end(engine.target, partitions))
                 if sample.records:
                     samples.append(sample)
                 time.sleep(_TICK_SECONDS)
@@ -84,7 +84,7 @@ class Watch:
             first.at - began, first.cpu["mirror"], samples, own + sum(workers), max(workers, default=own)
         )
 
-    def _look(self, mirror: psutil.Process, records: int) -> Sample:
+    def _measure(self, mirror: psutil.Process, records: int) -> Sample:
         cpu = {name: cpu_seconds(process) for name, process in self._brokers.items()}
         return Sample(time.monotonic(), records, {**cpu, "mirror": sum(map(cpu_seconds, family(mirror)))})
 

@@ -231,14 +231,14 @@ class ClusterSession:
             pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
             config = ConnectionConfig(loop, pool, self._access(), self._client_id, self._request_seconds)
             self._cluster = Cluster(ConnectionConfigs.of_one(config), self._name)
-            self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))
+            self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._close_if_idle(loop))
         return self._cluster
 
-    def _look(self, loop: Loop) -> None:
+    def _close_if_idle(self, loop: Loop) -> None:
         """Close the connections if the session is idle, otherwise check again later."""
         idle_at = inf if self._under_way else self._requested_at + _IDLE_SECONDS
         if loop.now() >= idle_at:
             self.close()
         else:
             wait = min(idle_at - loop.now(), _IDLE_SECONDS)
-            self._timer = loop.call_later(wait, lambda: self._look(loop))
+            self._timer = loop.call_later(wait, lambda: self._close_if_idle(loop))

@@ -100,7 +100,7 @@ class ClusterSurvey:
             settings.bootstrap_servers, client_id, access, request_seconds=seconds / 3
         )
 
-    def look(self, topics: Sequence[str]) -> ClusterFacts:
+    def describe(self, topics: Sequence[str]) -> ClusterFacts:
         """Return facts about the cluster and the given topics. Raises Unreachable, NotAuthorized,
         ConfigError."""
         operation = f"survey of {self._settings.bootstrap_servers}"
@@ -109,7 +109,7 @@ class ClusterSurvey:
         )
 
     def names(self) -> frozenset[str]:
-        """Return the names of the topics that the user may see. Raises the errors of `look`."""
+        """Return the names of the topics that the user may see. Raises the errors of `describe`."""
 
         async def names(cluster: Cluster) -> frozenset[str]:
             return frozenset(await cluster.all_topics())
@@ -122,10 +122,10 @@ class ClusterSurvey:
         self._loop.post(lambda _: self._session.close())
 
     def _facts(self, topics: Sequence[str]) -> Callable[[Cluster], Coroutine[Any, Any, ClusterFacts]]:
-        return partial(_look, topics, self._settings.security.username, self._client_id)
+        return partial(_describe, topics, self._settings.security.username, self._client_id)
 
 
-async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Cluster) -> ClusterFacts:
+async def _describe(topics: Sequence[str], user: str, client_id: str, cluster: Cluster) -> ClusterFacts:
     await cluster.refresh(())
     why: list[str] = []
     brokers = await cluster.loop.together([_broker(cluster, broker) for broker in sorted(cluster.brokers)])

@@ -35,11 +35,11 @@ def shared_store_facts(
     """
     access = usable_access(cluster)
 
-    async def look(loop: Loop) -> SharedStoreFacts:
+    async def describe(loop: Loop) -> SharedStoreFacts:
         with closing(coordination_cluster(loop, cluster.bootstrap_servers, access, seconds)) as found:
             if missing := await missing_topics(found, settings.topic):
                 return SharedStoreFacts(tuple(missing))
             topics = await check_topics(found, settings.topic)
             return SharedStoreFacts((), *await log_range(found, topics.log), topics.replicas)
 
-    return loop.ask(f"describing the coordination store at {cluster.bootstrap_servers}", seconds, look)
+    return loop.ask(f"describing the coordination store at {cluster.bootstrap_servers}", seconds, describe)

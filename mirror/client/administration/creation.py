@@ -92,7 +92,7 @@ class TopicCreations:
         May be called again after a retriable error, even if a response was lost. Raises Unreachable, also if
         some topics have no result because of transient errors.
         """
-        await self.look(cluster, self._attempts)
+        await self.refresh(cluster, self._attempts)
         waiting = list(self._attempts.values())
         failure: HeadraceError | None = None
         while waiting:
@@ -115,7 +115,7 @@ class TopicCreations:
         if failure is not None:
             raise failure
 
-    async def look(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
+    async def refresh(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
         """Look up the controller, which may have moved, before the CreateTopics requests."""
         await cluster.refresh(())
 

@@ -25,7 +25,7 @@ class TopicExtensions(TopicCreations):
     def __init__(self, wanted: Mapping[str, int]) -> None:
         super().__init__([TopicDescription(name, count) for name, count in wanted.items()], -1)
 
-    async def look(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
+    async def refresh(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
         """Read the present partition counts: a former attempt whose response was lost may have extended a
         topic."""
         await cluster.refresh(attempts)

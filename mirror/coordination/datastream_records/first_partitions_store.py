@@ -52,7 +52,7 @@ class FirstPartitionsStore:
         self._write(datastream, topics)
         self._recorded[datastream.name] = state
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Drop the cached initial partitions, because another leader may have written."""
         self._recorded = {}
 

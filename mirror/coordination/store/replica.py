@@ -41,7 +41,7 @@ class StateReplica:
         """Latest state that was published."""
         return self._state
 
-    def look(
+    def read_node(
         self,
         session: str,
         path: str,

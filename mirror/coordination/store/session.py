@@ -102,7 +102,7 @@ class StoreSession:
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """Return data and version of a node. Raises NotFound."""
-        node = self.look(path, watch)
+        node = self.read_node(path, watch)
         if node is None:
             raise NotFound(f"node {path} does not exist")
         return Node(node.data, node.version)
@@ -118,7 +118,7 @@ class StoreSession:
         found = {}
         for path in paths:
             watch = watch_of(path) if watch_of is not None else None
-            node = self.look(path, watch, waits=False)
+            node = self.read_node(path, watch, waits=False)
             if node is not None:
                 found[path] = Node(node.data, node.version)
         return found
@@ -153,14 +153,14 @@ class StoreSession:
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
         """Return the names of the child nodes, sorted; empty if the node does not exist."""
-        node = self.look(path, watch, WatchKind.CHILDREN)
+        node = self.read_node(path, watch, WatchKind.CHILDREN)
         return tuple(sorted(node.children)) if node is not None else ()
 
-    def look(
+    def read_node(
         self, path: str, watch: Watch | None, kind: WatchKind = WatchKind.DATA, *, waits: bool = True
     ) -> TreeNode | None:
-        """Return a node and set a watch, as `StateReplica.look` does. Raises SessionLost."""
-        return self._log.replica.look(self.identity.name, path, watch, kind, waits=waits)
+        """Return a node and set a watch, as `StateReplica.read_node` does. Raises SessionLost."""
+        return self._log.replica.read_node(self.identity.name, path, watch, kind, waits=waits)
 
     def change(self, *operations: Operation) -> tuple[Answer, ...]:
         """Apply operations atomically. Raises the errors of `NodeStore`."""

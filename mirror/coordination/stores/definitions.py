@@ -90,7 +90,7 @@ class DefinitionStore:
         children = self._nodes.children(znodes.DATASTREAMS, watch)
         return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
-    def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
+    def read(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
         """Return the readable or damaged definition of a datastream. Raises NotFound."""
         for path in _paths(name):
             try:
@@ -103,16 +103,16 @@ class DefinitionStore:
 
     def get(self, name: DatastreamName) -> StoredDatastream:
         """Return the readable definition of a datastream. Raises NotFound, DamagedState."""
-        found = self.look(name)
+        found = self.read(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
         return found
 
     def all(self) -> Definitions:
         """Return all definitions, readable and damaged ones separately."""
-        return _in_order(list(self.look_at(self.names()).values()))
+        return _in_order(list(self.read_each(self.names()).values()))
 
-    def look_at(
+    def read_each(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
         """Read the named definitions in one batch. Missing definitions are omitted.
@@ -128,7 +128,7 @@ class DefinitionStore:
                 found[name] = _found(name, _path(name), node)
             else:
                 with contextlib.suppress(NotFound):  # deleted since its name was listed
-                    found[name] = self.look(name, watch_of(name) if watch_of is not None else None)
+                    found[name] = self.read(name, watch_of(name) if watch_of is not None else None)
         return found
 
     def catch_up(self) -> None:
@@ -156,7 +156,7 @@ class DefinitionStore:
                 self._nodes.change_together((definition, *notes, *entries))
             except (AlreadyExists, VersionConflict, NotFound) as error:
                 with contextlib.suppress(NotFound):
-                    self.look(name)
+                    self.read(name)
                     raise taken(name) from error
                 noted, notes = notes, [] if creation is None else [self._note_of(creation, name)]
                 if noted == notes:
@@ -178,7 +178,7 @@ class DefinitionStore:
             return NewNode(path, data)
         holder = DatastreamName(node.data.decode(errors="replace"))
         with contextlib.suppress(NotFound):
-            found = self.look(holder)
+            found = self.read(holder)
             if isinstance(found, DamagedDefinition) or creation.has_key_of(found.datastream.creation):
                 raise reused(holder)
         return NodeWrite(path, data, node.version)
@@ -334,7 +334,7 @@ class DefinitionCache:
         """Mark a definition as changed, so that the next call reads it again."""
         self._changed.put(name)
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Invalidate the cached definitions. Last readable versions of damaged definitions are kept."""
         with self._lock:
             self._are_names_stale = True
@@ -354,7 +354,7 @@ class DefinitionCache:
         if self._stale:
             self._sorted = None
             stale = sorted(self._stale)
-            found = self._store.look_at(stale, lambda name: _Changed(self._changed, name, self._wake))
+            found = self._store.read_each(stale, lambda name: _Changed(self._changed, name, self._wake))
             for name in stale:
                 self._note(name, found.get(name))
             self._stale.clear()

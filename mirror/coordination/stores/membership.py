@@ -103,7 +103,7 @@ class Membership:
         self.announce(joined, Holding())
         return joined
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Drop cached instances, because a store that lost its data restarts sequence numbers at 0."""
         self._known = {}
 

@@ -38,7 +38,7 @@ class Backlog:
         self._requested_at: dict[Route, float] = {}
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
 
-    def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
+    def refresh(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
         """Update the source positions of the given partitions, and drop all others."""
         now = self._clock.monotonic()
         self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
@@ -128,7 +128,7 @@ class WaitingAges:
         self._known: dict[Place, _KnownAge] = {}
         self._next: dict[ClusterRef, float] = {}
 
-    def look(self, waiting: Mapping[Place, int]) -> None:
+    def refresh(self, waiting: Mapping[Place, int]) -> None:
         """Request the ages of some of the given records. Drop the ages of other partitions. `waiting`: offset
         of the first uncopied record, by partition."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}

@@ -90,7 +90,7 @@ class UncopiedWatch:
             return lanes
         return tuple(replace(lane, position=None) for lane in lanes)
 
-    def look(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
+    def update(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
         """Find uncopied partitions and their backlog, and report both in health and as problems."""
         self._topics.update(fleet.topics)
         plan = decision.plan or fleet.plan
@@ -117,8 +117,8 @@ class UncopiedWatch:
         wanted: dict[Route, list[TopicPartition]] = {}
         for each in found:
             wanted.setdefault(routes[each.datastream], []).append(each.partition)
-        self._backlog.look(wanted)
-        self._ages.look(self._waiting(wanted))
+        self._backlog.refresh(wanted)
+        self._ages.refresh(self._waiting(wanted))
         now = self._clock.monotonic()
         before = {(lane.what.datastream, lane.what.partition): lane.history for lane in self._found[1]}
         lanes = tuple(

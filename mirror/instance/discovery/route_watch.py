@@ -56,7 +56,7 @@ class RouteWatch:
         self._map = RouteMap(ids, reserved)
         self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
-    def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
+    def check(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         """Find the topics that datastreams must not copy, and exclude them. Accepts outdated responses."""
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
@@ -64,8 +64,8 @@ class RouteWatch:
         self._learn(clusters)
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
-    def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Return the result of `look` from stored and cached data, without requests."""
+    def check_cached(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
+        """Return the result of `check` from stored and cached data, without requests."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)
@@ -76,35 +76,35 @@ class RouteWatch:
         self._map.recall(clusters)
 
     def _apply(self, datastreams: Sequence[Datastream], plan: Plan, topics: Topics) -> RouteVerdict:
-        look = _VerdictInput(tuple(self._map.routes(datastreams)), dict(topics), plan)
-        if self._last is None or not self._last[0].is_same(look):
+        inputs = _VerdictInput(tuple(self._map.routes(datastreams)), dict(topics), plan)
+        if self._last is None or not self._last[0].is_same(inputs):
             self._topic_discovery.forget_all_but(datastreams)
-            self._last = look, self._verdict(look)
+            self._last = inputs, self._verdict(inputs)
         verdict = self._last[1]
         self._topic_discovery.leave_out(
             {name: frozenset(reasons) for name, reasons in verdict.left_out.items()},
-            look.topics,
+            inputs.topics,
             verdict.waiting,
         )
         return verdict
 
-    def _verdict(self, look: _VerdictInput) -> RouteVerdict:
-        written, matching = written_by(look.plan), self._topic_discovery.matching
+    def _verdict(self, inputs: _VerdictInput) -> RouteVerdict:
+        written, matching = written_by(inputs.plan), self._topic_discovery.matching
         selected: dict[DatastreamName, Collection[str]] = {}
         failed: dict[DatastreamName, str] = {}
-        for route in look.routes:
+        for route in inputs.routes:
             datastream = route.datastream
             if reason := self._topic_discovery.refusal(datastream):
                 failed[datastream.name] = reason
                 continue
             with Bulkhead(partial(_note_reason, failed, datastream.name)):
-                known = datastream.source in look.topics
+                known = datastream.source in inputs.topics
                 selected[datastream.name] = (
-                    matching.selected(datastream, look.topics) if known else copied_of(datastream, written)
+                    matching.selected(datastream, inputs.topics) if known else copied_of(datastream, written)
                 )
-        good = [route for route in look.routes if route.datastream.name not in failed]
+        good = [route for route in inputs.routes if route.datastream.name not in failed]
         verdict = self._map.judge(good).verdict(selected, written)
-        waiting = self._waiting(good, selected, verdict, look)
+        waiting = self._waiting(good, selected, verdict, inputs)
         return replace(verdict, refused={**verdict.refused, **failed}, waiting=waiting)
 
     def _waiting(
@@ -112,16 +112,16 @@ class RouteWatch:
         routes: Sequence[Route],
         selected: Mapping[DatastreamName, Collection[str]],
         verdict: RouteVerdict,
-        look: _VerdictInput,
+        inputs: _VerdictInput,
     ) -> Waits:
         """Return the topics that datastreams must not copy yet. For a source that has not responded, the
         topics that are being copied are used."""
         if self._topic_discovery.postponed is None:
             return {}
-        held, found = held_by(look.plan), list[Selected]()
+        held, found = held_by(inputs.plan), list[Selected]()
         for datastream in (route.datastream for route in sorted(routes, key=lambda route: route.age)):
             if datastream.name not in verdict.refused:
-                counts = look.topics.get(datastream.source, held.get(datastream.group, {}))
+                counts = inputs.topics.get(datastream.source, held.get(datastream.group, {}))
                 topics = set(selected[datastream.name]) - verdict.left_out.get(datastream.name, {}).keys()
                 found.append((datastream, {topic: counts[topic] for topic in topics if topic in counts}))
         return self._topic_discovery.postponed(found, held)

@@ -144,7 +144,7 @@ class AssessmentKeeper:
         """Discard all results of planning runs after losing leadership."""
         self._known = {}
 
-    def look(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
+    def update(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
         """Store the result of each group that the decision planned, less often if it is unchanged. A failure
         affects only the datastreams of its group. Raises Unreachable and CoordinationError."""
         news: dict[GroupName, tuple[Assessment, bytes]] = {}

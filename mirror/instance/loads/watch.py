@@ -112,7 +112,7 @@ class LoadWatch:
         """State by load source while this instance leads."""
         return self._standings
 
-    def look(
+    def check(
         self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
         """Check the load sources, report their state in health, and return changes as events. `forgotten`:

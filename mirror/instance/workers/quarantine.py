@@ -138,7 +138,7 @@ class Quarantine:
         self._waiting = [trial for trial in trials if trial is not None]
         self._cells = [_without(trial, groups) for trial in self._cells]
 
-    def look(self, now: float) -> None:
+    def update(self, now: float) -> None:
         """Clear groups whose isolation worker has run long enough. Retry groups suspended long ago."""
         for number, trial in enumerate(self._cells):
             if trial is None:

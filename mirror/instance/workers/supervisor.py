@@ -223,7 +223,7 @@ class Supervisor:
 
     def restart_dead(self) -> None:
         """Restart dead workers, kill unresponsive workers, and update the quarantine of suspected groups."""
-        self._pool.look()
+        self._pool.check()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             if worker.slot.is_silent:
                 self._table.mute(share.lanes)
@@ -232,7 +232,7 @@ class Supervisor:
                 said_at = share.measured_at
                 if said_at is not None and self._clock.monotonic() - said_at > SILENCE_SECONDS:
                     self._table.unwatch(share.lanes, said_at)
-        self._quarantine.look(self._clock.monotonic())
+        self._quarantine.update(self._clock.monotonic())
         if self._quarantine.ailing or any(cell.process for cell in self._pool.spares):
             self._rehouse()
 

@@ -156,7 +156,7 @@ class GroupFollower:
         """Current time in epoch milliseconds."""
         return self._context.clock.now_ms()
 
-    async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
+    async def sync(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
         """Synchronise the named consumer groups, and store the result at the destination.
 
         `listings`: groups of the source and of the destination.
@@ -176,7 +176,7 @@ class GroupFollower:
                 if (known := self._settled.of(snapshot, now)) is not None
             }
             due = [snapshot for snapshot in snapshots if snapshot.name not in settled]
-            found = await self._synchronise(due) if due else []
+            found = await self._sync_changed(due) if due else []
             for snapshot, group in zip(due, found, strict=True):
                 self._settled.note(snapshot, group, self._context.loop.now())
                 count += bool(group.positions) or group.reason is not None
@@ -190,9 +190,9 @@ class GroupFollower:
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
         """Synchronise the consumer groups that the datastream selects, except hidden groups. Raises the
-        errors of `look`."""
+        errors of `sync`."""
         is_listed = await self._refresh_lists(is_hidden)
-        report = await self.look(self._selected, self._listings)
+        report = await self.sync(self._selected, self._listings)
         if is_listed and report.is_complete:
             at_ms = self.now_ms
             await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
@@ -261,7 +261,7 @@ class GroupFollower:
         except CorruptData:
             return FollowedGroup(name)
 
-    async def _synchronise(self, snapshots: Sequence[GroupSnapshot]) -> list[FollowedGroup]:
+    async def _sync_changed(self, snapshots: Sequence[GroupSnapshot]) -> list[FollowedGroup]:
         """Commit and store the positions of consumer groups, and return their states."""
         translator = await self._translator()
         done: list[FollowedGroup] = []

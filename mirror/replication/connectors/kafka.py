@@ -226,9 +226,9 @@ class KafkaSink:
             if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 wanted = TopicDescription(name, partitions, {"message.timestamp.type": "CreateTime"})
                 await create_adjusted(cluster, wanted, self._bench.identity.replication_factor)
-        await cluster.patiently(partial(self._look, topics), _SETTLE_SECONDS)
+        await cluster.patiently(partial(self._check_topics, topics), _SETTLE_SECONDS)
 
-    async def _look(self, topics: Mapping[str, int]) -> None:
+    async def _check_topics(self, topics: Mapping[str, int]) -> None:
         await self._cluster.refresh(topics)
         for name, partitions in topics.items():
             known = self._cluster.topics[name]

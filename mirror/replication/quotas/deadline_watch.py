@@ -66,7 +66,7 @@ class DeadlineWatch:
         self._pacer = pacer
         self._position = position
         self._is_on = context.settings.deadline_first
-        self._to_look_at: list[Lane] = []
+        self._to_check: list[Lane] = []
         """Lanes with a backlog that remain to be checked in this pass."""
         self._before: dict[Lane, _Watched] = {}
         """Results of the previous pass, by lane."""
@@ -80,23 +80,23 @@ class DeadlineWatch:
 
     def pump(self, now: float) -> None:
         """Check every lane with a backlog every few seconds, a few lanes at a time."""
-        if not self._to_look_at:
+        if not self._to_check:
             if now < self._next or not self._is_on:
                 return
             self._begin_round(now)
         now_ms = self._context.clock.now_ms()
-        part, self._to_look_at = self._to_look_at[:_AT_ONCE], self._to_look_at[_AT_ONCE:]
-        self._found += [self._look(lane, now, now_ms) for lane in part if _catches_up(lane)]
-        if not self._to_look_at and (self._watched or self._held):
+        part, self._to_check = self._to_check[:_AT_ONCE], self._to_check[_AT_ONCE:]
+        self._found += [self._check(lane, now, now_ms) for lane in part if _catches_up(lane)]
+        if not self._to_check and (self._watched or self._held):
             self._precedence = decide(self._precedence, self._found, now)
             self._apply(now)
 
     def _begin_round(self, now: float) -> None:
-        self._to_look_at = [lane for lane in self._lanes.by_key.values() if _catches_up(lane)]
-        self._next = now + max(_LOOK_SECONDS, len(self._to_look_at) / _LANES_A_SECOND)
+        self._to_check = [lane for lane in self._lanes.by_key.values() if _catches_up(lane)]
+        self._next = now + max(_LOOK_SECONDS, len(self._to_check) / _LANES_A_SECOND)
         self._before, self._watched, self._found = self._watched, {}, []
 
-    def _look(self, lane: Lane, now: float, now_ms: int) -> CatchUp:
+    def _check(self, lane: Lane, now: float, now_ms: int) -> CatchUp:
         before = self._before.get(lane)
         records, size_bytes = _copied(lane)
         each = size_bytes / records if records else None

@@ -34,7 +34,7 @@ class EndWatch:
         self._heard = heard
         self._asking: set[tuple[str, bool]] = set()
 
-    def look(self, lanes: Iterable[Lane]) -> None:
+    def request(self, lanes: Iterable[Lane]) -> None:
         """Request the end offsets of these lanes' partitions in the background."""
         lanes_by_source: dict[tuple[str, bool], list[Lane]] = {}
         for lane in lanes:

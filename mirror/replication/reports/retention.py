@@ -38,10 +38,10 @@ class RetentionCache:
     def _request(self, source: ClusterRef, topic: str) -> None:
         topics = self._wanted.setdefault(source, set())
         if not topics:
-            self._context.loop.spawn(self._look(source))
+            self._context.loop.spawn(self._read_wanted(source))
         topics.add(topic)
 
-    async def _look(self, source: ClusterRef) -> None:
+    async def _read_wanted(self, source: ClusterRef) -> None:
         await self._context.loop.sleep(0.0)  # batched with the other topics of this loop iteration
         topics = sorted(self._wanted.get(source, ()))
         try:

@@ -41,7 +41,7 @@ class PauseDetector(BackgroundThread):
     def count(self) -> int:
         """Return the number of pauses of the process so far."""
         with self._lock:
-            self._look()
+            self._note_pause()
             return self._count
 
     def settle(self, count: int) -> None:
@@ -53,11 +53,11 @@ class PauseDetector(BackgroundThread):
     def is_settled(self) -> bool:
         """True if the monitor may send alerts that it evaluated before the last pause."""
         with self._lock:
-            self._look()
+            self._note_pause()
             lasted = self._clock.monotonic() - self._ended_at
             return self._count == self._settled or lasted >= LEASE_SECONDS
 
-    def _look(self) -> None:
+    def _note_pause(self) -> None:
         now = self._clock.monotonic()
         if now - self._looked_at > LONGEST_SECONDS:
             self._count += 1

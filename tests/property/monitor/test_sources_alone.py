@@ -140,7 +140,7 @@ def test_sums_over_all_topics_say_the_same_as_those_over_what_is_selected(
             for name, (group, selection, is_judged) in look.defined.items()
             if is_judged
         }
-        alone.look(subjects.values(), now_ms)
+        alone.update(subjects.values(), now_ms)
         for seconds in WINDOWS:
             apart = stored.seen(now_ms, seconds * 1_000, ())
             summed = stored.seen(now_ms, seconds * 1_000, alone.since(now_ms - seconds * 1_000))
@@ -164,11 +164,11 @@ def test_topics_are_told_apart_until_what_was_selected_before_is_over() -> None:
     moments = [BEGIN_MS + 10_000 * number for number in range(60)]
     known = []
     for now_ms in moments:
-        alone.look([subject], now_ms)
+        alone.update([subject], now_ms)
         known.append(source in alone.since(now_ms - 60_000))
     first = (SETTLED_MS + 60_000) // 10_000
     assert known == [number >= first for number in range(60)]
-    alone.look([subject], moments[-1] + 600_000)
+    alone.update([subject], moments[-1] + 600_000)
     assert not alone.since(moments[-1] + 600_000), "known despite a time without evaluations"
 
 

@@ -151,5 +151,5 @@ def test_what_is_copied_from_a_source_that_is_away_still_counts(site: Site) -> N
     site.definitions.replace(stored, replace(stored.datastream, metadata=metadata))
     site.source.failure = Unreachable("away")
     site.tick(3)
-    verdict = site.leader.watch.look(site.definitions.all().datastreams, site.services.plan())
+    verdict = site.leader.watch.check(site.definitions.all().datastreams, site.services.plan())
     assert {name: set(topics) for name, topics in verdict.waiting.items()} == {"two": {"w"}}

@@ -242,16 +242,16 @@ def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:
 def test_a_change_of_tasks_or_datastreams_computes_anew(site: Site) -> None:
     clock = ManualClock()
     thread = ForesightThread(SizingAdvisor(means_of(site, None)), lambda: True, 3600, site.health, clock)
-    thread.look()
+    thread.run_once()
     first = thread.advice
     clock.advance(90)
-    thread.look()
+    thread.run_once()
     assert thread.advice is first, "nothing changed"
     site.create("clicks", destination={"cluster": "destination", "name": "clicks.*"})
     site.tick()
-    thread.look()
+    thread.run_once()
     clock.advance(10)
-    thread.look()
+    thread.run_once()
     assert thread.advice is not None
     assert [one.group for one in thread.advice.groups] == ["clicks", "orders"]
     assert first is not None
@@ -262,22 +262,22 @@ def test_only_a_leader_computes_and_its_health_says_what_goes_wrong(site: Site) 
     clock, leads = ManualClock(), [False]
     advisor = SizingAdvisor(means_of(site, None))
     thread = ForesightThread(advisor, lambda: leads[0], 3600, site.health, clock)
-    thread.look()
+    thread.run_once()
     assert thread.advice is None
     leads[0] = True
-    thread.look()
+    thread.run_once()
     first = thread.advice
     assert first is not None
     assert site.health.conditions()[PART].sentence.startswith(first.sentence)
-    thread.look()
+    thread.run_once()
     assert thread.advice is first
     clock.advance(3600)
     site.session.is_up = False
-    thread.look()
+    thread.run_once()
     assert not site.health.conditions()[PART].is_well
-    thread.look()
+    thread.run_once()
     assert not site.health.conditions()[PART].is_well, "red until a computation succeeds"
     leads[0] = False
-    thread.look()
+    thread.run_once()
     assert PART not in site.health.conditions()
     assert thread.advice is None

@@ -105,7 +105,7 @@ def test_the_present_is_shown_while_the_history_is_away(site: Site) -> None:
     recorded.is_away = True
     advisor = SizingAdvisor(means_of(site, recorded))
     thread = ForesightThread(advisor, lambda: True, 3600, site.health, ManualClock())
-    thread.look()
+    thread.run_once()
     present = recorded.stored[0]
     assert present is not None
     assert present.required_tasks == 1
@@ -121,9 +121,9 @@ def test_a_past_that_fails_leaves_the_forecast_and_goes_on_where_it_stopped(site
     hours.left = WEEK + 5
     advisor, clock = SizingAdvisor(means_of(site, recorded), PastNeeds(hours.least)), ManualClock()
     thread = ForesightThread(advisor, lambda: True, 3600, site.health, clock)
-    thread.look()
+    thread.run_once()
     assert advisor.has_past_left
-    thread.look()
+    thread.run_once()
     assert not advisor.has_past_left
     assert thread.advice is not None
     assert thread.advice.peak is not None
@@ -133,8 +133,8 @@ def test_a_past_that_fails_leaves_the_forecast_and_goes_on_where_it_stopped(site
     hours.left = None
     hours.stored.clear()
     clock.advance(3600)
-    thread.look()
-    thread.look()
+    thread.run_once()
+    thread.run_once()
     assert len(hours.stored) == WEEK, "the other group has been computed"
     assert thread.advice.past_week is not None
     assert thread.advice.past_week.hours == WEEK

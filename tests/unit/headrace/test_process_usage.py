@@ -28,22 +28,22 @@ def test_memory_is_that_of_all_processes_and_cores_those_since_the_look_before(
     (tmp_path / "7/task/7/children").write_text("8 9 ")
     moment = 100.0
     meter = UsageMeter(7, lambda: moment, tmp_path)
-    assert meter.look() == ProcessUsage(2, 300 * PAGE, None)
+    assert meter.measure() == ProcessUsage(2, 300 * PAGE, None)
     moment = 110.0
     say(tmp_path, 8, 250, 25)
-    assert meter.look() == ProcessUsage(2, 350 * PAGE, 0.5)
+    assert meter.measure() == ProcessUsage(2, 350 * PAGE, 0.5)
     moment = 110.5
-    assert meter.look().cpu_cores == 0.5, "too soon for another measurement"
+    assert meter.measure().cpu_cores == 0.5, "too soon for another measurement"
     moment = 120.0
     (tmp_path / "8/stat").unlink()
-    assert meter.look() == ProcessUsage(1, 100 * PAGE, 0.0)
+    assert meter.measure() == ProcessUsage(1, 100 * PAGE, 0.0)
 
 
 def test_where_the_system_does_not_say_it_nothing_is_known(tmp_path: Path) -> None:
-    assert UsageMeter(7, lambda: 1.0, tmp_path).look() == ProcessUsage()
+    assert UsageMeter(7, lambda: 1.0, tmp_path).measure() == ProcessUsage()
 
 
 def test_this_process_has_memory() -> None:
-    found = UsageMeter(os.getpid(), lambda: 1.0).look()
+    found = UsageMeter(os.getpid(), lambda: 1.0).measure()
     assert (found.processes or 0) >= 1
     assert (found.memory_bytes or 0) > 1_000_000

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import structlog
 
-from headrace.console.patience import last_look, unmet_at_deadline
+from headrace.console.patience import poll_until, unmet_at_deadline
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Write
@@ -163,7 +163,7 @@ def test_asking_again_ends_with_what_is_lacking() -> None:
 
 def test_polling_ends_with_the_first_result_that_is_over() -> None:
     results, pauses = iter([1, 2, 3, 4]), list[float]()
-    assert last_look(lambda: next(results), lambda found: found == 3, 60.0, pauses.append) == 3
+    assert poll_until(lambda: next(results), lambda found: found == 3, 60.0, pauses.append) == 3
     assert pauses == sorted(pauses)
     assert len(pauses) == 2
-    assert last_look(lambda: 7, lambda _: False, 0.0, pauses.append) == 7
+    assert poll_until(lambda: 7, lambda _: False, 0.0, pauses.append) == 7

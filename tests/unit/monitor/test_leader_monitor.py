@@ -47,7 +47,7 @@ def test_it_runs_while_the_instance_leads() -> None:
     rig = Rig()
     for leads in (False, True, True, False, True):
         rig.leads = leads
-        rig.monitor.look()
+        rig.monitor.run_once()
         assert len(rig.running) == leads
     assert len(rig.started) == 2
     assert rig.health.is_well
@@ -56,20 +56,20 @@ def test_it_runs_while_the_instance_leads() -> None:
 def test_a_monitor_that_ends_or_cannot_begin_is_said_and_tried_again() -> None:
     rig = Rig()
     rig.leads = True
-    rig.monitor.look()
+    rig.monitor.run_once()
     rig.started[0].failure = ValueError("a defect")
-    rig.monitor.look()
+    rig.monitor.run_once()
     assert not rig.health.is_well
     assert "a defect" in rig.sentence
-    rig.monitor.look()
+    rig.monitor.run_once()
     assert not rig.running
     rig.error = OSError("no room")
     rig.clock.advance(30)
-    rig.monitor.look()
+    rig.monitor.run_once()
     assert "no room" in rig.sentence
     rig.error = None
     rig.clock.advance(30)
-    rig.monitor.look()
+    rig.monitor.run_once()
     assert len(rig.running) == 1
     assert rig.health.is_well
     assert not rig.health.has_died.is_set()
@@ -80,7 +80,7 @@ def test_a_stop_ends_what_runs_also_where_nothing_was_started() -> None:
     rig.monitor.stop(1.0)
     rig = Rig()
     rig.leads = True
-    rig.monitor.look()
+    rig.monitor.run_once()
     rig.monitor.start()
     rig.monitor.stop(30.0)
     assert not rig.running

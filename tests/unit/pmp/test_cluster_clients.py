@@ -43,7 +43,7 @@ def test_a_measurement_has_leaders_ends_and_sizes_of_all_brokers(cluster: FakeCl
         cluster.write("orders", [(0, None, b"a", ()), (0, None, b"b", ())], 1)
     clock = ManualClock(5_000)
     with closing(KafkaClusterProbe(settings_of(cluster), clock)) as probe:
-        look = probe.look()
+        look = probe.snapshot()
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     assert look.leaders.keys() == {first, second}
     assert set(look.leaders.values()) == {1, 2}
@@ -58,7 +58,7 @@ def test_a_partition_without_an_end_is_omitted(cluster: FakeCluster) -> None:
         cluster.create_topic("moving")
         cluster.faults.plant(LIST_OFFSETS, Code(MOVED, "moving"), times=None)
     with closing(KafkaClusterProbe(settings_of(cluster), ManualClock(0))) as probe:
-        look = probe.look()
+        look = probe.snapshot()
     assert look.end_offsets.keys() == {TopicPartition("orders", 0)}
     assert len(look.leaders) == len(look.size_bytes) == 2
 
@@ -76,7 +76,7 @@ def test_a_missing_right_is_named(cluster: FakeCluster, api: int, fault: Code, r
         cluster.faults.plant(api, fault, times=None)
     probe = KafkaClusterProbe(settings_of(cluster), ManualClock(0))
     with closing(probe), pytest.raises(NotAuthorized, match=f"grant {right}"):
-        probe.look()
+        probe.snapshot()
 
 
 def test_samples_are_written_without_key_at_their_time_to_a_topic_that_is_created(

@@ -8,8 +8,8 @@ import pytest
 
 from mirror.model.topics import TopicPartition
 from pmp.samples.description import describe_line
-from pmp.samples.look import LogSnapshot, sample
 from pmp.samples.sample import encode
+from pmp.samples.snapshot import LogSnapshot, sample
 
 ONE = TopicPartition("t", 0)
 BEFORE = LogSnapshot(

@@ -278,7 +278,7 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
         0,
         {f"measured.{prefix}": 1},
     )
-    look = KafkaClusterProbe(users.settings("sampler"), SystemClock()).look()
+    look = KafkaClusterProbe(users.settings("sampler"), SystemClock()).snapshot()
     assert sum(size for place, size in look.size_bytes.items() if place.topic == f"{prefix}-orders") > 0
 
 
@@ -290,7 +290,7 @@ def surveyed() -> Callable[[ClusterSettings, str], TopicFacts]:
     def look(settings: ClusterSettings, topic: str) -> TopicFacts:
         survey = ClusterSurvey(settings, "survey", loop, PATIENCE_SECONDS)
         try:
-            return survey.look([topic]).topics[topic]
+            return survey.describe([topic]).topics[topic]
         finally:
             survey.close()
 
@@ -319,7 +319,7 @@ def test_a_survey_sees_the_rights_on_the_cluster_and_what_is_hidden(
     reader, writer = (
         ClusterSurvey(users.settings(user), "survey", loop, PATIENCE_SECONDS) for user in ("reader", "writer")
     )
-    seen, more = reader.look([]), writer.look([])
+    seen, more = reader.describe([]), writer.describe([])
     assert seen.identity == more.identity != ""
     assert seen.rights == frozenset({Right.DESCRIBE})
     assert seen.quotas is None

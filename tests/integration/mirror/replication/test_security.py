@@ -250,7 +250,7 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     events.publish([PlacementEvent(NOW, "key", ChangeKind.PLAN, 1, "one", "orders", *nothing)])
     events.close(PATIENCE_SECONDS)
     assert (events.drops().count, counts(guarded.address, [topic])[topic]) == (0, 1)
-    look = KafkaClusterProbe(settings, SystemClock()).look()
+    look = KafkaClusterProbe(settings, SystemClock()).snapshot()
     assert sum(size for place, size in look.size_bytes.items() if place.topic == topic) > 0
 
 

@@ -24,7 +24,7 @@ class CrashingWorkers:
         self.ever_aside: set[GroupName] = set()
 
     def advance(self, seconds: float) -> None:
-        self.quarantine.look(self.now)
+        self.quarantine.update(self.now)
         self._cells()
         self._workers()
         self.ever_aside |= {
@@ -98,7 +98,7 @@ def test_a_cell_whose_suspects_do_not_come_is_given_up() -> None:
         quarantine.died(GROUPS[:2], 0.1, now)
     assert quarantine.is_used(0)
     assert quarantine.is_used(1)
-    quarantine.look(1_000.0)
+    quarantine.update(1_000.0)
     assert quarantine.ailing == {}
 
 

@@ -99,7 +99,7 @@ def test_a_definition_reads_as_one_that_can_be_stored_again_or_is_refused(docume
 def test_whatever_a_znode_holds_a_definition_is_read_or_damaged(data: bytes) -> None:
     server = FakeZooKeeper()
     server.session().create("/datastreams/orders", data)
-    found = DefinitionStore(server.session()).look(DatastreamName("orders"))
+    found = DefinitionStore(server.session()).read(DatastreamName("orders"))
     if isinstance(found, DamagedDefinition):
         found.problem.encode()
 

@@ -358,7 +358,7 @@ def test_snapshots_trim_the_log_and_a_new_instance_loads_one(fleet: StoreFleet) 
 def test_an_instance_that_was_away_loads_a_snapshot(fleet: StoreFleet) -> None:
     one, away = fleet.instance(least_growth=4_000), fleet.instance()
     fired: list[str] = []
-    away.store.replica.look(away.session, "/n3", lambda: fired.append("/n3"))
+    away.store.replica.read_node(away.session, "/n3", lambda: fired.append("/n3"))
     read_to = away.store.log_state.next_offset if away.store.log_state else 0
     away.is_frozen = True
     written = filled(fleet, one, 60)

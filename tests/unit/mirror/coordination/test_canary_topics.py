@@ -67,7 +67,7 @@ def test_first_partitions_know_it_and_are_written_once() -> None:
     first = store.of(mine)
     assert first is not None
     assert (first.selection, first.counts) == (mine.selection, {"t": 2, TOPIC: 1})
-    store.look_again()
+    store.invalidate()
     store.record(mine, {"t": 2, "u": 1, TOPIC: 1})
     assert store.of(mine) == first
 

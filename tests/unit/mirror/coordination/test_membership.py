@@ -53,7 +53,7 @@ def test_many_threads_may_read_while_one_forgets_what_it_knows() -> None:
 
     def forget() -> None:
         while not is_over.is_set():
-            members.look_again()
+            members.invalidate()
 
     interval, forgetting = sys.getswitchinterval(), threading.Thread(target=forget)
     sys.setswitchinterval(1e-6)

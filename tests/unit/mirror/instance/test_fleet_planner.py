@@ -379,7 +379,7 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
     memory.note(SOURCE_LOADS, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
     asked = RecordingPlanner()
     planning = replace(planning, planner=asked)
-    fleet_planner = FleetPlanner(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
+    fleet_planner = FleetPlanner(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.check_cached)
     rig.leader.tick()
     rig.clock.advance(1)
     fleet_planner.preview(a_request())
@@ -391,7 +391,7 @@ def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
     asked, memory = RecordingPlanner(), LoadMemory()
     night = read_freeze("22:00 to 23:00")
     planning = Planning(asked, the_only(Loads()), TaskCapacity(100), memory=memory, freezes=(night,))
-    fleet_planner = FleetPlanner(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
+    fleet_planner = FleetPlanner(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.check_cached)
     rig.leader.tick()
 
     def calm_after(hours: float) -> str:
@@ -460,7 +460,7 @@ def test_a_dry_run_asks_only_the_clusters_of_its_group_and_names_the_one_that_is
     rig.clusters[elsewhere] = away
     rig.stores.definitions.create(a_datastream("far", "t", source=elsewhere))
     rig.clock.advance(10)
-    rig.fleet_planner.judgement = rig.watch.glance
+    rig.fleet_planner.judgement = rig.watch.check_cached
     asked = RebalanceRequest(GroupName("orders"), True, "me", "to see", 1)
     decision = rig.fleet_planner.preview(asked)
     assert away.asked == 0

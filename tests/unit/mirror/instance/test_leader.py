@@ -817,7 +817,7 @@ def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judge
     there = a_datastream("there", "t.*", metadata={"system.creation.ms": "1"})
     house.create(there, a_datastream("back", "t.*", source=DESTINATION, destination=SOURCE))
     house.tick()
-    judge = house.rig.watch.look
+    judge = house.rig.watch.check
 
     def judged(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         verdict = judge(datastreams, plan)
@@ -841,7 +841,7 @@ def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: Leade
     assert "same cluster" in house.problem("self")
     another = LeaderRig(house.session, house.clusters, house.rig.clock)
     house.clusters[SOURCE].failure = Unreachable("gone")
-    verdict = another.watch.look([house.stored("self")], NO_PLAN.plan)
+    verdict = another.watch.check([house.stored("self")], NO_PLAN.plan)
     assert "same cluster" in verdict.refused[DatastreamName("self")]
 
 

@@ -35,7 +35,7 @@ def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: RouteVe
     site.tick(4)
     assert site.follower.follower.epoch == epoch + 1, "a single new plan"
     assert starts(site) == {"t-0": StartPosition.EARLIEST, "t-1": StartPosition.EARLIEST}
-    site.leader.fleet_planner.judgement = site.leader.watch.look
+    site.leader.fleet_planner.judgement = site.leader.watch.check
     site.tick(4)
     assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
     assert a_key("t-0", "both") in site.follower.workers.lanes

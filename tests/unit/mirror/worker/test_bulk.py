@@ -68,7 +68,7 @@ def started_by(pool: WorkerPool, specs: list[LaneSpec]) -> set[LaneKey]:
     started: set[LaneKey] = set()
     while len(started) < len(specs):
         pool.send(worker, ExtendLease(clock.monotonic() + LEASE_SECONDS))
-        pool.look()
+        pool.check()
         until = clock.monotonic() + INTERVAL_SECONDS
         while len(started) < len(specs) and (left := until - clock.monotonic()) > 0:
             try:

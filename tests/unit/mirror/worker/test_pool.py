@@ -75,7 +75,7 @@ def test_the_channel_of_a_killed_worker_is_read_no_more_when_its_successor_start
     assert reader.is_alive()
     pool.kill()
     assert not reader.is_alive()
-    pool.look()
+    pool.check()
     assert worker.process is not None
     assert worker.reader is not reader
 
@@ -88,15 +88,15 @@ def test_a_worker_that_has_ended_is_replaced_though_its_channel_stays_open(
     assert first is not None
     first.kill()
     first.wait()
-    pool.look()
+    pool.check()
     assert inbox.empty(), "its last messages may still be unread"
     clock.advance(2.0)
-    pool.look()
+    pool.check()
     gone = inbox.get_nowait()
     assert isinstance(gone, WorkerGone)
     assert pool.speaker(gone) is worker
     pool.bury(worker, failed=True)
     clock.advance(1.0)
-    assert pool.look() == [worker]
+    assert pool.check() == [worker]
     assert worker.process is not None
     assert worker.process.pid != first.pid

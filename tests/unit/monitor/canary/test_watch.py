@@ -65,7 +65,7 @@ class Rig:
 
     def look(self, *names: str, template: str = "*") -> None:
         self.wanted = {DatastreamName(name): path(name, template) for name in names}
-        self.watch.look()
+        self.watch.run_once()
 
 
 def test_probes_start_and_stop_with_the_option() -> None:
@@ -89,7 +89,7 @@ def test_probes_continue_while_definitions_cannot_be_read() -> None:
     rig = Rig()
     rig.look("a")
     rig.wanted = None
-    rig.watch.look()
+    rig.watch.run_once()
     assert rig.opened[0].calls == ["start"]
     assert rig.watch.states[A].figures.produced == 1
 

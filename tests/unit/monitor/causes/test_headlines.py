@@ -54,7 +54,7 @@ def looked_at(history: Sequence[Evidence]) -> list[Diagnosis | None]:
     found = []
     for number, evidence in enumerate(history):
         inquiry.begin([ORDERS])
-        answer = inquiry.look(ORDERS, iter([evidence]).__next__, LIMIT_MS, float(INTERVAL_SECONDS * number))
+        answer = inquiry.check(ORDERS, iter([evidence]).__next__, LIMIT_MS, float(INTERVAL_SECONDS * number))
         found.append(answer.diagnosis)
     return found
 

@@ -49,7 +49,7 @@ def inquiry() -> Inquiry:
 @pytest.fixture
 def look(inquiry: Inquiry, lanes: Lanes) -> Look:
     def at(now: float, name: DatastreamName = ORDERS) -> InquiryResult:
-        return inquiry.look(name, lanes.say, 1_000, now)
+        return inquiry.check(name, lanes.say, 1_000, now)
 
     return at
 
@@ -141,7 +141,7 @@ def test_that_records_waited_at_the_source_counts_from_the_second_look_on(inquir
         return Evidence((replace(one, worker_cpu=0.2),))
 
     def cause(now: float) -> Cause:
-        found = inquiry.look(ORDERS, say, 1_000, now).diagnosis
+        found = inquiry.check(ORDERS, say, 1_000, now).diagnosis
         assert found is not None
         return found.cause
 
