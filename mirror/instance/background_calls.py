@@ -90,7 +90,7 @@ class ThreadedCalls:
             self._lines = {name: line for name, line in self._lines.items() if not line.is_forgotten()}
             self._lines[line] = _Line(line, self._patience)
         try:
-            return self._lines[line].ask(key, job, self._budget.left(monotonic()), self._wake)
+            return self._lines[line].ask(key, job, self._budget.remaining_seconds(monotonic()), self._wake)
         finally:
             self._budget.spend(monotonic())
 

@@ -187,7 +187,7 @@ class BatchRewriter:
         if len(reframed.batch) > self._rules.batch_limit:
             self._halve(reframed.batch, reframed.runs)
         else:
-            self._send_reframed(reframed)
+            self._send_batch(reframed)
 
     def _halve(self, batch: bytearray, runs: Sequence[Run]) -> None:
         header = next(scan(memoryview(batch)))[2]
@@ -227,9 +227,9 @@ class BatchRewriter:
         if len(batch) > self._rules.record_limit:
             batch = write_smallest(records[0], self._codec_to_write, self._rules.record_limit)
         reframed = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
-        self._send_reframed(reframed, Path.RECORDS)
+        self._send_batch(reframed, Path.RECORDS)
 
-    def _send_reframed(self, reframed: Reframed, path: Path = Path.REFRAMED) -> None:
+    def _send_batch(self, reframed: Reframed, path: Path = Path.REFRAMED) -> None:
         batch, runs, count, routed = reframed.batch, reframed.runs, reframed.record_count, self._routed
         first, after = routed.cursor, runs[-1][0] + runs[-1][1]
         outgoing = OutBatch(memoryview(batch), runs, count, first, after)

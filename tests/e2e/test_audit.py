@@ -74,10 +74,10 @@ def test_what_arrived_is_certified_and_a_foreign_record_is_found_at_its_offset(
     )
     with watching:
         assert watching.stdout is not None
-        run = json.loads(watching.stdout.readline())
+        result = json.loads(watching.stdout.readline())
         watching.send_signal(signal.SIGINT)
-    assert (watching.returncode, run["problem"]) == (0, "")
-    assert run["complete_through_ms"] > NOW - 10 * 60_000
+    assert (watching.returncode, result["problem"]) == (0, "")
+    assert result["complete_through_ms"] > NOW - 10 * 60_000
     write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
 
     def foreign() -> list[dict[str, Any]]:

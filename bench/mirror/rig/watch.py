@@ -73,7 +73,7 @@ class Watch:
             while not samples or samples[-1].records < records:
                 assert engine.process.is_alive(), engine.process.log_file.read_text(errors="replace")[-3000:]
                 assert time.monotonic() - began < timeout_seconds, f"{engine.name} did not finish"
-                sample = self._snapshot(mirror, self._topics.end(engine.target, partitions))
+                sample = self._measure(mirror, self._topics.end(engine.target, partitions))
                 if sample.records:
                     samples.append(sample)
                 time.sleep(_TICK_SECONDS)

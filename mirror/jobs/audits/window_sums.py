@@ -86,7 +86,9 @@ def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None
             found.sums.update({name: row[name] for name in _SUMMED})
             found.verdict = worst([found.verdict, Verdict(row["verdict"])])
     for (topic, start_ms, end_ms), counted in tiers.items():
-        same = [row for key, row in sums.items() if key[:2] == (topic, start_ms)]
-        for row in same or [sums.setdefault((topic, start_ms, ""), WindowSum("", topic, start_ms, end_ms))]:
-            row.tiers |= counted
+        same = [window for key, window in sums.items() if key[:2] == (topic, start_ms)]
+        for window in same or [
+            sums.setdefault((topic, start_ms, ""), WindowSum("", topic, start_ms, end_ms))
+        ]:
+            window.tiers |= counted
     return [sums[key] for key in sorted(sums)]

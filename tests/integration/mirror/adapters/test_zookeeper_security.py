@@ -14,7 +14,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from headrace.process.open_nodes import PART, report_open_nodes
 from mirror.adapters.settings import ZooKeeperSecurity, ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.adapters.zookeeper_survey import look_at_servers
+from mirror.adapters.zookeeper_survey import survey_servers
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.root import ensure_root
 from mirror.errors import NewerFormat, NotAuthorized, Unreachable
@@ -207,7 +207,7 @@ def test_a_server_is_not_verified_only_where_that_is_asked_for(connect: Connect)
 
 def test_a_server_behind_tls_says_its_version(guarded: Guarded) -> None:
     settings = ZooKeeperSettings(servers=guarded.secure, security=ZooKeeperSecurity(**MUTUAL))
-    (facts,) = look_at_servers(settings, PATIENCE_SECONDS)
+    (facts,) = survey_servers(settings, PATIENCE_SECONDS)
     assert (facts.problem, facts.mode) == ("", "standalone")
     assert facts.log_bytes is not None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper_survey import look_at_servers
+from mirror.adapters.zookeeper_survey import survey_servers
 from stack.ports import free_ports
 from stack.zookeeper import Member, ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def test_a_server_says_its_version_and_what_it_keeps(zookeeper_server: ZooKeeperServer) -> None:
-    (facts,) = look_at_servers(ZooKeeperSettings(servers=zookeeper_server.address), PATIENCE_SECONDS)
+    (facts,) = survey_servers(ZooKeeperSettings(servers=zookeeper_server.address), PATIENCE_SECONDS)
     assert (facts.problem, facts.mode, facts.address) == ("", "standalone", zookeeper_server.address)
     assert facts.release.split(".")[0] == "3"
     assert facts.nodes
@@ -33,7 +33,7 @@ def test_a_port_where_nobody_listens_or_answers_is_named_beside_a_server(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         servers = f"{zookeeper_server.address},127.0.0.1:{free},127.0.0.1:{port}"
-        found = look_at_servers(ZooKeeperSettings(servers=servers), 1.0)
+        found = survey_servers(ZooKeeperSettings(servers=servers), 1.0)
     problems = {one.address: one.problem for one in found}
     assert problems[zookeeper_server.address] == ""
     assert "refused" in problems[f"127.0.0.1:{free}"]
@@ -60,8 +60,8 @@ def lonely(tmp_path: Path) -> Iterator[ZooKeeperServer]:
 def test_a_server_without_its_ensemble_serves_nobody(lonely: ZooKeeperServer) -> None:
     lonely.launch()
     settings = ZooKeeperSettings(servers=lonely.address)
-    wait_until(lambda: not look_at_servers(settings, PATIENCE_SECONDS)[0].problem, "the server listens")
-    (facts,) = look_at_servers(settings, PATIENCE_SECONDS)
+    wait_until(lambda: not survey_servers(settings, PATIENCE_SECONDS)[0].problem, "the server listens")
+    (facts,) = survey_servers(settings, PATIENCE_SECONDS)
     assert not facts.is_serving
     assert facts.release == ""
 
@@ -73,7 +73,7 @@ def test_a_word_that_is_not_allowed_leaves_the_sizes_unknown(tmp_path: Path) -> 
     )
     try:
         server.start()
-        (facts,) = look_at_servers(ZooKeeperSettings(servers=server.address), PATIENCE_SECONDS)
+        (facts,) = survey_servers(ZooKeeperSettings(servers=server.address), PATIENCE_SECONDS)
     finally:
         server.kill()
         server.wipe()

@@ -197,8 +197,8 @@ def test_however_many_lines_are_slow_the_waits_together_are_as_long_as_for_one()
         waited, now = waited + patience, now + patience
         budget.spend(now)
     assert waited == pytest.approx(2.0, abs=60 * 0.05)
-    assert budget.left(now + 10) == pytest.approx(1.0)
-    assert budget.left(now + 1000) == pytest.approx(2.0)
+    assert budget.remaining_seconds(now + 10) == pytest.approx(1.0)
+    assert budget.remaining_seconds(now + 1000) == pytest.approx(2.0)
 
 
 def test_quick_answers_leave_the_patience_for_a_slow_one() -> None:

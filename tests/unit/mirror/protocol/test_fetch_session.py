@@ -44,7 +44,7 @@ def test_what_was_removed_is_forgotten_by_the_broker_and_named_when_it_comes_bac
     session.remove(A)
     part = session.build()
     assert part.forgotten == {b"a": [0]}
-    assert session.asked(A) is None
+    assert session.requested_position(A) is None
     session.put(A, at(5))
     assert requested_offsets(session) == {A: 5}
 
@@ -54,7 +54,7 @@ def test_one_that_is_removed_and_comes_back_before_the_next_request_stays() -> N
     session.remove(A)
     session.put(A, at(9))
     part = session.build()
-    assert (part.forgotten, session.asked(A)) == ({}, at(9))
+    assert (part.forgotten, session.requested_position(A)) == ({}, at(9))
 
 
 def test_a_new_reader_is_named_after_the_broker_has_forgotten_the_one_before() -> None:
@@ -63,11 +63,11 @@ def test_a_new_reader_is_named_after_the_broker_has_forgotten_the_one_before() -
     session.put(A, at(5))
     part = session.build()
     assert (part.topics, part.forgotten, session.is_behind) == ({}, {b"a": [0]}, True)
-    assert session.asked(A) is None, "a response to the former reader is not for the new one"
+    assert session.requested_position(A) is None, "a response to the former reader is not for the new one"
     session.answered(0, 42)
     assert requested_offsets(session) == {A: 5}
     assert not session.is_behind
-    assert session.asked(A) == at(5)
+    assert session.requested_position(A) == at(5)
 
 
 def test_a_new_reader_of_a_partition_that_is_forgotten_already_is_named_at_once() -> None:
