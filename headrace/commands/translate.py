@@ -124,11 +124,11 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED
 
-    again = [str(move.here) for move in moves if move.behind and move.is_translated]
+    again = [str(move.origin) for move in moves if move.behind and move.is_translated]
     if again:
         named = first_few(again)
         note(f"no checkpoint has reached the group's position in {named}: the group will reread some records")
-    left = [f"{move.here}: {move.skipped}" for move in moves if move.is_left_behind]
+    left = [f"{move.origin}: {move.skipped}" for move in moves if move.is_left_behind]
     if left:
         complain(
             f"{counted(len(left), 'position')} of group {job.group} cannot be translated:"
@@ -150,9 +150,9 @@ def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None
 
     rows = [
         {
-            "from": str(move.here),
+            "from": str(move.origin),
             "offset": move.offset,
-            "to": str(move.there) if move.is_translated else None,
+            "to": str(move.target) if move.is_translated else None,
             "becomes": move.becomes if move.is_translated else None,
             "precision": move.precision,
             "has_now": move.present,

@@ -217,21 +217,21 @@ def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str])
 
 
 async def group_items(
-    target: Cluster, name: str, here: ListedGroup, there: ListedGroup
+    target: Cluster, name: str, at_origin: ListedGroup, at_target: ListedGroup
 ) -> Sequence[CheckItem]:
     """Return why a consumer group would not move to the target, and a warning for a share group.
 
-    A share group may receive records again. `here`, `there`: description of the group on both clusters.
-    Raises NotAuthorized, Unreachable.
+    A share group may receive records again. `at_origin`, `at_target`: description of the group on both
+    clusters. Raises NotAuthorized, Unreachable.
     """
-    hindrance = group_hindrance(here, there)
+    hindrance = group_hindrance(at_origin, at_target)
     if hindrance is FollowReason.OTHER_TYPE:
         return [CheckItem("groups", FAIL, f"group {name} has another type on {target.name}")]
     if hindrance is FollowReason.MEMBERS:
         return [CheckItem("groups", FAIL, f"group {name} has members on {target.name}")]
-    if here.kind != SHARE:
+    if at_origin.kind != SHARE:
         return []
-    detail = await share_hindrance(target, name, here)
+    detail = await share_hindrance(target, name, at_origin)
     return [CheckItem("groups", WARN, detail or redelivery_note(name))]
 
 

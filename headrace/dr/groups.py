@@ -76,7 +76,7 @@ class GroupMove:
             if group.has_members:
                 remarks.append(f"group {name} still has members on {origin.name}")
             moves = await self._move_group(name, group, there.groups.get(name, ListedGroup()))
-            ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
+            ahead = [str(move.origin) for move in moves if move.skipped == AHEAD]
             if ahead:
                 where = f"on {self.operation.target} in {first_few(ahead)}"
                 remarks.append(f"group {name} is already ahead {where}")
@@ -86,32 +86,34 @@ class GroupMove:
                 remarks += _redelivery(outcome)
         return moved, remarks
 
-    async def _move_group(self, name: str, here: ListedGroup, there: ListedGroup) -> list[PositionMove]:
+    async def _move_group(
+        self, name: str, at_origin: ListedGroup, at_target: ListedGroup
+    ) -> list[PositionMove]:
         """Translate and commit the positions of a consumer group. Return the translations.
 
-        `here`, `there`: description of the group at the origin and at the target.
+        `at_origin`, `at_target`: description of the group at the origin and at the target.
         """
         done: list[PositionMove] = []
         for configured, datastream in self.present.items():
             definition = self.operation.definitions[datastream]
             origin, target = ClusterRef(self.operation.origin), ClusterRef(self.operation.target)
-            job = TranslateJob(audit_job(definition).state, origin, target, name, kind=here.kind)
+            job = TranslateJob(audit_job(definition).state, origin, target, name, kind=at_origin.kind)
             stored = await stored_to_translate(self.bench, origin, target, job.state)
             topics = audit_job(definition).selection
             positions = await group_positions(self.bench, job)
-            present = {place: at for place, at in positions.here.items() if topics.matches(place.topic)}
+            present = {place: at for place, at in positions.origin.items() if topics.matches(place.topic)}
             try:
-                moves = moves_of(job, stored, GroupPositions(present, positions.there))
+                moves = moves_of(job, stored, GroupPositions(present, positions.target))
             except NotFound:  # the group has no position in topics of this datastream
                 continue
-            if group_hindrance(here, there) is FollowReason.OTHER_TYPE:
+            if group_hindrance(at_origin, at_target) is FollowReason.OTHER_TYPE:
                 raise Refused(
                     f"group {name} has another type on {target}",
                     advice="rename one of the two groups, or exclude it from dr.NAME.groups",
                 )
             former = await self._former(configured)
             moves = [self._checked(move, stored, former, job) for move in moves]
-            if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
+            if behind := [str(move.origin) for move in moves if move.is_left_behind or move.behind]:
                 names = first_few(behind)
                 raise TimedOut(f"group {name} is ahead of the checkpoint in {names}")
             await apply_translation(self.bench, job, moves)
@@ -158,7 +160,7 @@ class GroupMove:
         seconds = max(self.bench.clock.now_ms() - found.as_of_ms, 0) / 1000
         remarks = [f"{group} has the positions of {duration_text(seconds)} ago"]
         if unknown:
-            named = first_few([str(move.here) for move in unknown])
+            named = first_few([str(move.origin) for move in unknown])
             remarks.append(f"{group} has no position on {job.destination} in {named}: reset it by time")
         count = sum(move.is_translated for move in known)
         return _moved(job.group, count, found.kind, has_members=True), remarks
@@ -188,13 +190,13 @@ class GroupMove:
 
         A position before the first record of the current copy is translated with the previous copy.
         """
-        lane = stored.lanes.get(LaneKey(GroupName(job.state), move.here))
+        lane = stored.lanes.get(LaneKey(GroupName(job.state), move.origin))
         if lane is None or move.offset >= lane.ledger.start or former is None:
             return move
-        found = Translator(former, back=True).move(move.here, move.offset)
+        found = Translator(former, back=True).move(move.origin, move.offset)
         if found.precision not in _FOUND:
             raise Refused(
-                f"the position of group {job.group} in {move.here} precedes the records copied since the"
+                f"the position of group {job.group} in {move.origin} precedes the records copied since the"
                 " last two switch-overs",
                 advice="wait until the group has read further, or exclude the group from dr.NAME.groups",
             )

@@ -62,11 +62,16 @@ async def compare(
     await run.read()
     surplus = run.matcher.finish()
     if surplus:
-        await _explain(surplus, replace(source, end=max(run.here.end, origins_end)), account, run.here.end)
+        await _explain(
+            surplus,
+            replace(source, end=max(run.source_cursor.end, origins_end)),
+            account,
+            run.source_cursor.end,
+        )
     uncopied = account.uncopied() if account is not None else Uncopied()
     if run.windows is not None:
         run.windows.settle(uncopied.missing)
-    ends = min(max(run.here.position, source.end), run.here.end), run.there.end
+    ends = min(max(run.source_cursor.position, source.end), run.source_cursor.end), run.target_cursor.end
     sums = run.matcher.source_sum, run.matcher.target_sum
     return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
 
@@ -78,10 +83,10 @@ async def _explain(
 
     `compared_end`: end of the compared range.
     """
-    here = LogCursor(source)
+    cursor = LogCursor(source)
     has_missing = account is not None and account.uncopied().missing > 0
-    while (surplus or has_missing) and (batch := await here.peek()) is not None:
-        here.pop()
+    while (surplus or has_missing) and (batch := await cursor.peek()) is not None:
+        cursor.pop()
         if account is not None and account.is_left_out(batch.first, batch.next):
             continue
         for record in batch.records(source.start, source.end):
@@ -107,7 +112,7 @@ class _Run:
         rules: MatchRules,
         current_end: CurrentEnd | None,
     ) -> None:
-        self.here, self.there = LogCursor(source), LogCursor(target)
+        self.source_cursor, self.target_cursor = LogCursor(source), LogCursor(target)
         self.matcher = Matcher(rules, account)
         self.equal_batches = 0
         self._source, self._target = source, target
@@ -147,31 +152,31 @@ class _Run:
     def _open(self) -> None:
         """Decode the next batch of each log that has no unmatched decoded records."""
         matcher = self.matcher
-        if not matcher.source and self.here.has_batch:
-            read = self.here.pop()
-            records = read.records(self._source.start, self.here.end)
+        if not matcher.source and self.source_cursor.has_batch:
+            read = self.source_cursor.pop()
+            records = read.records(self._source.start, self.source_cursor.end)
             matcher.source.extend(records)
             if self.windows is not None:
                 self.windows.count_payload(records, read.payload_bytes(len(records)))
-        if not matcher.target and self.there.has_batch:
-            batch = self.there.pop()
-            records = batch.records(self._target.start, self.there.end, keeps_append_time=False)
+        if not matcher.target and self.target_cursor.has_batch:
+            batch = self.target_cursor.pop()
+            records = batch.records(self._target.start, self.target_cursor.end, keeps_append_time=False)
             matcher.target.extend(records)
 
     def _is_newer(self) -> bool:
         """Return whether the next source record was written after the comparison started."""
         if self.matcher.source:
             return self.matcher.source[0].offset >= self._source.end
-        return self.here.first >= self._source.end
+        return self.source_cursor.first >= self._source.end
 
     async def _has_source(self) -> bool:
         """Return whether the source log has more records to compare. Count batches skipped as a whole."""
         account = self._account
         while not self.matcher.source:
-            batch = await self.here.peek()
+            batch = await self.source_cursor.peek()
             if batch is None:
                 return False
-            first, end = max(batch.first, self._source.start), min(batch.next, self.here.end)
+            first, end = max(batch.first, self._source.start), min(batch.next, self.source_cursor.end)
             if account is None or batch.header is None or not account.is_left_out(first, end):
                 return True
             count = min(batch.header.record_count, end - first)
@@ -179,34 +184,34 @@ class _Run:
             if self.windows is not None:
                 self.windows.leave_out(batch.header.base_timestamp, count)
                 self.windows.count("stored_bytes", batch.header.base_timestamp, batch.payload_bytes(count))
-            self.here.pop()
+            self.source_cursor.pop()
         return True
 
     async def _has_target(self) -> bool:
-        return bool(self.matcher.target) or await self.there.peek() is not None
+        return bool(self.matcher.target) or await self.target_cursor.peek() is not None
 
     async def _match_whole(self) -> bool:
         """Compare the next batch of each log as bytes. Return False if records must be compared."""
         matcher, account = self.matcher, self._account
         if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
             return False
-        here, there = await self.here.peek(), await self.there.peek()
-        if here is None or there is None or here.header is None:
+        source, target = await self.source_cursor.peek(), await self.target_cursor.peek()
+        if source is None or target is None or source.header is None:
             return False
-        is_inside = here.first >= self._source.start and here.next <= self.here.end
-        is_inside = is_inside and there.first >= self._target.start and there.next <= self.there.end
-        if not is_inside or not equal_contents(here, there):
+        is_inside = source.first >= self._source.start and source.next <= self.source_cursor.end
+        is_inside = is_inside and target.first >= self._target.start and target.next <= self.target_cursor.end
+        if not is_inside or not equal_contents(source, target):
             return False
-        times = here.header.base_timestamp, here.header.max_timestamp
+        times = source.header.base_timestamp, source.header.max_timestamp
         if self.windows is not None and not self.windows.is_one(*times):
             return False
-        if account is not None and not account.is_copy(here.first, here.next, there.first, there.next):
+        if account is not None and not account.is_copy(source.first, source.next, target.first, target.next):
             return False
-        self.here.pop()
-        self.there.pop()
-        matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count, times[0])
+        self.source_cursor.pop()
+        self.target_cursor.pop()
+        matcher.match_batch(source.next - 1, target.next - 1, source.header.record_count, times[0])
         if self.windows is not None:
-            self.windows.count("stored_bytes", times[0], here.payload_bytes(here.header.record_count))
+            self.windows.count("stored_bytes", times[0], source.payload_bytes(source.header.record_count))
         self.equal_batches += 1
         return True
 
@@ -218,7 +223,7 @@ class _Run:
         """
         if self._current_end is None or self._is_source_newer:
             return False
-        self.here.extend(await self._current_end(self._source))
+        self.source_cursor.extend(await self._current_end(self._source))
         self._is_source_newer = True
         return await self._has_source()
 
@@ -229,8 +234,8 @@ class _Run:
         until = loop.now() + _PATIENCE_SECONDS
         while not await self._has_target():
             end = await self._current_end(self._target)
-            if end > self.there.end:
-                self.there.extend(end)
+            if end > self.target_cursor.end:
+                self.target_cursor.extend(end)
                 self._is_source_newer = False
                 until = loop.now() + _PATIENCE_SECONDS
             elif loop.now() > until:

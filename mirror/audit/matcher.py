@@ -110,102 +110,102 @@ class Matcher:
         if self._windows is not None:
             self._windows.note(finding)
 
-    def _leave_out(self, here: Record) -> None:
+    def _leave_out(self, source: Record) -> None:
         """Skip a source record that is missing in the offset map."""
         self.source.popleft()
         if self._windows is not None:
-            self._windows.leave_out(here.timestamp)
+            self._windows.leave_out(source.timestamp)
 
     def match(self) -> None:
         """Match records until one of the logs has no buffered record."""
         while self.source and self.target:
             self._match_next(self.source[0], self.target[0])
 
-    def _match_next(self, here: Record, there: Record) -> None:
-        if self._account is not None and not self._account.is_expected(here.offset):
-            self._leave_out(here)
+    def _match_next(self, source: Record, target: Record) -> None:
+        if self._account is not None and not self._account.is_expected(source.offset):
+            self._leave_out(source)
             return
-        origin = self._origin(there) if self._account is not None else here.offset
-        is_at_place = origin == here.offset
-        if (is_at_place or self._is_shifted) and self._is_equal(here, there):
-            self._pop(here, there)
-            self._last, self._last_record = (here.offset, there.offset), there
+        origin = self._origin(target) if self._account is not None else source.offset
+        is_at_place = origin == source.offset
+        if (is_at_place or self._is_shifted) and self._is_equal(source, target):
+            self._pop(source, target)
+            self._last, self._last_record = (source.offset, target.offset), target
             self.found.counts.equal += 1
-            self._tally("records", here.timestamp)
+            self._tally("records", source.timestamp)
             self.found.counts.misplaced += not is_at_place
             self._is_shifted = not is_at_place
-        elif not self._settle_source(here, there) and not self._settle_target(there):
-            self._pass(here, there, here.offset if self._is_shifted else origin)
+        elif not self._settle_source(source, target) and not self._settle_target(target):
+            self._pass(source, target, source.offset if self._is_shifted else origin)
 
-    def _origin(self, there: Record) -> int | None:
-        return self._account.origin(there.offset) if self._account is not None else None
+    def _origin(self, target: Record) -> int | None:
+        return self._account.origin(target.offset) if self._account is not None else None
 
-    def _pass(self, here: Record, there: Record, origin: int | None) -> None:
+    def _pass(self, source: Record, target: Record, origin: int | None) -> None:
         """Add one or both of the next records to the records that wait for their counterpart."""
-        if origin is None or origin < here.offset:
-            self._pop_target(there)
-            self._wait_there(there, origin)
-        elif origin > here.offset:
-            self._pop(here, None)
-            self._wait_here(here)
+        if origin is None or origin < source.offset:
+            self._pop_target(target)
+            self._wait_target(target, origin)
+        elif origin > source.offset:
+            self._pop(source, None)
+            self._wait_source(source)
         else:
-            self._pop(here, there)
-            source = self._wait_here(here, has_place=not self._is_shifted)
-            target = self._wait_there(there, self._origin(there))
-            source.beside, target.beside = target, source
+            self._pop(source, target)
+            missing = self._wait_source(source, has_place=not self._is_shifted)
+            surplus = self._wait_target(target, self._origin(target))
+            missing.beside, surplus.beside = surplus, missing
             if self._absent.count <= MOST_FINDINGS:
-                source.what = difference(here, there)
+                missing.what = difference(source, target)
 
-    def _pop(self, here: Record, there: Record | None) -> None:
+    def _pop(self, source: Record, target: Record | None) -> None:
         self.source.popleft()
         if self._by_key:
-            self._explain_by_key(here)
+            self._explain_by_key(source)
         if self._rules.sums:
-            self.source_sum.add(here)
-        if there is not None:
-            self._pop_target(there)
+            self.source_sum.add(source)
+        if target is not None:
+            self._pop_target(target)
 
-    def _pop_target(self, there: Record) -> None:
+    def _pop_target(self, target: Record) -> None:
         self.target.popleft()
         if self._rules.sums:
-            self.target_sum.add(there)
+            self.target_sum.add(target)
 
-    def _is_equal(self, here: Record, there: Record) -> bool:
+    def _is_equal(self, source: Record, target: Record) -> bool:
         if not self._rules.compares_content:
             return True
-        if there.timestamp == REPLACED_TIME:
-            return here[2:] == there[2:]
-        return here[1:] == there[1:]
+        if target.timestamp == REPLACED_TIME:
+            return source[2:] == target[2:]
+        return source[1:] == target[1:]
 
-    def _settle_source(self, here: Record, there: Record | None = None) -> bool:
+    def _settle_source(self, source: Record, target: Record | None = None) -> bool:
         """Match the next source record with a waiting destination record. Return whether one matched.
 
-        `there`: next destination record. If the offset map places the copy after `there`, the waiting record
-        is a duplicate, for example from a takeover with at-least-once delivery.
+        `target`: next destination record. If the offset map places the copy after `target`, the waiting
+        record is a duplicate, for example from a takeover with at-least-once delivery.
         """
         if not self._surplus or not self._rules.compares_content:
             return False
-        if there is not None and self._account is not None and not self._is_shifted:
-            place = self._account.place(here.offset)
-            if place is not None and place > there.offset:
+        if target is not None and self._account is not None and not self._is_shifted:
+            place = self._account.place(source.offset)
+            if place is not None and place > target.offset:
                 return False
-        waiting = self._surplus.take(content_digest(here))
+        waiting = self._surplus.take(content_digest(source))
         if waiting is None:
             return False
-        self._pop(here, None)
-        places, stamps = (here.offset, waiting.offset), (here.timestamp, waiting.timestamp)
+        self._pop(source, None)
+        places, stamps = (source.offset, waiting.offset), (source.timestamp, waiting.timestamp)
         self._note_displaced(*places, *stamps, waiting.digest)
         return True
 
-    def _settle_target(self, there: Record) -> bool:
+    def _settle_target(self, target: Record) -> bool:
         if not self._absent or not self._rules.compares_content:
             return False
-        waiting = self._absent.take(content_digest(there))
+        waiting = self._absent.take(content_digest(target))
         if waiting is None:
             return False
-        self._pop_target(there)
+        self._pop_target(target)
         self._by_key.pop(waiting.key, None)
-        places, stamps = (waiting.offset, there.offset), (waiting.timestamp, there.timestamp)
+        places, stamps = (waiting.offset, target.offset), (waiting.timestamp, target.timestamp)
         self._note_displaced(*places, *stamps, waiting.digest)
         return True
 
@@ -241,45 +241,45 @@ class Matcher:
             and content_digest(last) == digest
         )
 
-    def _wait_here(self, here: Record, *, has_place: bool = False) -> Unmatched:
+    def _wait_source(self, source: Record, *, has_place: bool = False) -> Unmatched:
         """Add a source record to the records that wait for their counterpart. `has_place`: the destination
         has a different record at the expected offset."""
-        waiting = Unmatched(here.offset, here.timestamp, content_digest(here))
-        if self._rules.target_compacts and not has_place and here.key is not None:
-            if here.value is None:  # the log cleaner removes tombstones
+        waiting = Unmatched(source.offset, source.timestamp, content_digest(source))
+        if self._rules.target_compacts and not has_place and source.key is not None:
+            if source.value is None:  # the log cleaner removes tombstones
                 waiting.is_done = True
                 self.found.counts.target_compacted += 1
-                self._tally("explained", here.timestamp)
+                self._tally("explained", source.timestamp)
                 return waiting
-            waiting.key = _key_digest(here.key)
+            waiting.key = _key_digest(source.key)
         self._absent.add(waiting)
         if waiting.key and not waiting.is_done:
             self._by_key[waiting.key] = waiting
         return waiting
 
-    def _explain_by_key(self, here: Record) -> None:
+    def _explain_by_key(self, source: Record) -> None:
         """Explain a missing record by a later record with the same key. Compaction removes the earlier
         record."""
-        waiting = self._by_key.pop(_key_digest(here.key), None) if here.key is not None else None
+        waiting = self._by_key.pop(_key_digest(source.key), None) if source.key is not None else None
         if waiting is not None and not waiting.is_done:
             self._absent.remove(waiting)
             self.found.counts.target_compacted += 1
             self._tally("explained", waiting.timestamp)
 
-    def _wait_there(self, there: Record, origin: int | None) -> Unmatched:
-        waiting = Unmatched(there.offset, there.timestamp, content_digest(there))
+    def _wait_target(self, target: Record, origin: int | None) -> Unmatched:
+        waiting = Unmatched(target.offset, target.timestamp, content_digest(target))
         if origin is not None and self._rules.source_compacts:
             waiting.is_done = True
             self.found.counts.source_compacted += 1
-            self._tally("explained", there.timestamp)
+            self._tally("explained", target.timestamp)
         elif origin is None and self._rules.shares_target and self._account is not None:
             waiting.is_done = True
             self.found.counts.unrelated += 1
-            self._tally("explained", there.timestamp)
+            self._tally("explained", target.timestamp)
         elif not self._rules.compares_content:
             waiting.is_done = True
             self.found.counts.duplicated += 1
-            self._note(Finding(Verdict.DUPLICATED, -1, there.offset, there.timestamp))
+            self._note(Finding(Verdict.DUPLICATED, -1, target.offset, target.timestamp))
         else:
             self._surplus.add(waiting)
         return waiting
@@ -287,17 +287,17 @@ class Matcher:
     def match_rest(self) -> None:
         """Match the remaining records of one log after the end of the other log."""
         while self.source:
-            here = self.source[0]
-            if self._account is not None and not self._account.is_expected(here.offset):
-                self._leave_out(here)
-            elif not self._settle_source(here):
-                self._pop(here, None)
-                self._wait_here(here)
+            source = self.source[0]
+            if self._account is not None and not self._account.is_expected(source.offset):
+                self._leave_out(source)
+            elif not self._settle_source(source):
+                self._pop(source, None)
+                self._wait_source(source)
         while self.target:
-            there = self.target[0]
-            if not self._settle_target(there):
-                self._pop_target(there)
-                self._wait_there(there, self._origin(there))
+            target = self.target[0]
+            if not self._settle_target(target):
+                self._pop_target(target)
+                self._wait_target(target, self._origin(target))
 
     def finish(self) -> Surplus:
         """Return the destination records without a source record, after both logs have ended."""
@@ -341,16 +341,16 @@ class Surplus:
         """Return whether any surplus record still lacks its original."""
         return len(self._origins) < len(self._wanted)
 
-    def show(self, here: Record) -> None:
+    def show(self, source: Record) -> None:
         """Compare a source record with the records that exist only at the destination."""
-        digest = content_digest(here)
+        digest = content_digest(source)
         if digest in self._wanted:
-            self._origins.setdefault(digest, here.offset)
+            self._origins.setdefault(digest, source.offset)
 
-    def take(self, here: Record) -> bool:
+    def take(self, source: Record) -> bool:
         """Match a source record that the ledger lists as not copied with a surplus record. Match the two
         records."""
-        digest = content_digest(here)
+        digest = content_digest(source)
         if digest not in self._wanted:
             return False
         waiting = next((waiting for waiting in self._waiting if waiting.digest == digest), None)
@@ -360,8 +360,8 @@ class Surplus:
         self._found.counts.equal += 1
         self._found.counts.misplaced += 1
         if self._windows is not None:
-            self._windows.leave_out(here.timestamp, -1)
-            self._windows.count("records", here.timestamp)
+            self._windows.leave_out(source.timestamp, -1)
+            self._windows.count("records", source.timestamp)
         return True
 
     def judge(self) -> PartitionFindings:
@@ -382,15 +382,15 @@ class Surplus:
         return self._found
 
 
-def difference(here: Record, there: Record) -> str:
+def difference(source: Record, target: Record) -> str:
     """Return the fields in which two records differ, with their values."""
     names = ["key", "value", "headers"]
-    if there.timestamp != REPLACED_TIME:
+    if target.timestamp != REPLACED_TIME:
         names.insert(0, "timestamp")
     return "; ".join(
-        f"{name} {_short(getattr(here, name))} vs {_short(getattr(there, name))}"
+        f"{name} {_short(getattr(source, name))} vs {_short(getattr(target, name))}"
         for name in names
-        if getattr(here, name) != getattr(there, name)
+        if getattr(source, name) != getattr(target, name)
     )
 
 

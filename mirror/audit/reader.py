@@ -105,13 +105,13 @@ class StoredBatch(NamedTuple):
 
 def equal_contents(source: StoredBatch, target: StoredBatch) -> bool:
     """Return whether two batches contain the same bytes. Does not decode records."""
-    here, there = source.header, target.header
-    if here is None or there is None or source.replaces_time or target.replaces_time:
+    source_header, target_header = source.header, target.header
+    if source_header is None or target_header is None or source.replaces_time or target.replaces_time:
         return False
     return (
-        here.record_count == there.record_count
-        and here.base_timestamp == there.base_timestamp
-        and here.codec == there.codec
+        source_header.record_count == target_header.record_count
+        and source_header.base_timestamp == target_header.base_timestamp
+        and source_header.codec == target_header.codec
         # as bytes, because memoryviews are compared element by element
         and bytes(source.data[HEADER_SIZE:]) == bytes(target.data[HEADER_SIZE:])
     )

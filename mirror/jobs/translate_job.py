@@ -73,7 +73,7 @@ class TranslateJob:
 class PositionMove:
     """Translation of one committed offset to the other cluster.
 
-    `here`, `offset`: partition and offset on one cluster. `there`, `becomes`: partition and offset on the
+    `origin`, `offset`: partition and offset on one cluster. `target`, `becomes`: partition and offset on the
     other cluster.
 
     `precision`: precision of the result, see `lane.offset_map`. `present`: current offset of the group on the
@@ -81,9 +81,9 @@ class PositionMove:
     last checkpoint is before the offset, so a later checkpoint gives a more exact result.
     """
 
-    here: TopicPartition
+    origin: TopicPartition
     offset: int
-    there: TopicPartition
+    target: TopicPartition
     becomes: int
     precision: str = ""
     present: int | None = None
@@ -103,10 +103,10 @@ class PositionMove:
     def to_json(self) -> dict[str, Any]:
         """Return the translation as a JSON object."""
         return {
-            "topic": self.here.topic,
-            "partition": self.here.partition,
+            "topic": self.origin.topic,
+            "partition": self.origin.partition,
             "offset": self.offset,
-            "to_topic": self.there.topic,
+            "to_topic": self.target.topic,
             "becomes": self.becomes,
             "precision": self.precision,
             "present": self.present,
@@ -180,8 +180,8 @@ class Translator:
 class GroupPositions(NamedTuple):
     """Committed offsets of a group on both clusters."""
 
-    here: Mapping[TopicPartition, int]
-    there: Mapping[TopicPartition, int]
+    origin: Mapping[TopicPartition, int]
+    target: Mapping[TopicPartition, int]
 
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
@@ -207,12 +207,12 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
     `stored` must be read before `positions`, so that the stored progress can be behind the group's positions
     but never ahead.
     """
-    if not positions.here:
+    if not positions.origin:
         raise NotFound(f"group {job.group} has no committed offsets on {job.sides[0]}")
     translator = Translator(stored, back=job.back)
     return [
         _beside(job, translator.move(place, offset), positions)
-        for place, offset in sorted(positions.here.items())
+        for place, offset in sorted(positions.origin.items())
     ]
 
 
@@ -221,7 +221,7 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 
     The translation is skipped if this offset is equal or higher.
     """
-    present = positions.there.get(move.there)
+    present = positions.target.get(move.target)
     if move.skipped or present is None:
         return move
     skipped = ""
@@ -237,7 +237,7 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
 
     Raises the errors of `commit_positions`.
     """
-    offsets = {move.there: move.becomes for move in moves if not move.skipped}
+    offsets = {move.target: move.becomes for move in moves if not move.skipped}
     if not offsets:
         return 0
     await commit_positions(bench.cluster(job.sides[1]), job.target_group, offsets, job.kind)

@@ -88,11 +88,11 @@ class GroupPosition(OffsetTranslation):
 def _counterpart(move: PositionMove) -> dict[str, Any]:
     """Return the fields of a committed position and of the corresponding position on the other cluster."""
     return {
-        "topic": move.here.topic,
-        "partition": move.here.partition,
+        "topic": move.origin.topic,
+        "partition": move.origin.partition,
         "offset": move.offset,
-        "to_topic": move.there.topic,
-        "to_partition": move.there.partition,
+        "to_topic": move.target.topic,
+        "to_partition": move.target.partition,
         "to_offset": move.becomes,
         "precision": Precision(move.precision),
     }
@@ -109,7 +109,7 @@ class UntranslatedPosition(_TranslationModel):
     def from_move(cls, move: PositionMove) -> UntranslatedPosition:
         """Return a position that could not be translated as a response."""
         return cls(
-            topic=move.here.topic, partition=move.here.partition, offset=move.offset, reason=move.skipped
+            topic=move.origin.topic, partition=move.origin.partition, offset=move.offset, reason=move.skipped
         )
 
 
@@ -293,7 +293,7 @@ class _StreamTranslation:
         planned = self._planned(datastream) if is_any_unknown else frozenset()
         return [
             replace(move, skipped=NOTHING_YET)
-            if move.skipped == NOT_MIRRORED and move.here in planned
+            if move.skipped == NOT_MIRRORED and move.origin in planned
             else move
             for move in moves
         ]

@@ -50,19 +50,19 @@ def uncopied(
 
 
 def differing_topics(
-    origin: str, here: Mapping[str, int], target: str, there: Mapping[str, int]
+    origin: str, origin_counts: Mapping[str, int], target: str, target_counts: Mapping[str, int]
 ) -> list[str]:
     """Return a message for each topic that is missing at the target or has another partition count there.
 
-    `here`, `there`: partition counts at the two clusters.
+    `origin_counts`, `target_counts`: partition counts at the two clusters.
     """
     found = []
-    for name, count in sorted(here.items()):
-        if name not in there:
+    for name, count in sorted(origin_counts.items()):
+        if name not in target_counts:
             found.append(f"{name} does not exist at {target}")
-        elif count != there[name]:
+        elif count != target_counts[name]:
             found.append(
-                f"{name} has {counted(count, 'partition')} at {origin}, and {there[name]} at {target}"
+                f"{name} has {counted(count, 'partition')} at {origin}, and {target_counts[name]} at {target}"
             )
     return found
 

@@ -59,9 +59,9 @@ class TwoWayFollower(GroupFollower):
         snapshots = await super()._snapshots(names, here, there)
         kinds = {}
         for snapshot in snapshots:
-            known = snapshot.there if snapshot.here is None else snapshot.here
-            is_nowhere = not snapshot.offsets and snapshot.there == ListedGroup()
-            is_other = group_hindrance(known, snapshot.there) is FollowReason.OTHER_TYPE
+            known = snapshot.at_destination if snapshot.at_source is None else snapshot.at_source
+            is_nowhere = not snapshot.offsets and snapshot.at_destination == ListedGroup()
+            is_other = group_hindrance(known, snapshot.at_destination) is FollowReason.OTHER_TYPE
             if snapshot.error is None and not is_nowhere and not is_other:
                 kinds[snapshot.name] = known.kind
         return await with_present(self._context.cluster(self._job.destination), snapshots, kinds)
@@ -99,7 +99,7 @@ class TwoWayFollower(GroupFollower):
             },
         )
         if not any(position.reason.commits for position in group.positions.values()):
-            is_gone = snapshot.here is None
+            is_gone = snapshot.at_source is None
             return replace(before, reason=FollowReason.GONE, detail="") if is_gone else group
         await super()._save([group], [before])
         self._intended[group.group] = group
@@ -120,9 +120,9 @@ class TwoWayFollower(GroupFollower):
         is_deleted = place not in snapshot.offsets
         source = source_before_deletion(position) if is_deleted else position.source
         move = self._moved(translator, place, source)
-        found = position._replace(source=source, target=snapshot.present.get(move.there), copy=move.there)
+        found = position._replace(source=source, target=snapshot.present.get(move.target), copy=move.target)
         counterparts = counterparts_of(translator.stored, LaneKey(self._job.state, place), move, found.target)
-        decided = ruled(found, counterparts, snapshot.here or ListedGroup(), snapshot.there)
+        decided = ruled(found, counterparts, snapshot.at_source or ListedGroup(), snapshot.at_destination)
         if is_deleted and not is_led_by(decided, Side.DESTINATION):
             return position._replace(target=found.target, reason=FollowReason.GONE)
         return decided
@@ -192,15 +192,15 @@ def counterparts_of(
 
 
 def ruled(
-    position: FollowedPosition, found: Counterparts, here: ListedGroup, there: ListedGroup
+    position: FollowedPosition, found: Counterparts, at_source: ListedGroup, at_destination: ListedGroup
 ) -> FollowedPosition:
     """Decide which position of a group to commit, and return the position with the decision.
 
-    `here`, `there`: description of the group at the source and at the destination.
+    `at_source`, `at_destination`: description of the group at the source and at the destination.
     """
     source, target = position.source, position.target
     last, lead = after_intent(position.synced, position.lead or Lead(), source, target)
-    ruling = without_members(decide_both(source, target, found, last, lead), here, there)
+    ruling = without_members(decide_both(source, target, found, last, lead), at_source, at_destination)
     offset, is_exact, _ = found.of(ruling.leader)
     if ruling.reason.commits:
         assert offset is not None, "a commit needs an offset"

@@ -240,7 +240,7 @@ class GroupFollower:
 
     async def _with_present(self, snapshots: Sequence[GroupSnapshot]) -> Sequence[GroupSnapshot]:
         """Read the positions at the destination immediately before the commits."""
-        kinds = {group.name: group.here.kind for group in snapshots if group.here and group.offsets}
+        kinds = {group.name: group.at_source.kind for group in snapshots if group.at_source and group.offsets}
         return await with_present(self._context.cluster(self._job.destination), snapshots, kinds)
 
     async def _translator(self) -> Translator:
@@ -283,17 +283,17 @@ class GroupFollower:
 
     def _positioned(self, before: FollowedGroup, snapshot: GroupSnapshot) -> FollowedGroup:
         """Return the group with its current positions at the source."""
-        if snapshot.here is None:
+        if snapshot.at_source is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if snapshot.error is not None:
-            return failed_group(replace(before, kind=snapshot.here.kind), snapshot.error)
+            return failed_group(replace(before, kind=snapshot.at_source.kind), snapshot.error)
         positions = {}
         for place, offset in snapshot.offsets.items():
             old = before.positions.get(place)
             copy = self._job.naming.copy_of(place)
             new = FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
             positions[place] = new if old is None else old._replace(source=offset)
-        return replace(before, kind=snapshot.here.kind, reason=None, detail="", positions=positions)
+        return replace(before, kind=snapshot.at_source.kind, reason=None, detail="", positions=positions)
 
     async def _follow(
         self, group: FollowedGroup, before: FollowedGroup, snapshot: GroupSnapshot, translator: Translator
@@ -302,8 +302,8 @@ class GroupFollower:
         if group.reason is not None or not group.positions:
             return group
         if (
-            snapshot.here is not None
-            and group_hindrance(snapshot.here, snapshot.there) is FollowReason.OTHER_TYPE
+            snapshot.at_source is not None
+            and group_hindrance(snapshot.at_source, snapshot.at_destination) is FollowReason.OTHER_TYPE
         ):
             return replace(group, reason=FollowReason.OTHER_TYPE)
         return await self._commit_moves(group, before, snapshot, translator)
@@ -312,7 +312,7 @@ class GroupFollower:
         self, group: FollowedGroup, before: FollowedGroup, snapshot: GroupSnapshot, translator: Translator
     ) -> FollowedGroup:
         cluster = self._context.cluster(self._job.destination)
-        hindrance = FollowReason.MEMBERS if snapshot.there.has_members else None
+        hindrance = FollowReason.MEMBERS if snapshot.at_destination.has_members else None
         try:
             moves = {
                 place: self._moved(translator, place, position.source)
@@ -411,8 +411,8 @@ def _decided(
     hindrance: FollowReason | None,
 ) -> FollowedPosition:
     """Return the position of a group with the decision whether to commit it, and the reason."""
-    target = present.get(move.there)
-    position = position._replace(target=target, copy=move.there)
+    target = present.get(move.target)
+    position = position._replace(target=target, copy=move.target)
     if not move.is_translated:
         return position._replace(reason=untranslated_reason(move), is_exact=False)
     reason = decide(position.source, target, move.becomes, position.synced)

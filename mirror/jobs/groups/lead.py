@@ -155,14 +155,14 @@ def _reason(leader: Side, found: Counterparts, following: int, *, has_reset: boo
     return FollowReason.WOULD_MOVE_BACK
 
 
-def without_members(ruling: Ruling, here: ListedGroup, there: ListedGroup) -> Ruling:
+def without_members(ruling: Ruling, at_source: ListedGroup, at_destination: ListedGroup) -> Ruling:
     """Return the decision about a position, without a commit at a cluster where the group has members.
 
-    `here`, `there`: description of the group at the source and at the destination.
+    `at_source`, `at_destination`: description of the group at the source and at the destination.
     """
     if ruling.reason.commits:
-        if ruling.leader is Side.SOURCE and there.has_members:
+        if ruling.leader is Side.SOURCE and at_destination.has_members:
             return ruling._replace(reason=FollowReason.MEMBERS)
-        if ruling.leader is Side.DESTINATION and here.has_members:
+        if ruling.leader is Side.DESTINATION and at_source.has_members:
             return ruling._replace(reason=FollowReason.MEMBERS_HERE)
     return ruling

@@ -50,14 +50,14 @@ class GroupListing(NamedTuple):
 class GroupSnapshot(NamedTuple):
     """A consumer group as read at the beginning of a pass.
 
-    `here`, `there`: description of the group at the source (None if missing) and at the destination.
-    `offsets`: positions at the source. `error`: error of reading `offsets`. `present`: positions at the
-    destination, if they were read. `asked_at`: time of the request for `present` (monotonic seconds).
+    `at_source`, `at_destination`: description of the group at the source (None if missing) and at the
+    destination. `offsets`: positions at the source. `error`: error of reading `offsets`. `present`: positions
+    at the destination, if they were read. `asked_at`: time of the request for `present` (monotonic seconds).
     """
 
     name: str
-    here: ListedGroup | None
-    there: ListedGroup
+    at_source: ListedGroup | None
+    at_destination: ListedGroup
     offsets: Mapping[TopicPartition, int]
     error: HeadraceError | None = None
     present: Mapping[TopicPartition, int] = {}
@@ -66,10 +66,10 @@ class GroupSnapshot(NamedTuple):
     @property
     def mark(self) -> Hashable:
         """Fingerprint of the group, which changes if its description or a position changes."""
-        if self.here is None or self.error is not None:
+        if self.at_source is None or self.error is not None:
             return object()
         offsets = (hash(frozenset(found.items())) for found in (self.offsets, self.present))
-        return group_hindrance(self.here, self.there), *offsets
+        return group_hindrance(self.at_source, self.at_destination), *offsets
 
 
 async def listed(cluster: Cluster) -> GroupListing:
@@ -152,7 +152,7 @@ def require_source(snapshots: Sequence[GroupSnapshot]) -> None:
 
     The stored states then keep the time at which the positions were read.
     """
-    errors = [snapshot.error for snapshot in snapshots if snapshot.here is not None]
+    errors = [snapshot.error for snapshot in snapshots if snapshot.at_source is not None]
     for error in errors:
         if not isinstance(error, Unreachable):
             return

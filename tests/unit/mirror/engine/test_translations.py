@@ -71,7 +71,7 @@ def a_job(group: str = "billing", *, back: bool = False) -> TranslateJob:
 
 
 def shown(moves: list[PositionMove]) -> list[tuple[str, int, str, str]]:
-    return [(str(move.here), move.becomes, move.precision, move.skipped) for move in moves]
+    return [(str(move.origin), move.becomes, move.precision, move.skipped) for move in moves]
 
 
 def test_the_positions_of_both_sides_are_read(copied: MirroredFakes, bench: EngineContext) -> None:
@@ -80,7 +80,7 @@ def test_the_positions_of_both_sides_are_read(copied: MirroredFakes, bench: Engi
     assert shown(bench.run(plan_translation(bench, a_job()))) == there
     assert shown(bench.run(plan_translation(bench, a_job(back=True)))) == there[1:]
     found = bench.run(group_positions(bench, a_job()))
-    assert (found.here, found.there) == ({("t", 0): 12, ("other", 0): 3}, {("t", 0): 12})
+    assert (found.origin, found.target) == ({("t", 0): 12, ("other", 0): 3}, {("t", 0): 12})
 
 
 def test_positions_are_translated_after_the_progress_topic_got_more_partitions(
@@ -121,7 +121,9 @@ def test_a_position_beyond_the_last_checkpoint_is_behind(copied: MirroredFakes, 
     plans = [bench.run(plan_translation(bench, a_job()))]
     copied.source.groups["billing"] = {("t", 0): 21}
     plans.append(bench.run(plan_translation(bench, a_job())))
-    told = [[(str(one.here), one.becomes, one.behind, one.is_left_behind) for one in plan] for plan in plans]
+    told = [
+        [(str(one.origin), one.becomes, one.behind, one.is_left_behind) for one in plan] for plan in plans
+    ]
     assert told == [
         [("other-0", -1, False, False), ("t-0", 20, False, False), ("t-1", -1, True, True)],
         [("t-0", 20, True, False)],
