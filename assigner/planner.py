@@ -80,7 +80,7 @@ def _without_partitions(whole: PlacementProblem, problem: PlacementProblem, outc
     """Return a clause about tasks removed because their partitions have no room; empty if none is."""
     if problem is whole:
         return ""
-    before, kept = (np.unique(one.home[one.home >= 0]) for one in (whole, problem))
+    before, kept = (np.unique(part.home[part.home >= 0]) for part in (whole, problem))
     removed = min(len(before) - len(kept), len(before) - int(outcome.alive.sum()))
     if removed <= 0:
         return ""

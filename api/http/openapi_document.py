@@ -227,13 +227,13 @@ def _page(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _section(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
     yield f"<details><summary><code>{escape(title)}</code></summary><p>{escape(operation['description'])}</p>"
-    parameters = [(one["name"], one["in"], one["description"]) for one in operation.get("parameters", ())]
-    if parameters:
-        yield from _table(("parameter", "in", "meaning"), parameters)
+    rows = [(item["name"], item["in"], item["description"]) for item in operation.get("parameters", ())]
+    if rows:
+        yield from _table(("parameter", "in", "meaning"), rows)
     for media, body in operation.get("requestBody", {}).get("content", {}).items():
         example = json.dumps(body["example"], indent=2, ensure_ascii=False)
         yield f"<p>Body, <code>{escape(media)}</code>, for example</p><pre>{escape(example)}</pre>"
-    answers = [(status, one["description"]) for status, one in operation["responses"].items()]
+    answers = [(status, response["description"]) for status, response in operation["responses"].items()]
     yield from _table(("status", "meaning"), answers)
     yield "</details>"
 

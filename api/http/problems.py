@@ -114,9 +114,9 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
     the first hundred errors of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
-        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), validation_text(one))
-        for one in found[:_MOST_PROBLEMS]
-        if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
+        errors.FieldProblem(pointer_to(item["loc"][item["loc"][:1] == (_BODY,) :]), validation_text(item))
+        for item in found[:_MOST_PROBLEMS]
+        if not _NOT_OF_THE_BODY.intersection(item["loc"][:1])
     ]
     return errors.InvalidRequest(f"{where or 'the body'}: {validation_text(found[0])}", fields=fields)
 

@@ -341,7 +341,7 @@ class CertificateCollector(Collector):
             "headrace_certificate_expires_in_seconds",
             "seconds until a certificate file expires, negative once expired; no sample if unreadable",
             ("setting",),
-            [(one.setting, one.seconds_left(now_ms)) for one in self._certificates()],
+            [(certificate.setting, certificate.seconds_left(now_ms)) for certificate in self._certificates()],
         )
 
 

@@ -195,14 +195,14 @@ def windows(
 
     since_ms = (read_start("--from", since, ()).at_ms or 0) if since is not None else 0
     found = audited_windows(load_settings(config), datastream, since_ms)
-    found = [one for one in found if one.start_ms >= since_ms]
-    rows = [one.to_json() for one in found]
+    found = [total for total in found if total.start_ms >= since_ms]
+    rows = [total.to_json() for total in found]
     if as_json:
         print_json(rows)
     else:
         shown = [row | _window_texts(row) for row in rows]
         print_table("audited windows", list(_WINDOW_COLUMNS), shown)
-    if not all(one.is_complete for one in found):
+    if not all(total.is_complete for total in found):
         raise typer.Exit(1)
 
 

@@ -124,7 +124,7 @@ def failover(
         operation = operation_of(state)
         loss = operation.loss
         if loss is not None and not call.as_json:
-            rows = [one.model_dump() for one in loss.partitions]
+            rows = [partition.model_dump() for partition in loss.partitions]
             print_table(f"loss: {loss.figure}", _LOSS_COLUMNS, rows)
         if not dry_run:
             conclude(session, session.run(state, seconds), as_json=call.as_json)

@@ -121,8 +121,8 @@ def worst_skews(instances: Iterable[Mapping[str, Any]]) -> dict[str, ClusterSkew
     """
     found: dict[str, ClusterSkew] = {}
     for instance in instances:
-        for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():
-            skew = ClockSkew(one["ahead_seconds"] * 1000, one["bound_seconds"] * 1000)
+        for cluster, clock in ((instance["health"] or {}).get("clocks") or {}).items():
+            skew = ClockSkew(clock["ahead_seconds"] * 1000, clock["bound_seconds"] * 1000)
             known = found.get(cluster)
             if known is None or skew.least_ms > known.skew.least_ms:
                 found[cluster] = ClusterSkew(skew, instance["name"])

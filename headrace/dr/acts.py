@@ -333,7 +333,7 @@ class SwitchoverActs:
         """Raise Refused if records of the tail are neither replayed nor skipped."""
         found = self.bench.run(self.tail(fork_in(operation)).list(offsets_of(operation.ends)))
         if found:
-            named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found])
+            named = first_few([f"{stray.topic}-{stray.partition} ({stray.records})" for stray in found])
             raise Refused(
                 f"records of {operation.origin} are neither replayed nor skipped: {named}",
                 advice="see headrace dr tail list; then run headrace dr tail replay or skip",

@@ -76,9 +76,9 @@ def _meanings_of(model: type[BaseModel]) -> dict[str, str]:
     time of their start.
     """
     found: dict[str, str] = {}
-    for one in reversed(model.__mro__):
-        if is_dataclass(one) or (issubclass(one, BaseModel) and not one.__module__.startswith("pydantic")):
-            (definition,) = ast.parse(dedent(inspect.getsource(one))).body
+    for base in reversed(model.__mro__):
+        if is_dataclass(base) or (issubclass(base, BaseModel) and not base.__module__.startswith("pydantic")):
+            (definition,) = ast.parse(dedent(inspect.getsource(base))).body
             assert isinstance(definition, ast.ClassDef)
             found |= dict(filter(None, map(_described, pairwise(definition.body))))
     return found

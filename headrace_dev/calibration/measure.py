@@ -72,7 +72,7 @@ def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
         ]
         try:
             for_each(both, Brokers.start)
-            yield {ClusterRef(one.name): KafkaCluster(bootstrap_servers=one.address) for one in both}
+            yield {ClusterRef(side.name): KafkaCluster(bootstrap_servers=side.address) for side in both}
         finally:
             for_each(both, Brokers.kill)
 
@@ -191,8 +191,8 @@ def sums_of(rounds: Sequence[tuple[CalibrationSample, CalibrationSample]], batch
     for sooner, later in rounds:
         seconds, cpu = later.at - sooner.at, later.cpu_seconds - sooner.cpu_seconds
         copied, records = later.bytes - sooner.bytes, later.records - sooner.records
-        one = CostSums.of(seconds, cpu, copied, records, records / batch_records, 0.0)
-        found = found.plus(one) if found else one
+        costs = CostSums.of(seconds, cpu, copied, records, records / batch_records, 0.0)
+        found = found.plus(costs) if found else costs
     if found is None or not found.bytes or not found.cpu_seconds:
         raise HeadraceError("too little data was copied for a measurement", advice="increase --seconds")
     return found

@@ -41,7 +41,7 @@ class GrowingTopic:
         self._bench = bench
         self._cluster = cluster
         self.name = f"calibrate-{shape.name}"
-        self._places = [TopicPartition(self.name, one) for one in range(_PARTITIONS)]
+        self._places = [TopicPartition(self.name, number) for number in range(_PARTITIONS)]
         self._batch = write_batch(_records(shape.records), shape.codec)
         seal(memoryview(self._batch))
 

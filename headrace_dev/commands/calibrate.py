@@ -39,9 +39,9 @@ def calibrate(
     with cleaning_up(note), brokers() as clusters:
         found = measured(clusters, seconds, note)
     if as_json:
-        print_json({"shapes": [_document(one) for one in found], "setting": _setting(found)})
+        print_json({"shapes": [_document(shape) for shape in found], "setting": _setting(found)})
         return
-    print_table("copy rate of one core", list(_row(found[0])), [_row(one) for one in found])
+    print_table("copy rate of one core", list(_row(found[0])), [_row(shape) for shape in found])
     note(
         "the service learns the capacity from your own batches; until then, the slowest shape is a safe"
         " value:"
@@ -52,7 +52,7 @@ def calibrate(
 def _setting(found: Sequence[Calibration]) -> int:
     """Return the capacity to configure: the capacity of the slowest batch shape, rounded down to two digits.
     The capacity of a shape is the low end of its interval, but at least half of its rate."""
-    dearest = int(min(max(one.low, one.bytes_per_second / 2) for one in found))
+    dearest = int(min(max(shape.low, shape.bytes_per_second / 2) for shape in found))
     unit = int(10 ** max(len(str(dearest)) - 2, 0))
     return max(dearest // unit * unit, 1)
 

@@ -73,7 +73,7 @@ def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> N
 
     stack = _stack(home)
     statuses = stack.status(names or ())
-    demo = [] if names or home else [asdict(one) for one in status_of(demo_home())]
+    demo = [] if names or home else [asdict(status) for status in status_of(demo_home())]
     if as_json:
         print_json({**_document(stack, statuses), "demo": {"home": str(demo_home()), "running": demo}})
     else:

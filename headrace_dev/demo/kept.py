@@ -22,7 +22,7 @@ def remember(home: Path, record: ProcessRecord) -> None:
 def status_of(home: Path) -> list[ServerStatus]:
     """Return the status of the servers and processes of the demonstration in `home`, except those stopped on
     purpose; empty after the demonstration has ended."""
-    servers = [one for one in Stack(home / "stack").status() if one.state != "down"]
+    servers = [server for server in Stack(home / "stack").status() if server.state != "down"]
     return servers + [_status(home, record) for record in _released(home)]
 
 

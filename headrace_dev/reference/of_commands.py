@@ -122,8 +122,8 @@ def _parameters(kind: str, context: typer.Context) -> Iterator[Parameter]:
 
 def _table(kind: str, context: typer.Context) -> str:
     rows = [
-        f"| `{one.name}` | {_text(one.value)} | {_text(one.bounds)} | {_text(one.help)} |"
-        for one in _parameters(kind, context)
+        f"| `{option.name}` | {_text(option.value)} | {_text(option.bounds)} | {_text(option.help)} |"
+        for option in _parameters(kind, context)
     ]
     head = [f"| {kind} | value | default, bounds | meaning |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, ""]) if rows else ""

@@ -111,4 +111,4 @@ def _status(kind: type[HeadraceError]) -> str:
 
 def _nearest(kind: type[HeadraceError], table: Mapping[type[HeadraceError], int]) -> int:
     """Return the HTTP status of the closest base class in the table; 0 if there is none."""
-    return next((int(table[one]) for one in kind.__mro__ if one in table), 0)
+    return next((int(table[base]) for base in kind.__mro__ if base in table), 0)

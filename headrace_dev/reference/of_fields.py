@@ -184,7 +184,7 @@ def _value_text(value: object) -> str:
 def _meaning(field: FieldOption, option: DatastreamOption | None) -> str:
     text = re.sub(
         r"[|*]|__",
-        lambda found: "".join(rf"\{one}" for one in found[0]),
+        lambda found: "".join(rf"\{character}" for character in found[0]),
         option.text if option else field.help,
     )
     page = _PAGES.get(field.place) or _PAGES.get(field.place[:1], "")

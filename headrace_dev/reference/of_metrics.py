@@ -109,7 +109,9 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
     job.watch_rollup(lambda: True, lambda: 0)
     job.set_executors(0)
     return {
-        "Metrics of an instance": [_described(one, getattr(one, "_labelnames", ())) for one in instance],
+        "Metrics of an instance": [
+            _described(metric, getattr(metric, "_labelnames", ())) for metric in instance
+        ],
         "Metrics of the monitor": list(_registered(AlertMetrics().registry)),
         "Metrics of the Spark job": list(_registered(job.registry)),
     }

@@ -26,7 +26,7 @@ def rest_reference(document: Mapping[str, Any]) -> str:
     """Return the reference as Markdown: a section for each operation and each type."""
     lines = [_INTRODUCTION.format(description=document["info"]["description"])]
     lines += ["| status | meaning |", "|---|---|"]
-    lines += [f"| {status} | {_text(one['description'])} |" for status, one in _ANYWHERE.items()]
+    lines += [f"| {status} | {_text(response['description'])} |" for status, response in _ANYWHERE.items()]
     for tag in document["tags"]:
         lines += ["", f"## {tag['name'].capitalize()}", "", tag["description"]]
         for path, operations in document["paths"].items():
@@ -43,27 +43,28 @@ def rest_reference(document: Mapping[str, Any]) -> str:
 def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
     if operation.get("parameters"):
         yield from ("", "| parameter | in | type | meaning |", "|---|---|---|---|")
-    for one in operation.get("parameters", ()):
-        where = f"{one['in']}, required" if one.get("required") else one["in"]
-        yield f"| `{one['name']}` | {where} | {_type(one['schema'])} | {_text(one['description'])} |"
+    for item in operation.get("parameters", ()):
+        where = f"{item['in']}, required" if item.get("required") else item["in"]
+        yield f"| `{item['name']}` | {where} | {_type(item['schema'])} | {_text(item['description'])} |"
 
 
 def _body(operation: Mapping[str, Any]) -> Iterator[str]:
-    for media, one in operation.get("requestBody", {}).get("content", {}).items():
+    for media, body in operation.get("requestBody", {}).get("content", {}).items():
         kind = "" if media == _JSON else f" (`{media}`)"
-        yield from ("", f"Body{kind}: {_type(one['schema'])}, for example", "", *_block(one["example"]))
+        yield from ("", f"Body{kind}: {_type(body['schema'])}, for example", "", *_block(body["example"]))
 
 
 def _answers(operation: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", "| status | body | headers | meaning |", "|---|---|---|---|")
     everywhere = {str(status) for status in _ANYWHERE}
-    for status, one in sorted(operation["responses"].items()):
-        media = one.get("content", {}).get(_JSON)
+    for status, response in sorted(operation["responses"].items()):
+        media = response.get("content", {}).get(_JSON)
         if media is None and status in everywhere:
             continue
-        content = [_type(found["schema"]) for found in one.get("content", {}).values() if "schema" in found]
-        headers = ", ".join(f"`{name}`" for name in one["headers"] if name != "X-Request-ID")
-        yield f"| {status} | {' or '.join(content)} | {headers} | {_meaning(one['description'])} |"
+        bodies = response.get("content", {}).values()
+        content = [_type(body["schema"]) for body in bodies if "schema" in body]
+        headers = ", ".join(f"`{name}`" for name in response["headers"] if name != "X-Request-ID")
+        yield f"| {status} | {' or '.join(content)} | {headers} | {_meaning(response['description'])} |"
 
 
 def _meaning(description: str) -> str:
@@ -76,9 +77,9 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
     if not schema.get("properties"):
         return
     yield from ("", "| field | type | default | meaning |", "|---|---|---|---|")
-    for name, one in schema["properties"].items():
-        default = "required" if name in schema.get("required", ()) else _default(one)
-        yield f"| `{name}` | {_type(one)} | {default} | {_text(one.get('description', ''))} |"
+    for name, field in schema["properties"].items():
+        default = "required" if name in schema.get("required", ()) else _default(field)
+        yield f"| `{name}` | {_type(field)} | {default} | {_text(field.get('description', ''))} |"
     yield from ("", *_block(schema["examples"][0]))
 
 
@@ -116,10 +117,10 @@ def _block(value: Any) -> Iterator[str]:
     """Yield a JSON block, with one line per member."""
     yield "```json"
     if isinstance(value, dict) and value:
-        members = [f"  {json.dumps(key)}: {_line(one)}" for key, one in value.items()]
+        members = [f"  {json.dumps(key)}: {_line(item)}" for key, item in value.items()]
         yield "{\n" + ",\n".join(members) + "\n}"
     elif isinstance(value, list) and value:
-        yield "[\n" + ",\n".join(f"  {_line(one)}" for one in value) + "\n]"
+        yield "[\n" + ",\n".join(f"  {_line(item)}" for item in value) + "\n]"
     else:
         yield _line(value)
     yield "```"

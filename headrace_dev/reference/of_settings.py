@@ -62,7 +62,7 @@ def _type(annotation: Any) -> str:
     if origin in (UnionType, Union):
         return " or ".join(_type(argument) for argument in arguments if argument is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return ", ".join(f"`{toml_text(one.value)}`" for one in annotation)
+        return ", ".join(f"`{toml_text(member.value)}`" for member in annotation)
     if origin is list:
         return f"list of {_type(arguments[0])}"
     return _WORDS[origin or annotation]

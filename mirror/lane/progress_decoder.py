@@ -28,14 +28,14 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
     return not after or (after[0] == before[0] and after[1] < before[1])
 
 
-def _has_same_owner(one: bytes, two: bytes) -> bool:
+def _has_same_owner(value: bytes, former: bytes) -> bool:
     """Return whether both records have the same owner, without decoding them; False if unclear. The searched
     text cannot occur within JSON strings, because their quotes are escaped."""
-    start, other = one.find(_OWNER), two.find(_OWNER)
-    if start < 0 or other < 0 or one.rfind(_OWNER) != start or two.rfind(_OWNER) != other:
+    start, other = value.find(_OWNER), former.find(_OWNER)
+    if start < 0 or other < 0 or value.rfind(_OWNER) != start or former.rfind(_OWNER) != other:
         return False
-    end, other_end = one.find(b"]", start), two.find(b"]", other)
-    return end > 0 and one[start:end] == two[other:other_end]
+    end, other_end = value.find(b"]", start), former.find(b"]", other)
+    return end > 0 and value[start:end] == former[other:other_end]
 
 
 def written_at(value: bytes) -> tuple[int, int]:

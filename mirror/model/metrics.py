@@ -209,4 +209,4 @@ class Drops:
 def total_of(drops: Iterable[Drops]) -> Drops:
     """Return the sum of several `Drops`, with the first reason that is not empty."""
     every = tuple(drops)
-    return Drops(sum(one.count for one in every), next((one.reason for one in every if one.reason), ""))
+    return Drops(sum(part.count for part in every), next((part.reason for part in every if part.reason), ""))

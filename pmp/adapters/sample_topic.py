@@ -33,7 +33,7 @@ class SampleTopic:
     def write(self, samples: Sequence[Sample]) -> None:
         """Write samples in format version 1 and wait for the acknowledgements. Raises the errors of
         `TopicClient.append`."""
-        records = [Record(0, one.time_ms, None, encode(one)) for one in samples]
+        records = [Record(0, sample.time_ms, None, encode(sample)) for sample in samples]
         try:
             self._client.append(records, Codec.GZIP)
         except TopicMissing:

@@ -247,7 +247,7 @@ class ChoicesBody(OptionFields):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
             raise ValueError("start accepts only `at` and `positions`, each once")
-        rest = {key: one for key, one in value.items() if key != "start"}
+        rest = {key: field for key, field in value.items() if key != "start"}
         at = {"start": start["at"]} if "at" in start else {}
         return {**rest, **at, "start_positions": start["positions"]}
 
@@ -417,7 +417,7 @@ class DatastreamAnswer(OptionFields):
                 if objective
                 else None
             ),
-            objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
+            objectives=[ServiceObjectiveBody(**objective) for objective in typed["objectives"]],
             **{name: typed[name] for name in _UNGROUPED},
             placement=PlacementBody(**typed["placement"]),
             start_positions=typed["start_positions"],

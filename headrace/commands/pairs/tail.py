@@ -37,15 +37,15 @@ def list_tail(pair: PairArgument, topics: TopicsOption = ".*", call: CallOptions
     with open_session(pair, call, reads_only=True) as session:
         found = _tail_of(session, topics)
         fork = session.state().fork
-    decisions = [] if fork is None else [one.model_dump(mode="json") for one in fork.decisions]
+    decisions = [] if fork is None else [decision.model_dump(mode="json") for decision in fork.decisions]
     if call.printed_json(
-        {"pair": pair, "partitions": [one._asdict() for one in found], "decisions": decisions}
+        {"pair": pair, "partitions": [partition._asdict() for partition in found], "decisions": decisions}
     ):
         return
     _show(pair, found)
-    for one in decisions:
-        records = counted(one["records"], "record")
-        console().print(f"{one['action']} of {records} by {one['operator']} {one['folder']}")
+    for decision in decisions:
+        records = counted(decision["records"], "record")
+        console().print(f"{decision['action']} of {records} by {decision['operator']} {decision['folder']}")
 
 
 @app.command()
@@ -129,7 +129,7 @@ def _tail_of(session: PairSession, topics: str) -> Sequence[PartitionTail]:
 
 def _preview(pair: str, found: Sequence[PartitionTail], *, as_json: bool) -> None:
     if as_json:
-        print_json({"pair": pair, "partitions": [one._asdict() for one in found]})
+        print_json({"pair": pair, "partitions": [tail._asdict() for tail in found]})
     else:
         _show(pair, found)
 
@@ -137,14 +137,14 @@ def _preview(pair: str, found: Sequence[PartitionTail], *, as_json: bool) -> Non
 def _show(pair: str, found: Sequence[PartitionTail]) -> None:
     rows = [
         {
-            "partition": f"{one.topic}-{one.partition}",
-            "offsets": f"{one.first_offset} … {one.end_offset}",
-            "records": one.records,
-            "bytes": one.bytes,
-            "from": time_text(one.from_ms, "-"),
-            "to": time_text(one.to_ms, "-"),
-            "expired": one.expired or None,
+            "partition": f"{tail.topic}-{tail.partition}",
+            "offsets": f"{tail.first_offset} … {tail.end_offset}",
+            "records": tail.records,
+            "bytes": tail.bytes,
+            "from": time_text(tail.from_ms, "-"),
+            "to": time_text(tail.to_ms, "-"),
+            "expired": tail.expired or None,
         }
-        for one in found
+        for tail in found
     ]
     print_table(f"undecided tail of {pair}", _COLUMNS, rows)

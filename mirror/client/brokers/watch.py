@@ -70,7 +70,7 @@ class BrokerWatch:
 
     def _close_departed(self, late: Set[str]) -> None:
         departed = late & self._directory.departed
-        for connection in [one for one in self._connections.known.values() if one.name in departed]:
+        for connection in [known for known in self._connections.known.values() if known.name in departed]:
             reason = f"{connection.name} is no longer a broker of cluster {self._cluster}"
             connection.close(Unreachable(reason))
 

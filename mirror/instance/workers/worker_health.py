@@ -141,7 +141,10 @@ class WorkerMeasurements:
                 sums[more.task] = sums[more.task].plus(more) if more.task in sums else more
         self._sums = sums
         known = self._throttled
-        more_seconds = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in rates.throttled}
+        more_seconds = {
+            throttled.cluster: known.get(throttled.cluster, 0.0) + throttled.seconds
+            for throttled in rates.throttled
+        }
         self._throttled = {**known, **more_seconds}
         now = self._clock.monotonic()
         self._clocks = {**self._clocks, **{clock.cluster: (now, clock.skew) for clock in rates.clocks}}

@@ -152,7 +152,7 @@ def _advance(slots: Iterator[object], number: int) -> None:
 
 
 def _compacted(skipped: Sequence[SkippedOffsets]) -> int:
-    return sum(one.count for one in skipped if one.offset_class is OffsetClass.COMPACTED)
+    return sum(offsets.count for offsets in skipped if offsets.offset_class is OffsetClass.COMPACTED)
 
 
 def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: int) -> None:
