@@ -85,7 +85,7 @@ wheel: setup ## build wheels in dist/: with the compiled data plane, pure, and o
 	@cd headrace_dev && ../$(BIN)/hatchling build -t wheel -d ../dist
 
 docs: environment ## build the documentation in site/ in strict mode
-	@for page in configuration rest metrics cli errors; do $(BIN)/headrace-dev reference $$page > docs/$$page.md || exit 1; done
+	@for page in configuration rest metrics cli errors datastream-fields; do $(BIN)/headrace-dev reference $$page > docs/$$page.md || exit 1; done
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 docs-serve: docs ## serve the documentation locally

@@ -46,7 +46,7 @@ def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
         yield _MACHINE.ok(f"the data plane is compiled; {counted(facts.cores, 'core')}")
     else:
         yield _MACHINE.warning(
-            "the data plane is interpreted, which takes several times the CPU time",
+            "the data plane is interpreted, which takes up to twice the CPU time",
             "run make setup in a checkout to compile it, or install a wheel for this platform",
         )
     if 0 <= facts.open_files < _FEW_FILES:

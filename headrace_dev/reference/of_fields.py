@@ -98,8 +98,8 @@ any kind), `group.id` 200 characters; `system.ttl.ms` and `system.creation.ms` d
 `_.-` |
 | reasons, `requested_by` | 1,000 and 200 characters |
 | paused topics | 10,000; to pause more topics, pause the datastream |
-| a request body | 2 MiB of JSON, 20 levels; at most 1,000 requests wait for the leader, at most 5 per \
-group; a move names at most 10,000 partitions |
+| requests | at most 1,000 wait for the leader, at most 5 per group; a move names at most 10,000 \
+partitions |
 """
 
 _PAGES: Final[Mapping[Place, str]] = {

@@ -133,7 +133,7 @@ FIELDS: Final = (
         "objective_percentile",
         ("objective", "percentile"),
         float,
-        "Percentile of --objective-ms (default 99).",
+        "Percentile of the objective in ms (default 99).",
         is_former=True,
     ),
     FieldOption(

@@ -101,6 +101,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert document
     (made / "loads.json").write_text(document[1])
     (made / "loads.csv").write_text(LOADS_CSV)
+    (made / "tokens").touch(0o600)
     hours = [f"{hour * 3_600_000},orders,0,{900_000 + hour},850" for hour in range(24)]
     columns = "hour_ms,topic,partition,bytes_per_second,messages_per_second"
     (made / "day.csv").write_text("\n".join([columns, *hours]))
