@@ -69,13 +69,13 @@ class KafkaAdmin:
         return self._ask(f"describing {self._name}", _identity)
 
     def list_topics(self) -> Mapping[str, int]:
-        """Return the partition count by name, including internal topics."""
+        """Return a mapping of topic name to partition count, including internal topics."""
         counts, self.illegal_topics = self._ask(f"listing topics of {self._name}", _listed)
         return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return the partition count of each topic, and the topic-level overrides of settings, or the error
-        that prevented reading them."""
+        """Return the partition count and the topic-level settings of each topic, or the error that prevented
+        reading the settings."""
         return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
@@ -117,12 +117,12 @@ class KafkaAdmin:
         return made.adjustments
 
     def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
-        """Create topics, each unless it exists, and return the result by topic."""
+        """Create each topic that does not exist, and map each topic name to its result."""
         names = [topic.name for topic in topics]
         return self._change_each("creating", names, TopicCreations(topics, self._replication_factor))
 
     def grow_each(self, partitions: Mapping[str, int]) -> Mapping[str, TopicCreation]:
-        """Increase the partition count of each topic, and return the result by topic."""
+        """Increase the partition count of each topic, and map each topic name to its result."""
         return self._change_each("increasing the partitions of", [*partitions], TopicExtensions(partitions))
 
     def _change_each(
@@ -155,7 +155,7 @@ async def _identity(cluster: Cluster) -> str:
 
 
 async def _listed(cluster: Cluster) -> tuple[Mapping[str, int], int]:
-    """Return the partition counts by topic, and the number of topics with illegal names."""
+    """Map each topic to its partition count. Also return the number of topics with illegal names."""
     found = await cluster.ask(topic_counts())
     counts = {name: found[name] for name in cluster.topic_names.legal(found)}
     return counts, len(found) - len(counts)
@@ -250,7 +250,7 @@ The least recently used admin client is dropped.
 
 
 class AdminPool:
-    """Thread-safe pool of admin clients by cluster. Idle clients are dropped, and their connections close."""
+    """Thread-safe pool with one admin client for each cluster. Idle clients are dropped and disconnected."""
 
     def __init__(self, make: Callable[[ClusterRef], KafkaAdmin], clock: Clock) -> None:
         self._make = make

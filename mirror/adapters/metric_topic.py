@@ -86,7 +86,7 @@ class RecordTopic(Generic[_Record]):
                     self._dropped(1, _FULL)
 
     def drops(self) -> Drops:
-        """Return the number of dropped records, and log the end of an episode.
+        """Return the number of dropped records, and log that a period of drops has ended.
 
         Call this method about once a second, because only it detects the end of an episode of drops.
         """

@@ -60,7 +60,7 @@ class ConnectionConfig:
 
 class ConnectionConfigs(NamedTuple):
     """Connection options for each memory pool. `live`: up-to-date lanes. `bulk`: lanes with a backlog.
-    `ahead`: read-ahead for lanes with a backlog. `aside`: requests whose responses are processed at once."""
+    `ahead`: read-ahead of lanes with a backlog. `aside`: requests whose responses are processed at once."""
 
     live: ConnectionConfig
     bulk: ConnectionConfig

@@ -31,7 +31,7 @@ _EMPTY_SECONDS: Final = 0.25
 
 
 class FetchWait(NamedTuple):
-    """Options of a Fetch request: how long the broker waits for records, and the role of the connection."""
+    """Options of a Fetch request: the broker's longest wait for records, and the connection's role."""
 
     milliseconds: int = _WAIT_MS
     role: str = ASIDE
@@ -101,7 +101,7 @@ async def fetch_once(
 
 
 async def _is_on_disk(cluster: Cluster, place: TopicPartition, offset: int) -> bool:
-    """Return whether the leader has the log from this offset on its local disks (not in tiered storage).
+    """Return whether the leader stores the log from this offset on local disks, not in tiered storage.
 
     A broker returns the next local batch whatever its offset, so an empty response means that there is none.
     The caller waits for a second empty response, because a new leader may not know the high watermark yet.
@@ -120,7 +120,8 @@ async def fetch_part(
     committed: bool,
     wait: FetchWait = _SHORT_WAIT,
 ) -> FetchedPartition:
-    """Fetch as `fetch_once`, but return the broker's error code. Raises Unreachable without a leader."""
+    """Send a Fetch request as `fetch_once` does, but return the broker's error code instead of raising.
+    Raises Unreachable without a leader."""
     leader = cluster.leader(place)
     if leader is None:
         await cluster.refresh([place.topic])
@@ -181,7 +182,7 @@ def _ask(
 
 
 class PartitionRange:
-    """Offset range [start, end) of a partition, read in order. Gaps are skipped.
+    """Reads the offset range [start, end) of a partition in order. Skips gaps.
 
     `batches` verifies and yields every batch. `next_part` returns whole responses with their aborted
     transactions; its callers must advance `position`. `committed`: read only committed records. `on_damage`:

@@ -37,7 +37,7 @@ Every transaction then has its own producer epoch (part 2 of KIP-890).
 
 
 def replication_ms(timeout_seconds: float) -> int:
-    """Return the replication timeout in ms for a Produce request with this total timeout."""
+    """Return the replication timeout of a Produce request (ms), derived from the total timeout in ms."""
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 

@@ -46,7 +46,8 @@ class SequencedProducer:
         batch: bytearray,
         transactional_id: bytes | None = None,
     ) -> ProducedPartition:
-        """Write a batch in sequence, as `write_patiently` does. The sequence is unchanged after an error."""
+        """Write a batch with the next sequence number, as `write_patiently` does. An error leaves the number
+        unchanged."""
         header = BatchHeader(batch)
         stamp(memoryview(batch), header.attributes, self.identity, self.sequence)
         answer = await write_patiently(cluster, place, batch, transactional_id)
@@ -57,7 +58,7 @@ class SequencedProducer:
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id under a new epoch, and fence the current owner. Raises
+    """Acquire the producer id of a transactional id with a new epoch, which fences the current owner. Raises
     Unreachable, NotAuthorized."""
     call = init_producer_id(name, int(timeout_seconds * 1000))
     answer = await cluster.coordinators.ask(TRANSACTION, name, call, _error)
@@ -95,7 +96,7 @@ async def retake_identity(
 async def reacquire_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
 ) -> ProducerStamp:
-    """Reacquire the producer id of this lane under a new epoch. The id must have no open transaction.
+    """Reacquire this lane's producer id with a new epoch. The id must have no open transaction.
 
     `former`: producer id and epoch that the lane had. Raises Unreachable, NotAuthorized; Fenced if another
     owner has acquired the id in the meantime.
@@ -124,7 +125,7 @@ def _error(answer: ProducerIdentity | TransactionDescription) -> int:
 
 
 def _right(name: str) -> str:
-    """Return the name of the permission that this client needs to acquire the id."""
+    """Return the permissions required to acquire the producer id, as a text for error messages."""
     return f"Describe and Write on transactional id {name}" if name else "IdempotentWrite on the cluster"
 
 
@@ -190,7 +191,7 @@ def adds_partitions(cluster: Cluster) -> bool:
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int | None = None
 ) -> ProducerIdentity:
-    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable.
+    """Commit or abort the transaction. The result has an error code if it is rejected. Raises Unreachable.
 
     `newest`: highest version of EndTxn, by default that of the cluster's transaction protocol.
     """

@@ -24,7 +24,7 @@ _ADVICE: Final = "check that a Kafka broker listens there, and whether the port 
 
 
 async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
-    """Wait until a broker has responded on a new connection, which remains open.
+    """Open a connection to any broker and wait for its response. The connection remains open.
 
     Raises Unreachable if no address accepts a connection, TimedOut if no broker responds in time, and
     NotAuthorized if a broker rejects the credentials.

@@ -35,7 +35,7 @@ _USER, _CLIENT_ID = "user", "client-id"
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """State of a broker as an inspection found it.
+    """State of a broker, as found by an inspection.
 
     `problem`: reason why the broker is unreachable. The other fields are unknown if the broker is
     unreachable.
@@ -54,7 +54,7 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """State of a topic as an inspection found it.
+    """State of a topic, as found by an inspection.
 
     `rights`, `settings`: None if the broker does not report them.
     """
@@ -71,7 +71,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """State of a cluster as an inspection found it.
+    """State of a cluster, as found by an inspection.
 
     `rights`, `quotas`: None if the cluster does not report them. `why`: reasons for missing facts.
     """

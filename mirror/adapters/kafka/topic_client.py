@@ -34,7 +34,7 @@ _LONGEST_SECONDS: Final = 300.0
 
 @cache
 def _shared_loop() -> LoopThread:
-    """Return the loop of all clients of this process; records are decoded on its thread."""
+    """Return the event loop that all topic clients of this process share. Its thread also decodes records."""
     return LoopThread("topics")
 
 
@@ -144,7 +144,7 @@ class TopicClient:
 
 
 async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
-    """Create a topic unless it exists. Raises NotAuthorized, Refused; Unreachable until it is created."""
+    """Create a topic unless it exists. Raises Unreachable if it is not ready yet; NotAuthorized, Refused."""
     topic = wanted.name
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)

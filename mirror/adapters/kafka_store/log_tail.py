@@ -29,14 +29,14 @@ class LogRecord(NamedTuple):
 
 
 class ReadRecords(NamedTuple):
-    """Records of the log in order. `size`: total size of the records in bytes."""
+    """Log records in offset order. `size`: total size of the records in bytes."""
 
     records: tuple[LogRecord, ...]
     size: int
 
 
 class LogDiscontinued(Exception):
-    """The partition does not continue the records that were read.
+    """Raised when the log no longer continues at the next offset to read.
 
     The caller must load a snapshot, and then read the log after it.
     """

@@ -39,7 +39,7 @@ _JUDGED_TIMEOUTS: Final = 3.0
 def coordination_cluster(
     loop: Loop, name: str, access: ClusterAccess, session_timeout_seconds: float
 ) -> Cluster:
-    """Return the cluster for a store, with timeouts that fit its session."""
+    """Return a client of the store's cluster, with request timeouts shorter than the session timeout."""
     pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
     seconds = session_timeout_seconds * _REQUEST_SHARE
     config = ConnectionConfig(loop, pool, access, _CLIENT_ID, seconds)
@@ -67,7 +67,7 @@ class ThreadedLog:
         return self.store
 
     def submit(self, command: Command) -> Result:
-        """See `CommandLog`."""
+        """Submit a command to the store, and return its result. Raises the errors of `CommandLog.submit`."""
         store = self.opened()
 
         async def ask(_: Loop) -> Result:
@@ -76,7 +76,7 @@ class ThreadedLog:
         return self._thread.ask("changing the coordination store", self._seconds, ask, self._while_waiting)
 
     def sync(self) -> None:
-        """See `CommandLog`."""
+        """Wait until the replica contains all earlier commands. Raises the errors of `CommandLog.sync`."""
         store = self.opened()
         doing = "reading the coordination store"
         self._thread.ask(doing, self._seconds, lambda _: store.sync(), self._while_waiting)
@@ -156,7 +156,7 @@ class KafkaSession(StoreSession):
         """Do nothing: the store opens sessions automatically."""
 
     def close(self) -> None:
-        """See `stop`."""
+        """End the session and close all connections. Idempotent."""
         self.stop()
 
     def wait_for_silent_sessions(self) -> None:

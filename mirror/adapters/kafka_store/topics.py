@@ -38,7 +38,7 @@ _BATCH_MARGIN: Final = 4 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoreTopics:
-    """The two topics of the store after their check.
+    """The two topics of the store, after `check_topics` has accepted them.
 
     `log_id`: topic id of the log in hexadecimal digits; empty if the cluster has no topic ids.
     `largest_bytes`: maximum size of the records in a batch that both topics accept. `replicas`: the lower
@@ -53,7 +53,7 @@ class StoreTopics:
 
 
 def _required(topic: str) -> dict[str, Mapping[str, str]]:
-    """Return the names of both topics with their required settings."""
+    """Return a mapping of topic name to required settings, for both topics of the store."""
     return {topic: _LOG, f"{topic}{SNAPSHOT_SUFFIX}": _SNAPSHOTS}
 
 

@@ -16,7 +16,7 @@ _NO_RESULT: Final = DescribedTopic(Code.UNKNOWN_SERVER_ERROR, "no result", {})
 
 
 async def describe_topics(cluster: Cluster, partitions: Mapping[str, int]) -> dict[str, TopicDescription]:
-    """Return the topics with their settings. An error of a topic affects only its description.
+    """Return the descriptions of topics with their settings. A failed topic does not affect the others.
 
     `partitions`: partition count by topic. Topics that no longer exist are omitted. Raises Unreachable.
     """

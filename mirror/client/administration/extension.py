@@ -26,8 +26,7 @@ class TopicExtensions(TopicCreations):
         super().__init__([TopicDescription(name, count) for name, count in wanted.items()], -1)
 
     async def look(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
-        """Read the present partition counts: a former attempt whose response was lost may have extended a
-        topic."""
+        """Read the current partition counts: an earlier attempt may have succeeded without a response."""
         await cluster.refresh(attempts)
         for name, attempt in list(attempts.items()):
             known = cluster.topics.get(name)
@@ -41,6 +40,6 @@ class TopicExtensions(TopicCreations):
         return create_partitions({topic.name: topic.partitions for topic in topics})
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
-        """Return what is done to one topic, and the permission that it requires, for error messages."""
+        """Return the operation and the permission that it requires, as texts for error messages."""
         doing = f"increasing topic {topic.name} to {counted(topic.partitions, 'partition')}"
         return doing, f"Alter on topic {topic.name}"

@@ -22,7 +22,7 @@ _AT_ONCE: Final = 100
 
 
 class Brokers(Protocol):
-    """Access to the brokers of a cluster; see `Cluster`."""
+    """Requests that the coordinator cache sends to the cluster. Implemented by `Cluster`."""
 
     directory: BrokerDirectory
 
@@ -54,7 +54,7 @@ class Brokers(Protocol):
 
 
 class Coordinators:
-    """Cache of coordinators by kind (group or transactional id) and name."""
+    """Cache of the coordinators of groups and transactional ids."""
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
@@ -63,11 +63,11 @@ class Coordinators:
         """Names whose coordinators the next lookup requests, by kind."""
 
     def forget(self) -> None:
-        """Drop all coordinators."""
+        """Drop all cached coordinators."""
         self._known = {}
 
     def _forget_one(self, kind: int, key: str) -> None:
-        """Drop a coordinator that has moved, so that the next call finds the new one."""
+        """Drop a coordinator from the cache after it has moved, so that the next call finds the new one."""
         self._known.pop((kind, key), None)
 
     async def ask(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
