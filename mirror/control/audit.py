@@ -1,4 +1,4 @@
-"""Reports changes as audit lines and events.
+"""Writes audit lines and publishes events for changes.
 
 An audit line in the log contains the action, the reason, the state before and after, the requester, and the
 remote address. Each change that a caller requests is also published as an event for operators.
@@ -84,7 +84,7 @@ def shown_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return the values of fields as text, by JSON pointer. Long values are truncated."""
+    """Map JSON pointers to field values as text. Long values are truncated."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
 
 
@@ -120,7 +120,7 @@ class Announcer:
         self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
-        """Write the audit line of a request for the leader. The leader publishes the event later."""
+        """Write the audit line of a request to the leader. The leader publishes the event."""
         kind = type(request).__name__.removesuffix("Request").lower()
         audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
 

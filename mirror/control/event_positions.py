@@ -32,7 +32,7 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Remaining events of one publication that a reader of the event log gets next.
+    """Events that a reader of the event log gets next: the remaining events of one publication.
 
     `missed`: True if publications before this one were dropped unread. `events`: each event with the position
     after it.

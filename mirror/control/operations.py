@@ -41,7 +41,7 @@ class Operations:
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _look(self, identity: str, definitions: Definitions) -> Operation | None:
-        """Return the operation with an id, or None. The operation of a stop can also be derived from a
+        """Return the operation with this id, or None. The operation of a stop can also be derived from a
         stopped datastream."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
@@ -50,7 +50,7 @@ class Operations:
         return next((halt for halt in halts if halt is not None and halt.id == identity), None)
 
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
-        """Return all running and recently finished operations by id.
+        """Return a mapping of id to operation with all running and recently finished operations.
 
         Running operations are read before finished ones, so an operation that ends between the two reads is
         not missed.
@@ -66,7 +66,6 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """Return a sort key by the time of the operation. Operations without a time are still in progress, and
-    newest."""
+    """Return a sort key by time. Operations without a time are in progress, and sort as newest."""
     moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

@@ -51,8 +51,8 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror. None means unknown; the group then keeps its planned
-    partitions. `problems`: error for each group whose partitions could not be determined."""
+    """Partitions that each group should mirror. None means unknown: the group keeps its planned partitions.
+    `problems`: maps groups with unknown partitions to the error."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -109,12 +109,12 @@ class World:
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Mirrored datastreams by group, sorted by name, without refused datastreams."""
+        """Map each group to its mirrored datastreams, sorted by name. Omits refused datastreams."""
         return groups_of(datastream for datastream in self.datastreams if datastream.name not in self.refused)
 
     @cached_property
     def wishes(self) -> WantedPartitions:
-        """Partitions that each group should mirror, from the topic selections of its datastreams."""
+        """Partitions that each group should mirror, derived from the topics that its datastreams select."""
         partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
         problems: dict[GroupName, Exception] = {}
         for group, members in self.groups.items():
@@ -126,7 +126,7 @@ class World:
 
     @cached_property
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Paused datastreams by group. The partitions of such datastreams keep their tasks."""
+        """Map each group to its paused datastreams. Their partitions keep their tasks."""
         found: dict[GroupName, list[Datastream]] = {}
         for datastream in self.datastreams:
             if datastream.status is DatastreamStatus.PAUSED:
@@ -176,14 +176,14 @@ class Decision:
 
     @property
     def are_loads_known(self) -> bool:
-        """True if every planned group was planned with measured loads of any age. If False, a plan without
+        """True if every planned group was planned with measured loads, of any age. Otherwise, a plan without
         moves does not prove that moves are unnecessary."""
         reports = [self.loads.get(group) for group in self.group_plans]
         return all(report is not None and not report.is_blind for report in reports)
 
 
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
-    """Return the mirrored datastreams by group, both sorted by name."""
+    """Map each group to its mirrored datastreams. Groups and datastreams are sorted by name."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in sorted(datastreams, key=lambda member: member.name):
         if datastream.status.is_mirrored:
@@ -192,7 +192,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """Return the groups that the leader must plan again, and whose loads the planner needs."""
+    """Return the groups that the leader must plan again, so that it must fetch their loads."""
     requested = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -204,7 +204,7 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the group's plan lacks partitions that a new plan may include."""
+    """Return whether the group has unplanned partitions that a new plan may include."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
@@ -231,8 +231,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the earlier incomplete planning runs by group that are still valid for this plan. `answered`:
-    groups that were planned in this decision."""
+    """Return, for each group, the latest incomplete planning run if it is still valid for this plan.
+    `answered`: groups that were planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -289,8 +289,9 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
 def _housed(
     world: World, group_plans: dict[GroupName, GroupPlan], problems: dict[GroupName, Exception], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """Assign tasks to instances. Return the tasks, and the error of each failed request by id. If a group
-    cannot be placed, its plan is removed from `group_plans`, and a problem is recorded for the group."""
+    """Assign tasks to instances. Return the tasks, and the error of each failed request (keyed by request
+    id). If a group cannot be placed, its plan is removed from `group_plans`, and its error is added to
+    `problems`."""
     with Bulkhead():  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
@@ -324,7 +325,7 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
 
 
 def _notes(world: World, group: GroupName) -> tuple[str, ...]:
-    """Return notes for the operator about the loads of a group."""
+    """Return notes for the operator on the quality of a group's loads."""
     report = world.loads.get(group)
     if report is None:
         return ()
@@ -337,15 +338,14 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether the group has to be planned without known loads."""
+    """Return whether the group is to be planned although its loads are unknown."""
     return group in world.loads and world.loads[group].is_blind
 
 
 def _moved(
     world: World, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """Apply the pending move requests to the tasks. Return the tasks, and the error of each failed request by
-    id."""
+    """Apply the pending move requests to the tasks. Return the tasks, and map request ids to errors."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):
@@ -354,7 +354,7 @@ def _moved(
 
 
 def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the topics of each datastream that another member of its group copies; None for all topics.
+    """Return the topics that each datastream must leave to other members of its group; None for all topics.
     Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
@@ -368,7 +368,7 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Return an error for each request that is unreadable, or whose group is not mirrored or has no plan."""
+    """Map request ids to errors: for unreadable requests, and for groups that are not mirrored or planned."""
     found: dict[str, Exception] = {
         request.identity: CorruptData(request.problem)
         for request in world.requests
@@ -417,7 +417,7 @@ def planning_request(
 
 
 def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Return every task of the next plan by name. Existing tasks keep their instance."""
+    """Map the names of all tasks of the next plan to the tasks. Existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
     for group in (*world.groups, *_resting(world)):
@@ -435,8 +435,8 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 
 
 def _resting(world: World) -> list[GroupName]:
-    """Return the groups that keep their tasks without planning. All datastreams of such a group are paused,
-    or its definition may be unreadable."""
+    """Return the groups that keep their tasks and are not planned: all of their datastreams are paused, or
+    their definitions may be unreadable."""
     named = {datastream.group for datastream in world.datastreams}
     return [
         group

@@ -50,7 +50,7 @@ class ActingStore:
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream whose rebalance by a monitor is not planned yet, or None."""
+        """Return the datastream for which a monitor has requested a rebalance not planned yet, or None."""
         waiting = [request for request in self._requests.waiting() if isinstance(request, RebalanceRequest)]
         return state.waiting(waiting)
 

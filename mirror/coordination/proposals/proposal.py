@@ -106,7 +106,7 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
 
 
 def answer_shown(proposal: Proposal) -> GroupPlan:
-    """Parse the reasons for tasks and moves from the description of the proposal.
+    """Parse the displayed proposal for the reasons of its tasks and moves.
 
     Values in an unknown format are omitted.
     """

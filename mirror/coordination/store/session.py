@@ -54,7 +54,7 @@ class CommandLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentity:
-    """Id of a session, and the number of its last request."""
+    """Id of a session, and a counter that numbers its requests."""
 
     name: str
     requests: Iterator[int] = field(default_factory=lambda: count(1))
@@ -87,7 +87,7 @@ class StoreSession:
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """See the port."""
+        """Create a node and its parents, and return its path. Raises AlreadyExists."""
         operation: Operation
         if ephemeral:
             operation = EphemeralNode(path, data, sequential)
@@ -96,25 +96,25 @@ class StoreSession:
         return str(self.change(operation)[0])
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
-        """See the port."""
+        """Create many nodes, each after its parent. Raises AlreadyExists."""
         for some in _in_portions(nodes):
             self.change(*(NewNode(path, data) for path, data in some))
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """See the port."""
+        """Return data and version of a node. Raises NotFound; the watch then waits for the creation."""
         node = self.look(path, watch)
         if node is None:
             raise NotFound(f"node {path} does not exist")
         return Node(node.data, node.version)
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
-        """See the port."""
+        """Read many nodes. Raises NotFound."""
         return [self.read(path) for path in paths]
 
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """See the port."""
+        """Map the paths of existing nodes to the nodes. Missing nodes are omitted."""
         found = {}
         for path in paths:
             watch = watch_of(path) if watch_of is not None else None
@@ -124,29 +124,29 @@ class StoreSession:
         return found
 
     def sync(self) -> None:
-        """See the port."""
+        """Ensure that later reads include all writes before this call."""
         self._log.sync()
 
     def write(self, path: str, data: bytes, version: int) -> int:
-        """See the port."""
+        """Replace the data of a node if it has this version. Return the new version."""
         (written,) = self.change(NodeWrite(path, data, version))
         assert isinstance(written, int)
         return written
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """See the port."""
+        """Apply changes atomically. Return the paths of created nodes."""
         return tuple(answer for answer in self.change(*changes) if isinstance(answer, str))
 
     def delete(self, path: str, version: int | None = None) -> None:
-        """See the port."""
+        """Delete a node without children. A missing node is not an error."""
         self.change(Removal(path, version))
 
     def delete_tree(self, path: str) -> None:
-        """See the port."""
+        """Delete a node and its descendants. A missing node is not an error."""
         self.change(TreeRemoval(path))
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
-        """See the port."""
+        """Return the names of the child nodes, sorted. Empty if the node does not exist."""
         node = self.look(path, watch, WatchKind.CHILDREN)
         return tuple(sorted(node.children)) if node is not None else ()
 
@@ -157,7 +157,7 @@ class StoreSession:
         return self._log.replica.look(self.identity.name, path, watch, kind, waits=waits)
 
     def change(self, *operations: Operation) -> tuple[Answer, ...]:
-        """Apply operations atomically. Raises the errors of the port."""
+        """Apply operations atomically. Raises the errors of `ports.NodeStore`."""
         identity = self.identity
         result = self._log.submit(Change(identity.name, next(identity.requests), operations))
         if result.refusal is not None:
