@@ -240,8 +240,7 @@ _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILUR
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the exception if the server rejects or requires a client certificate, or None for other
-    errors."""
+    """Return the exception if the server rejects or requires a client certificate, otherwise None."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
     if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):

@@ -27,7 +27,7 @@ class RetirementPhase(StrEnum):
 
 
 class WriteDenial(StrEnum):
-    """State of the ACL that denies writes.
+    """State of the ACL that denies writes to a topic.
 
     `WANTED`: the ACL may or may not exist yet.
     """
@@ -42,7 +42,7 @@ class WriteDenial(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Retirement of a topic. Times are in epoch ms.
+    """State of the retirement of one topic. Times are in epoch ms.
 
     `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams that
     select only this topic. `paused`: those datastreams that the retirement pauses and a restoration resumes.
@@ -89,8 +89,8 @@ class Retirement:
 
 
 def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
-    """Return the reasons not to delete a sealed topic: any use since the seal, whatever the configured
-    limits."""
+    """Return the reasons not to delete a sealed topic. Any use since the seal is a reason, whatever the
+    configured limits."""
     found = dict.fromkeys(evidence.reasons)
     seen = evidence.sighting
     if evidence.look.ends != retirement.ends:

@@ -41,7 +41,7 @@ class TopicReader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """State of a topic when it was checked.
+    """Facts about a topic, as found by one check.
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if an end offset is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound.
@@ -61,7 +61,7 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """State of all topics of a cluster when they were checked.
+    """Facts about all topics of a cluster, as found by one check.
 
     `unknown_groups`: consumer groups whose topics are unknown.
     """
@@ -151,7 +151,7 @@ class UnusedRules:
 
 @dataclass(frozen=True, slots=True)
 class TopicEvidence:
-    """All facts about a topic of one cluster.
+    """All facts that decide whether a topic is unused.
 
     `sighting`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
     is unused.
@@ -172,7 +172,7 @@ class TopicEvidence:
 
 
 def judged(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> TopicEvidence:
-    """Return the evidence with the reasons to keep the topic."""
+    """Return the evidence completed with the reasons to keep the topic."""
     return replace(evidence, reasons=tuple(_reasons(evidence, rules, now_ms)))
 
 

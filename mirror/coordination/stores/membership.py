@@ -64,8 +64,8 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Return whether another instance may start a lane of this instance under its plan epoch. Returns
-        False if this instance follows a newer epoch, which may have assigned the lane to it again."""
+        """Return whether another instance may start this lane under its own plan epoch. Returns False if this
+        instance follows a newer epoch, which may have assigned the lane to it again."""
         if self.is_unreadable:
             return False
         return key.group not in self.groups or (self.epoch == epoch and key not in self.releasing)
@@ -104,7 +104,7 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Drop cached instances, because a store that lost its data restarts sequence numbers at 0."""
+        """Drop the cached instances: a store that lost its data restarts sequence numbers at 0."""
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:
@@ -171,7 +171,7 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish the holding of an instance in a node that is deleted with the session."""
+        """Publish the lanes that an instance may still run, in a node that is deleted with the session."""
         path = _holding_path(instance)
         data = node_codec.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
@@ -223,7 +223,7 @@ class Membership:
         return found
 
     def _unreadable(self, node: str) -> LiveInstance | None:
-        """Return a placeholder for an unreadable instance with a holding, else None."""
+        """Return a placeholder for an unreadable instance if it has a holding, otherwise None."""
         unreadable = LiveInstance(
             InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True
         )

@@ -1,4 +1,4 @@
-"""Reads the backlog of uncopied partitions and the age of their first records from the source clusters."""
+"""Reads how many records of uncopied partitions wait at the source, and how old their first records are."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Route = tuple[ClusterRef, str]
 
 
 class Backlog:
-    """Source positions of partitions that are not copied. Used by the leader's thread. Each tick refreshes
-    the oldest positions with a few requests. If a source fails, its positions become unknown."""
+    """Offsets at the source of partitions that are not copied. Used by the leader's thread. Each tick
+    refreshes the oldest offsets with a few requests. If a source fails, its offsets become unknown."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -76,7 +76,7 @@ class Backlog:
 def positions_of(
     lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
 ) -> Mapping[LaneKey, SourcePosition]:
-    """Return the current positions of lanes, if their sources respond in time."""
+    """Return the current source positions of lanes. Omits lanes whose source does not respond in time."""
     routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
     for key, spec in sorted(lanes.items()):
         routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key
@@ -112,7 +112,7 @@ Place = tuple[ClusterRef, TopicPartition]
 
 
 class _Looked(NamedTuple):
-    """A record age that was read from a cluster. `at`: time of the read (monotonic seconds)."""
+    """Age of an uncopied record, as read from a cluster. `at`: time of the read (monotonic seconds)."""
 
     offset: int
     at: float
@@ -120,7 +120,7 @@ class _Looked(NamedTuple):
 
 
 class WaitingAges:
-    """Ages of the first uncopied record of each partition. Used by the leader's thread."""
+    """Caches the age of the first uncopied record of each partition. Used by the leader's thread."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -129,8 +129,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of the given records. Drop the ages of other partitions. `waiting`: offset
-        of the first uncopied record, by partition."""
+        """Request the ages of some of the given records, and drop all others. `waiting`: maps each partition
+        to the offset of its first uncopied record."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -143,7 +143,7 @@ class WaitingAges:
                 self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """Return the timestamp of a record and the retention of its topic, unknown until they were read."""
+        """Return the timestamp of a record and the retention of its topic, which are unknown until read."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING
@@ -179,5 +179,5 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """Return the timestamps and retention of uncopied records, with the offsets that were requested."""
+    """Return the requested offsets, with the timestamp and retention of the first record at or after each."""
     return places, admin.first_records(places)

@@ -26,8 +26,8 @@ class UncopiedState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
-    """A selected partition that is not copied, with the reason. `since_ms`: start of this state (epoch ms),
-    None if unknown. `requested_by`: who requested a pause, empty if unknown."""
+    """A selected partition that is not copied, and the reason. `since_ms`: since when (epoch ms), None if
+    unknown. `requested_by`: who requested a pause, empty if unknown."""
 
     datastream: DatastreamName
     group: GroupName
@@ -62,7 +62,7 @@ def paused_of(
 
 
 def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
-    """Return why no instance will copy selected partitions, by group and partition."""
+    """Map the selected partitions of each group that no instance will copy to the reason."""
     plan = decision.plan or world.plan
     here = {instance.name for instance in world.live}
     found: dict[GroupName, dict[TopicPartition, str]] = {}

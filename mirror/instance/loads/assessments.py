@@ -1,4 +1,4 @@
-"""Results of the latest planning run of each group, stored for REST and metrics."""
+"""Assessments: results of each group's latest planning run, stored for REST and metrics."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Assessment(PlanFigures):
 def assess(
     answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
 ) -> Assessment:
-    """Return the result of a planning run for storage: the plan's figures and those of its loads. Pure."""
+    """Return the result of a planning run to store: figures of the plan and of its loads. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
     known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
@@ -88,8 +88,8 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Return the usable capacity of a task in the group's latest planning run, in bytes per second.
-    `otherwise`: result without an assessment. Returns None if partitions are not placed by load. Pure."""
+    """Return the usable task capacity in bytes per second from the latest planning run. Returns `otherwise`
+    without an assessment, and None if partitions are not placed by load. Pure."""
     if otherwise is None or assessment is None or assessment.capacity is None:
         return otherwise
     return assessment.capacity.capacity.usable_bytes_per_second
@@ -114,7 +114,7 @@ def encoded(assessment: Assessment) -> bytes:
 
 
 class AssessmentStore(RecordFolder[GroupName, Assessment]):
-    """Results of the latest planning runs by group, in the coordination store. Only the leader writes.
+    """Stores the result of each group's latest planning run. Only the leader writes.
 
     An unreadable assessment is omitted until the group is planned again.
     """
@@ -133,7 +133,7 @@ class AssessmentKeeper:
 
     @property
     def known(self) -> Mapping[GroupName, Assessment]:
-        """Results of the latest planning run of each group."""
+        """Map each group to the result of its latest planning run."""
         return dict(self._known)
 
     def take_up(self) -> None:
@@ -145,7 +145,7 @@ class AssessmentKeeper:
         self._known = {}
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Store the result of each group that the decision planned, less often if it is unchanged. A failure
+        """Store the results of the groups that the decision planned, unchanged ones less often. A failure
         affects only the datastreams of its group. Raises Unreachable and CoordinationError."""
         news: dict[GroupName, tuple[Assessment, bytes]] = {}
 

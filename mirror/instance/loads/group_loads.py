@@ -1,4 +1,4 @@
-"""Current, earlier and expected loads of the groups to plan."""
+"""Gathers current, earlier and expected loads of the groups to plan."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _FIRST_SECONDS: Final = 5.0
 
 
 class Observed(NamedTuple):
-    """Observed loads of a load source. `at`: time of the observation (monotonic seconds)."""
+    """A load report of one load source. `at_seconds`: time of the observation (monotonic seconds)."""
 
     report: LoadReport
     at_seconds: float
 
 
 class GatheredLoads(NamedTuple):
-    """Loads of the groups to plan. `recent`: earlier observations of groups that are planned by load, oldest
-    first. `awaited`: groups whose loads are pending."""
+    """Loads of the groups to plan. `recent`: earlier observations of each group that is planned by load,
+    oldest first. `awaited`: groups whose loads are pending."""
 
     reports: Mapping[GroupName, LoadReport]
     recent: Mapping[GroupName, tuple[Loads, ...]]
@@ -63,7 +63,7 @@ class LoadGathering:
         self._refreshed: dict[LoadSource, float] = {}
 
     def refresh(self, world: World, sources: GroupSources) -> None:
-        """Refresh the displayed loads of each source that is due. Displayed loads are not observations.
+        """Refresh the loads shown to users, for each source that is due. These loads are not observations.
         `LoadWatch` reports failures."""
         if math.isinf(self._refresh_seconds):
             return
@@ -79,7 +79,7 @@ class LoadGathering:
                 self._refresh(source, world, sources, now)
 
     def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
-        """Read the loads of a source; the last known loads if the request fails."""
+        """Request the loads of a source, and store them. After a failure, the last known loads remain."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
@@ -90,7 +90,7 @@ class LoadGathering:
     def gather(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
-        """Return the loads of the groups to plan. `observed`: observations of groups that are due."""
+        """Return the loads of the groups to plan. `observed`: observations of load sources that are due."""
         reports, awaited = self._reports(world, sources, observed)
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in observed.items()} if world.due else {}
@@ -108,8 +108,8 @@ class LoadGathering:
     def ask(
         self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
     ) -> LoadReport:
-        """Return the loads that a provider reports, or its last known loads with their age if it fails. A
-        source with pending loads is added to `late`."""
+        """Return the loads that a provider reports. If it fails, return its last known loads with their age.
+        A source whose response is pending is added to `late`."""
         now_ms = self._clock.now_ms()
         try:
             report = self._providers.of(source).loads(source.cluster, partitions)
@@ -128,7 +128,7 @@ class LoadGathering:
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Return the last known load of each move in bytes per second, if known."""
+        """Map each move to the last known load of its partition in bytes per second. Omits unknown loads."""
         sources = self._providers.choose(datastreams).of
         found = {}
         for move in (move for move in moves if move.group in sources):
@@ -166,7 +166,7 @@ class LoadGathering:
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
-        """Raise loads to the forecast of their source. A report of several groups is processed once."""
+        """Raise loads to the forecast of their source. Processes a report of several groups only once."""
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
         for group in recent:
@@ -188,7 +188,7 @@ class LoadGathering:
 
 
 def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
-    """Return the mirrored partitions of a group; its planned partitions while its source is unknown."""
+    """Return the mirrored partitions of a group, or its planned partitions while its source is unknown."""
     return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
 
 

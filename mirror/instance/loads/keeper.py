@@ -28,7 +28,7 @@ class MemoryKeeper:
 
     @property
     def problems(self) -> Mapping[LoadSource, str]:
-        """Errors of reading or storing the observations of each source since its last success."""
+        """Map each source to the errors of reading or storing its observations since the last success."""
         return self._problems
 
     def take_up(self) -> None:
@@ -37,7 +37,7 @@ class MemoryKeeper:
             self._store.forget(source)
 
     def restore(self) -> list[LoadSource]:
-        """Restore the stored observations, and return the load sources without any of the last day."""
+        """Restore the stored observations. Return the load sources without observations of the last day."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
         outdated = []
@@ -77,7 +77,8 @@ class MemoryKeeper:
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
-        """Restore observations of a source. Those in the future, from another clock, get the current time."""
+        """Restore the observations of one source. Times in the future, from another clock, become the current
+        time."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}
