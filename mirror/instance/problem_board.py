@@ -196,7 +196,7 @@ class ProblemBoard:
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
-        """Return whether to publish the reason of a problem as an event.
+        """Return whether the reason of a problem is published as an event.
 
         The first reason of a problem is published, and a few later reasons that differ in more than numbers,
         each once, so that alternating reasons do not cause many events.

@@ -32,7 +32,7 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Known loads of partitions, as this instance last used them."""
+    """Known loads of partitions, from the leader's last tick."""
 
     states: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
     """State of the loads of each source; empty unless this instance leads."""
@@ -42,7 +42,7 @@ class LoadSnapshot:
     """Load source by which each group is planned, as of the last tick in which this instance led."""
 
     def known(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of a source cluster's partitions; None unless this instance leads."""
+        """Return the known loads of a source's partitions, or None unless this instance leads."""
         return None if self.newest is None else self.newest.known(source)
 
 

@@ -57,7 +57,7 @@ _TRIES: Final = 30
 
 @dataclass(frozen=True)
 class LeaderStores:
-    """Stores that the leader reads to plan."""
+    """Stores that the leader reads for planning."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -98,7 +98,7 @@ class Planning:
 
 @dataclass(frozen=True)
 class UpdatePreview:
-    """Effects of a change of definitions.
+    """Effects that a change of definitions would have on lanes and tasks.
 
     `decision`: decision of the planner, with the reasons for new tasks. `carried`: bytes per second of the
     lanes that would start, stop or move. `positions`: known source positions of the lanes that would start.
@@ -154,8 +154,8 @@ class WorldView:
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
     def with_stored_loads(self) -> WorldView:
-        """Return a second view for previews that starts with the stored loads, as a new leader would. Writes
-        nothing. Raises Unreachable, SessionLost."""
+        """Return a second view for previews. It starts with the stored loads, as a new leader would, and
+        writes nothing. Raises Unreachable, SessionLost."""
         planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
         found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found._previewing = self._previewing  # both use the same topics
@@ -163,11 +163,11 @@ class WorldView:
         return found
 
     def load_watch(self, health: Health) -> LoadWatch:
-        """Return an object that watches the load providers in use."""
+        """Create the watch of the load providers in use."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, world: World) -> None:
-        """Update the displayed loads to the latest measurements. Only for the leader."""
+        """Refresh the loads shown to users. Call only on the leader."""
         self.gathering.refresh(world, self._planning.providers.choose(world.datastreams))
 
     def load_sources(self, world: World) -> Collection[LoadSource]:
@@ -198,7 +198,7 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """Return the loads with which each task was last planned. For tasks of a former leader, the last
+        """Map tasks to the loads with which they were last planned. Tasks of a former leader have the last
         known loads."""
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
@@ -238,8 +238,8 @@ class WorldView:
         return book.of({group: world.groups[group] for group in groups_to_plan(world)}) if book else {}
 
     def _restraint(self, world: World) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
-        """Return why optional moves of groups must wait, and the rules for placement. All groups wait in a
-        freeze window, and otherwise groups outside their quiet hours."""
+        """Return why optional moves must wait, for each group that must wait; and the rules for placement. In
+        a freeze window, all groups wait; otherwise those outside their quiet hours."""
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
@@ -268,7 +268,7 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """Return the state with all groups due for planning. Only for the leader. The loads of every source
+        """Return the state with groups due for planning. Call only on the leader. The loads of every source
         are observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
@@ -314,7 +314,7 @@ class WorldView:
         return self.preview_world(request)[1]
 
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
-        """Return the result of `preview`, and the cluster state that it is based on."""
+        """Return the cluster state of a preview, and the decision of `preview` that is based on it."""
         with self._previewing:
             return self._previewed(request)
 
@@ -372,7 +372,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of lanes, without default loads."""
+        """Return the bytes per second of the lanes. Lanes with only a default load are omitted."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for lane in found:

@@ -16,7 +16,7 @@ from mirror.replication.context import EngineContext
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit without a service."""
+    """A continuous audit without a service, with its state between runs."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)

@@ -1,4 +1,4 @@
-"""Costs of copying in the coordination store, and the resulting capacity of tasks."""
+"""Stores the costs of copying, and derives the capacity of tasks from them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ROUNDING: Final = 1.001
 
 
 class CostStore:
-    """Copying costs by instance in the coordination store; each instance writes its own."""
+    """Stores the copying costs of each instance. Every instance writes its own."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._costs = RecordFolder(nodes, znodes.COSTS, InstanceName, _encode, _legible)
@@ -55,7 +55,7 @@ class CostStore:
         return self._costs.get(instance) or {}
 
     def all(self) -> GroupCosts:
-        """Return the costs of all instances in one mapping. Unreadable costs are skipped."""
+        """Return the costs of all instances, merged for each group. Unreadable costs are skipped."""
         found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
         for costs in self._costs.all().values():
             for group, hours in costs.items():
@@ -114,7 +114,7 @@ def _hours(value: object) -> dict[int, CostSums]:
 
 
 def _sums(row: Any) -> CostSums:
-    """Parse the sums of costs of an hour.
+    """Parse the stored cost sums of one hour.
 
     Raises InvalidRequest if a sum is malformed or mathematically impossible, because impossible sums could
     yield infinite values. For example, a sum of products of positive values cannot exceed the product of the
@@ -148,7 +148,7 @@ _READ_SECONDS: Final = 30.0
 
 class CapacityBook:
     """Determines the task capacity of each group. Used by one thread at a time. `terms`: returns the capacity
-    that datastreams request. `assessments`: results of the latest planning run of each group."""
+    that datastreams request. `assessments`: returns the result of each group's latest planning run."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class CapacityBook:
         self._read_at: float | None = None
 
     def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
-        """Return the task capacity of each group. `groups`: datastreams by group. Raises Unreachable."""
+        """Return the task capacity of each group. `groups`: datastreams of each group. Raises Unreachable."""
         if not groups:
             return {}
         now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()

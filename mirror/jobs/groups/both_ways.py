@@ -67,11 +67,11 @@ class TwoWayFollower(GroupFollower):
         return await with_present(self._context.cluster(self._job.destination), looks, kinds)
 
     async def _with_present(self, looks: Sequence[SourceLook]) -> Sequence[SourceLook]:
-        """Return the groups unchanged, because their positions at the destination have been read already."""
+        """Return the groups unchanged, because they already include their positions at the destination."""
         return looks
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
-        """Return the group with its current positions, and with those that the source has deleted.
+        """Return the group with its current positions, including positions that the source has deleted.
 
         Kafka deletes the positions of a group without members after a week.
         """
@@ -90,7 +90,7 @@ class TwoWayFollower(GroupFollower):
     async def _commit_moves(
         self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
     ) -> FollowedGroup:
-        """Commit each position at the cluster that does not lead. Return the new state of the group."""
+        """Commit each position of the leading cluster at the other one. Return the new state of the group."""
         group = replace(
             group,
             positions={
@@ -126,7 +126,7 @@ class TwoWayFollower(GroupFollower):
     async def _commit_led(
         self, group: FollowedGroup, leader: Side, offsets: Mapping[TopicPartition, int]
     ) -> FollowedGroup:
-        """Commit positions of the leading cluster at the other cluster. Return the new state of the group.
+        """Commit the positions led by one cluster at the other one. Return the new state of the group.
 
         A position that has changed at the other cluster since the last read is not replaced. `offsets`:
         positions at the source as they were read.
@@ -154,8 +154,8 @@ class TwoWayFollower(GroupFollower):
         return replace(group, positions={**group.positions, **changed})
 
     async def _fresh_positions(self, cluster: Cluster, group: FollowedGroup) -> Mapping[TopicPartition, int]:
-        """Read the positions of a group immediately before a commit. Raises TimedOut if the read is too
-        slow."""
+        """Read the positions of a group immediately before a commit. Raises TimedOut if this takes too
+        long."""
         asked_at = self._context.loop.now()
         present = await committed_at(cluster, group.group, group.kind)
         self._require_fresh(asked_at, group, cluster)
@@ -190,7 +190,7 @@ def counterparts_of(
 def ruled(
     position: FollowedPosition, found: Counterparts, here: ListedGroup, there: ListedGroup
 ) -> FollowedPosition:
-    """Decide which position of a group to commit, and return the position with the decision.
+    """Decide which position of a group to commit. Return the position with the decision.
 
     `here`, `there`: description of the group at the source and at the destination.
     """
@@ -214,21 +214,21 @@ def ruled(
 
 
 def source_before_deletion(position: FollowedPosition) -> int:
-    """Return the source position that corresponds to the last synchronisation. Used if the source has deleted
-    the position of the group."""
+    """Return the source position as of the last synchronisation, if the source has deleted the position of
+    the group."""
     seen = None if position.lead is None else position.lead.seen
     known = seen or position.synced
     return position.source if known is None else known.source
 
 
 def is_led_by(position: FollowedPosition, leader: Side) -> bool:
-    """Return whether a position of one cluster remains to be committed at the other cluster."""
+    """Return whether a position led by `leader` has yet to be committed at the other cluster."""
     intent = None if position.lead is None else position.lead.intent
     return position.reason.commits and intent is not None and intent.leader is leader
 
 
 def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
-    """Return the position of a group after its commit.
+    """Return the position updated with the result of its commit.
 
     `code`: error code, None if the response has none. Unless the commit was rejected, the next pass
     determines its result.

@@ -96,7 +96,7 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a destination topic may have other producers, or is mirrored back."""
+        """Return whether a destination topic may contain records of other producers, or is mirrored back."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -105,7 +105,7 @@ class FollowJob:
 
     @property
     def state(self) -> GroupName:
-        """Name of the group of datastreams that shares the progress of this datastream."""
+        """Name under which the progress of the datastream is stored: its group of datastreams."""
         return self.keys.state
 
 
@@ -188,7 +188,7 @@ class GroupFollower:
         return report
 
     async def _refresh_lists(self, is_hidden: Callable[[str], bool]) -> bool:
-        """List the consumer groups if the current list is too old. Return whether this pass uses a new list.
+        """Start listing the groups if the current list is too old. Return whether a new list is in use.
 
         Frequent passes use the previous list until the new one is complete.
         """
@@ -268,7 +268,7 @@ class GroupFollower:
         return done
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
-        """Return the group with its current positions at the source."""
+        """Return the group with its current source positions, or with the reason why they are unknown."""
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
@@ -359,7 +359,7 @@ class GroupFollower:
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
-        """Store the states of consumer groups that have changed."""
+        """Store the states of consumer groups that this pass has changed."""
         now_ms = self.now_ms
         entries = [
             (self._job.keys.of(group.group), write_group(replace(group, changed_ms=now_ms)))
@@ -370,7 +370,7 @@ class GroupFollower:
 
 
 def _require_source(looks: Sequence[SourceLook]) -> None:
-    """Raise Unreachable if no group of the source could be read.
+    """Check that at least one group of the source could be read. Raises Unreachable.
 
     The stored states then keep the time at which the positions were read.
     """
@@ -383,7 +383,7 @@ def _require_source(looks: Sequence[SourceLook]) -> None:
 
 
 def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
-    """Return the group with the reason why it could not be synchronised."""
+    """Return the group marked as not synchronised because of an error."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
     if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
         reason = FollowReason.SHARE_GROUP
@@ -396,7 +396,7 @@ def untranslated_reason(move: PositionMove) -> FollowReason:
 
 
 def is_exact_move(move: PositionMove) -> bool:
-    """Return whether the translation of a position is final: all records before it are mirrored."""
+    """Return whether a translated position is final, because all records before it are mirrored."""
     return not move.behind and move.precision != Precision.BEFORE
 
 
@@ -406,7 +406,7 @@ def _decided(
     present: Mapping[TopicPartition, int],
     hindrance: FollowReason | None,
 ) -> FollowedPosition:
-    """Return the position of a group with the decision whether to commit it, and the reason."""
+    """Return the position with the decision whether to commit it, and the reason."""
     target = present.get(move.there)
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:

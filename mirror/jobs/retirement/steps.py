@@ -114,7 +114,7 @@ async def _empty(cluster: Cluster, place: TopicPartition, before: int) -> int:
 
 
 def require_same(topic: str, expected: str, found: str | None) -> None:
-    """Raise IllegalTransition if the sealed topic was deleted or recreated since."""
+    """Check that the sealed topic was not deleted or recreated. Raises IllegalTransition."""
     if found != expected:
         change = "deleted" if found is None else "re-created"
         raise IllegalTransition(
@@ -168,7 +168,7 @@ class TopicRetirements:
     announce: Callable[[tuple[PlacementEvent, ...]], None]
 
     def unused(self, control: Control, cluster: ClusterRef, days: int) -> list[TopicEvidence]:
-        """Return the evidence whether each topic of a cluster is used. Raises Unreachable, NotAuthorized,
+        """Return evidence of use for each topic of a cluster. Raises Unreachable, NotAuthorized,
         Forbidden."""
         control.check_right_to_all()
         return self.watch.evidence(cluster, control.list_again(), replace(self.rules, days=days))

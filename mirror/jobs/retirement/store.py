@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 5
 
 
 class TopicUseStore:
-    """Stored observations of topics, by cluster.
+    """Stores observations of the topics of each cluster.
 
     The topics are distributed over several nodes of the coordination store.
     """
@@ -42,7 +42,7 @@ class TopicUseStore:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
-        """Return the stored observations of a cluster's topics, by topic.
+        """Map the topics of a cluster to their stored observations.
 
         Topics in a damaged node are missing, and therefore count as new.
         """
@@ -54,7 +54,7 @@ class TopicUseStore:
         return found
 
     def note(self, cluster: ClusterRef, look: ClusterLook, now_ms: int) -> dict[str, TopicSighting]:
-        """Store the current state of all topics of a cluster. Return the stored observations.
+        """Store an observation of all topics of a cluster. Return the updated observations.
 
         Observations of deleted topics are removed. Raises VersionConflict, Unreachable.
         """
@@ -102,14 +102,14 @@ def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
 
 
 class StoredRetirement(NamedTuple):
-    """Retirement of a topic, and the version of its node."""
+    """A stored retirement of a topic, with the version of its node."""
 
     retirement: Retirement
     version: int
 
 
 class RetirementStore:
-    """Retirements of topics in progress, in the coordination store. All writes are compare-and-set."""
+    """Stores the retirements of topics that are in progress. All writes are compare-and-set."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -137,8 +137,8 @@ class RetirementStore:
         return StoredRetirement(retirement, 0)
 
     def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
-        """Replace a retirement, even with itself. Raises VersionConflict if the retirement was changed
-        concurrently."""
+        """Replace a stored retirement, possibly with an equal one. Raises VersionConflict after a concurrent
+        change."""
         path = _path(after.cluster, after.topic)
         try:
             version = self._nodes.write(path, _encoded(after), before.version)
