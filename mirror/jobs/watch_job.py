@@ -62,7 +62,7 @@ class AuditWatch:
     def _of_former_epochs(
         self, verdicts: Iterable[PartitionVerdict]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return leader epoch and compared end of the copies whose leader epoch has changed."""
+        """Map partitions whose copy has a new leader to the earlier leader epoch and compared end offset."""
         return {
             place: (before.target_epoch, self._positions[place][1])
             for verdict in verdicts

@@ -107,7 +107,7 @@ class BatchRouter:
             raise
 
     def free(self) -> None:
-        """Release the receive buffers of all items."""
+        """Release the receive buffers of all routed batches."""
         for item in self.items:
             if isinstance(item, OutBatch):
                 item.free()
@@ -156,7 +156,7 @@ class BatchRouter:
         rewriter.join(records, header.codec, len(batch), header.span, header.leader_epoch)
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Process a message of format 0 or 1. Return False for a message at or after the end offset."""
+        """Process a message of format 0 or 1. Return False if it is at or after the end offset."""
         if self._batches:
             self._flush()
         return self._required_rewriter().take_message(message, self._end)
@@ -187,7 +187,7 @@ class BatchRouter:
             self._flush()
 
     def _flush(self) -> None:
-        """Add all batches processed so far to the items. After an error, add all batches before the error."""
+        """Route all batches that are still being merged. After an error, route those before the error."""
         batches, self._batches, self._bytes = self._batches, [], 0
         if self._rewriter is not None and self._rewriter.is_pending:
             self._rewriter.flush()

@@ -18,8 +18,8 @@ _TOPIC_ID_BYTES: Final = 16
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether a former owner wrote `newer` after the current owner wrote `stored`. An owner that was
-    frozen writes outdated progress, recognizable by its lower producer epoch."""
+    """Return whether `newer` was written by a former owner after the current owner wrote `stored`. A frozen
+    owner writes outdated progress, recognizable by its lower producer epoch."""
     if _has_same_owner(stored, newer):
         return False
     before, after = _owner(stored), _owner(newer)
@@ -29,8 +29,8 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
 
 
 def _has_same_owner(one: bytes, two: bytes) -> bool:
-    """Return whether both records have the same owner, without decoding them; False if unclear. The searched
-    text cannot occur within JSON strings, because their quotes are escaped."""
+    """Return whether both records have the same owner, without decoding them. Returns False if unclear. The
+    searched text cannot occur within JSON strings, because their quotes are escaped."""
     start, other = one.find(_OWNER), two.find(_OWNER)
     if start < 0 or other < 0 or one.rfind(_OWNER) != start or two.rfind(_OWNER) != other:
         return False
@@ -48,7 +48,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return producer id and epoch of a progress record: empty if the lane never wrote, None if unknown."""
+    """Return producer id and epoch in a progress record. Empty if the lane never wrote, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):

@@ -26,7 +26,7 @@ stops."""
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The last finished pause of a topic or of the whole datastream, in epoch ms.
+    """The end of a pause of a topic or of the whole datastream. Times are in epoch ms.
 
     `numbers`: paused partitions, None for all. `began_ms`: end of the first of several pauses in quick
     succession.
@@ -47,7 +47,7 @@ class Resumption:
 
 
 class Excuse(NamedTuple):
-    """Records of a lane that are exempt from latency objectives, by timestamp (epoch ms).
+    """Timestamp ranges (epoch ms) of a lane's records that are exempt from latency objectives.
 
     The exemption covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
     Later records wait behind exempt records, and do not count for a limited time from `patience_ms` on.
@@ -60,11 +60,12 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that identifies the exemption. Later ones of a lane have higher numbers; 0 means none."""
+        """Number that identifies the exemption: a later exemption of a lane has a higher one. 0 means no
+        exemption."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
-        """Return the exemption with future times replaced by the current time.
+        """Return the exemption with times in the future replaced by the current time.
 
         A definition may contain any timestamp.
         """
@@ -79,7 +80,7 @@ NO_EXCUSE: Final = Excuse()
 
 
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
-    """Return the exempt records of a partition.
+    """Return the timestamp ranges of a partition's exempt records.
 
     `before_ms`: time of the creation or last restart of the datastream.
     """
@@ -98,7 +99,7 @@ def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str,
 def with_resumption(
     present: Mapping[str, Resumption], topic: str, numbers: frozenset[int] | None, since_ms: int, now_ms: int
 ) -> dict[str, Resumption]:
-    """Return the resumptions with another one added. Only the latest `MOST_RESUMPTIONS` are kept."""
+    """Add the end of a pause. Only the latest `MOST_RESUMPTIONS` are kept."""
     before = present.get(topic)
     is_chained = before is not None and since_ms - before.until_ms < CHAIN_MS
     began_ms = before.began_ms if before is not None and is_chained else now_ms
@@ -109,7 +110,7 @@ def with_resumption(
 
 
 class ExcusedLane:
-    """State of the exemption of a lane's records until the lane has caught up once.
+    """Exemption of a lane's records, in effect until the lane has caught up once.
 
     `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
     `_PROGRESS_MS`. Afterwards, later records count again, but the exempt records still do not.
@@ -128,12 +129,13 @@ class ExcusedLane:
 
     @classmethod
     def of(cls, excuse: Excuse, patience_ms: int, now_ms: int) -> ExcusedLane | None:
-        """Return the exemption state of a lane that starts at `now_ms` (epoch ms), None without one."""
+        """Create the exemption of a lane that starts at `now_ms` (epoch ms), or None if no record is
+        exempt."""
         return cls(excuse.as_of(now_ms), patience_ms) if excuse.name else None
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record delivered now counts against latency objectives. Records before a pause
-        count, because the lane was running."""
+        """Return whether a record that is delivered now counts against latency objectives. Records from
+        before a pause count, because the lane was running."""
         excuse = self.excuse
         if not self._is_patient:
             return not excuse.covers(timestamp)
@@ -150,7 +152,7 @@ class ExcusedLane:
         return 0 if self._is_patient else min(age_ms, max(now_ms - self.excuse.name, 0))
 
     def note(self, waiting: int, now_ms: int) -> None:
-        """Record the number of offsets that wait to be copied."""
+        """Update the exemption with the number of offsets that wait to be copied."""
         if self._least < 0 or waiting < self._least:
             self._least, self._least_ms = waiting, now_ms
         has_time = now_ms - self.excuse.patience_ms <= self._patience_ms
