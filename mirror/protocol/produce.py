@@ -87,7 +87,7 @@ def encode_request(
     timeout_ms: int,
     transactional_id: bytes | None = None,
 ) -> tuple[list[Batch], int]:
-    """Return (buffers, total size) of the body of a Produce request with acks=all."""
+    """Encode a Produce request with acks=all. Return the buffers of its body, and their total size."""
     flexible = version >= _FLEXIBLE_FROM
     head = write_string(transactional_id, flexible=flexible)
     head += _OPENING.pack(_ALL_REPLICAS, timeout_ms)

@@ -37,8 +37,8 @@ _REFERENCE: Final = re.compile(r"([a-z][a-z0-9+-]*):(/.*)")
 
 
 class Bounds(NamedTuple):
-    """Range [first, end) of the readable offsets of a partition. `origin` identifies the log, and changes
-    when a topic is deleted and created again. Empty if unknown."""
+    """Readable offsets [first, end) of a partition. `origin` identifies the log: it changes when a topic is
+    deleted and created again. Empty if unknown."""
 
     first: int
     end: int
@@ -46,7 +46,7 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: earlier records of the log `origin` are committed or skipped on purpose."""
+    """A committed position. All earlier records of the log `origin` are committed or skipped on purpose."""
 
     next_offset: int
     origin: str = ""
@@ -60,8 +60,8 @@ class CommitRule(NamedTuple):
 
 
 class RecordPortion(NamedTuple):
-    """The records of a source within a range of offsets, in order, possibly none. `span`: the range, such as
-    the offsets in a batch header. Offsets between consecutive spans have no record."""
+    """Consecutive records of a partition, possibly none, and the offset range `span` that they come from,
+    such as that of a batch header. Offsets between consecutive spans have no record."""
 
     span: Span
     records: Sequence[Record] = ()
@@ -142,10 +142,10 @@ class RecordSink(Protocol):
 
 @runtime_checkable
 class LedgerKeeper(Protocol):
-    """A sink that stores the class of every source offset (mirrored, filtered, compacted, ...)."""
+    """A sink that also stores the class of every source offset (mirrored, filtered, compacted, ...)."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Record skipped source offsets, which are never written. Called before a later record is written."""
+        """Store the class of skipped offsets. Called before a later record is written."""
         ...
 
 

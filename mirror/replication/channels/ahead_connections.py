@@ -26,7 +26,7 @@ _OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadConnection:
-    """A read-ahead connection, and the offset ranges requested on it in the order of the requests."""
+    """A read-ahead connection, with the offset ranges requested on it in the order of the requests."""
 
     __slots__ = ("connection", "ranges")
 
@@ -36,7 +36,7 @@ class AheadConnection:
 
 
 class AheadConnections:
-    """The read-ahead connections of one fetch channel.
+    """Opens and closes the read-ahead connections of one fetch channel.
 
     `most`: maximum number of connections. `on_change`: called after a connection has opened or closed, while
     at least one is open. `on_lost`: called when the last connection is lost.
@@ -65,11 +65,11 @@ class AheadConnections:
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether read-ahead connections are open or will be opened."""
+        """Return whether read-ahead connections are open or should be opened."""
         return self._count.count > 0
 
     def note(self, connection: Connection, size: int) -> None:
-        """Record a large response of `size` bytes, and adjust the number of read-ahead connections."""
+        """Count a large response of `size` bytes. Changes the number of read-ahead connections if useful."""
         now = self._cluster.loop.now()
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())
@@ -85,7 +85,7 @@ class AheadConnections:
                     self._cluster.loop.spawn(self._open(number))
 
     def close_unused(self, now: float) -> None:
-        """Close all read-ahead connections if none was used for some time."""
+        """Close all read-ahead connections after a period without use."""
         if self._count.is_unused(now):
             self._count.close()
             self._shrink(0)
@@ -96,20 +96,20 @@ class AheadConnections:
         self._shrink(0)
 
     def idle(self, depth: int) -> list[AheadConnection]:
-        """Return the connections with fewer than `depth` outstanding requests."""
+        """Return the open connections with fewer than `depth` outstanding requests."""
         return [one for one in self.by_number.values() if len(one.ranges) < depth]
 
     @property
     def lacks_memory(self) -> bool:
-        """Return whether a broker's response cannot be received yet because no buffer memory is free."""
+        """Return whether a response cannot be received now because there is no free buffer memory."""
         return any(one.connection.lacks_memory for one in self.by_number.values())
 
     def unanswered_since(self) -> float:
-        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds); infinity if none is."""
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the maximum read rate if the broker's socket buffers limit it, otherwise None."""
+        """Return the limit of the read rate by the broker's socket buffers, or None without a limit."""
         opened = next(iter(self.by_number.values()), None)
         each = self._count.bytes_each(self._cluster.loop.now())
         if opened is None or not each:

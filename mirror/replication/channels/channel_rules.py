@@ -19,7 +19,7 @@ from mirror.protocol.produce import ProducedPartition
 
 
 class ChannelKey(NamedTuple):
-    """Key of a fetch channel of a broker.
+    """Key that identifies one of the fetch channels to a broker.
 
     `copy`: number of the channel, above 0 if several lanes read the same partition, because a request can
     name a partition only once. `near`: requests carry the client's rack, so that the leader may redirect to a
@@ -54,7 +54,7 @@ class ChannelKey(NamedTuple):
 
 
 class FetchListener(Protocol):
-    """Receiver of the results of fetch requests. Called on the event loop."""
+    """Interface for handling the results of fetch requests. Called on the event loop."""
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         """Handle the records or the error of one partition in a Fetch response.
@@ -78,7 +78,7 @@ class FetchListener(Protocol):
 
 
 class FetchSource(Protocol):
-    """Interface of the fetch channels of one cluster, as used by each channel."""
+    """Functions of the `Fetcher` of a cluster that its channels call."""
 
     cluster: Cluster
     listener: FetchListener
@@ -94,7 +94,7 @@ class FetchSource(Protocol):
 
 
 class ProduceListener(Protocol):
-    """Receiver of the results of produce requests. Called on the event loop."""
+    """Interface for handling the results of produce requests. Called on the event loop."""
 
     def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         """Handle the broker's response for one batch: success or error."""
@@ -123,8 +123,8 @@ class ProduceListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Request sizes and wait times for one fetch tier (live or backlog). `connections`: maximum number of
-    read-ahead connections."""
+    """Request sizes and wait times of live lanes, or of lanes with a backlog. `connections`: maximum number
+    of read-ahead connections."""
 
     wait_ms: int
     max_bytes: int

@@ -1,4 +1,4 @@
-"""Fetches from a source cluster.
+"""Fetches partitions from a source cluster.
 
 There is one channel per broker, isolation level and tier, with one fetch request in flight. Up-to-date lanes
 use separate ("live") channels with small responses and their own memory, so that a topic with gigabytes of
@@ -20,7 +20,7 @@ from mirror.replication.options import CopyingOptions
 
 
 class Fetcher:
-    """All fetch channels to the brokers of one source cluster."""
+    """Fetches the partitions of lanes from the brokers of one source cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: FetchListener, rack: str
@@ -38,7 +38,7 @@ class Fetcher:
 
     @property
     def channels(self) -> Iterable[FetchChannel]:
-        """Fetch channels to all brokers used so far."""
+        """All fetch channels, one or more for each broker in use."""
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
@@ -101,7 +101,7 @@ class Fetcher:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other tier (live, backlog). With `waits`, the first fetch waits for
+        """Let the lane fetch as a live lane or as one with a backlog. With `waits`, the first fetch waits for
         `include`."""
         if lane.read.is_live != live:
             self.detach(lane)
@@ -117,7 +117,7 @@ class Fetcher:
         self._search.add(lanes)
 
     def check(self, now: float) -> None:
-        """Do the work of all channels that is due at `now`."""
+        """Do the periodic work of all channels that is due at `now`."""
         for channel in self._channels.values():
             channel.check(now)
 

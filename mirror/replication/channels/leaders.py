@@ -17,9 +17,9 @@ _SEARCH_SECONDS: Final = 0.1
 
 
 class LeaderSearch:
-    """Refreshes metadata until the partition of every lane has a leader, at most ten times per second.
-    `found`: called for each lane after a refresh. `found` attaches the lane to a leader, or adds the lane to
-    this search again."""
+    """Finds the partition leaders of lanes by refreshing metadata, at most ten times per second. `found`:
+    called for each lane after a refresh. `found` attaches the lane to a leader, or adds the lane to this
+    search again."""
 
     def __init__(
         self, cluster: Cluster, topic_of: Callable[[Lane], str], found: Callable[[Lane], None]
@@ -62,8 +62,8 @@ class LeaderSearch:
 
 
 class Replicas:
-    """Replicas that lanes fetch from (KIP-392). `again`: called for a lane that must be attached to its
-    partition leader again."""
+    """Chooses the replica that each lane fetches from (KIP-392). `again`: called for a lane that must be
+    attached to its partition leader again."""
 
     def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[Lane], None]) -> None:
         self._cluster = cluster
@@ -71,8 +71,7 @@ class Replicas:
         self._again = again
 
     def broker(self, lane: Lane, leader: int) -> tuple[int, bool]:
-        """Return the broker to fetch the lane's partition from, and whether the request has this client's
-        rack."""
+        """Return the broker to fetch the lane's partition from, and whether to send the client's rack."""
         now = self._cluster.loop.now()
         if lane.read.replica is not None and not lane.read.replica.is_usable(
             leader, self._cluster.brokers, now
