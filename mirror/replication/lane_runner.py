@@ -1,4 +1,4 @@
-"""Changes the state of lanes as `mirror.lane.lifecycle` decides. No other module changes it.
+"""Changes the state of lanes as decided by `mirror.lane.lifecycle`. No other module changes the state.
 
 Everything that happens to a lane is an event for `handle`. Events of an earlier generation are dropped. The
 new state is set before its actions run. If an action fails, the error handling therefore knows the target
@@ -49,7 +49,7 @@ class Transactions(Protocol):
         ...
 
     def commit(self, lane: Lane) -> None:
-        """Commit the lane's transaction now, then carry out its `Intent` (stop, pause or restart)."""
+        """Commit the lane's transaction now, then perform the pending transition (stop, pause or restart)."""
         ...
 
     def invalidate(self, lane: Lane) -> None:
@@ -73,13 +73,13 @@ Performer = Callable[[Lane], None]
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that filters lanes to those whose current start is not complete."""
+    """Return a function that returns those of the lanes whose current start is not complete."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
 
 class LaneActions:
-    """Actions of a lane's lifecycle that need no decision: channels, buffers, pending work and reports.
+    """Performs the lifecycle actions that need no decision: on channels, buffers, pending work and reports.
     `abandon`: aborts the open transaction of a lane."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
@@ -92,7 +92,7 @@ class LaneActions:
         self._abandon = abandon
 
     def performers(self) -> Mapping[LaneAction, Performer]:
-        """Return the functions that perform the lifecycle actions, by action."""
+        """Map each lifecycle action to the function that performs it."""
         return {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,
@@ -162,7 +162,7 @@ class LaneActions:
 
 
 class LaneRunner:
-    """Runs the lifecycle and the operations of lanes. `transactions`: creates the transaction manager."""
+    """Runs the lifecycle of lanes, and their operations. `transactions`: creates the transaction manager."""
 
     def __init__(
         self,
@@ -192,8 +192,7 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply a lifecycle event and perform the resulting actions. Return False if the event is
-        outdated."""
+        """Apply a lifecycle event, and perform the resulting actions. Return False if it is outdated."""
         if event.generation is not None and event.generation != lane.turn:
             _log.debug("outdated event skipped", **lane.key.log_fields, kind=event.kind.value)
             return False
@@ -259,7 +258,7 @@ class LaneRunner:
         self._context.loop.spawn(self.run(lane, lane.turn, steps))
 
     async def run(self, lane: Lane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous operations for the generation `turn` of a lane. The operations end when the lane
+        """Run asynchronous operations of a lane that belong to its generation `turn`. They end when the lane
         restarts. A failure pauses only this lane. A failure in an earlier generation has no effect."""
         try:
             await RunWhile(lambda: lane.turn == turn, steps)
@@ -272,7 +271,7 @@ class LaneRunner:
                 log("outdated step failed", **lane.key.log_fields, reason=str(error), exc_info=trace)
 
     def pause(self, lane: Lane, error: HeadraceError, *, drain: bool = False, lasting: bool = False) -> None:
-        """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry."""
+        """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry automatically."""
         now_ms, silent = self._context.clock.now_ms(), self._context.silent_clusters(self._context.loop.now())
         reason = f"{error} (source offset {lane.read.position if drain else lane.checkpoint})"
         cause = cause_of(error, lane.spec, silent)
@@ -317,7 +316,7 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
     def settle(self, lane: Lane) -> None:
-        """Carry out the lane's pending `Intent` (stop, pause or restart) if no batch is in flight."""
+        """Perform the pending transition (stop, pause or restart) if no batch is in flight."""
         if lane.intent is not None and not lane.queue.in_flight:
             self.handle(lane, LifecycleEvent(EventKind.SETTLING, in_hand=lane.in_hand))
 
@@ -333,7 +332,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
-        """Restart the lanes that an outage of the cluster since `since_ms` has paused, and return them."""
+        """Restart the lanes paused by an outage of the cluster since `since_ms`, and return them."""
         woken = [
             lane
             for lane in self._lanes.by_key.values()

@@ -26,7 +26,7 @@ _log = get_logger(__name__)
 
 
 class ProgressTopic:
-    """The progress topic of one cluster. `stored`: records that were read so far."""
+    """Creates and reads the progress topic of one cluster. `stored`: records that were read so far."""
 
     def __init__(self, cluster: Cluster, name: str, replication: int) -> None:
         self.stored = StoredProgress()
@@ -66,8 +66,8 @@ class ProgressTopic:
         )
 
     async def problem(self) -> UnsafeProgressTopic | None:
-        """Return why the settings of the progress topic may lose progress, or None. Without permission to
-        describe the topic, the settings are unknown, and the result is None."""
+        """Return the reason why the settings of the progress topic may lose progress, or None. Without
+        permission to describe the topic, the settings are unknown, and the result is None."""
         found = await self._cluster.ask(describe_settings([self._name]))
         policy = found.get(self._name, {}).get("cleanup.policy")
         if policy is None or "delete" not in policy.value:

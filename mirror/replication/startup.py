@@ -1,4 +1,4 @@
-"""Starts lanes in batches: reads their progress, metadata, positions and limits, then copies.
+"""Starts lanes, many at a time: reads their progress, metadata, positions and limits, then copies.
 
 Requests are batched for all lanes. A problem of one lane pauses only that lane.
 """
@@ -44,7 +44,7 @@ Starting = Callable[[], list[Lane]]
 
 
 class LaneStartup:
-    """Starts the lanes in `LaneRegistry.to_start`."""
+    """Starts the lanes in `LaneRegistry.to_start`, many at a time."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class LaneStartup:
         return problem
 
     def _begin_target(self, lane: Lane, sentence: str) -> None:
-        """Start in a new destination log that contains none of the lane's records.
+        """Start in a new destination log that contains no records of the lane.
 
         The log has no producer state, so it would accept any first sequence number, even from former owners.
         The lane therefore acquires its producer id again, and fences former owners in the new log.
@@ -291,8 +291,8 @@ class LaneStartup:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin_at_offset(self, lane: Lane) -> None:
-        """Start at the offset that the datastream's definition requests. If the offset is outside the source
-        log, the missing records count as a loss."""
+        """Start at the offset in the datastream's definition. If the source log begins later, the missing
+        records count as a loss."""
         assert lane.spec.start_offset is not None
         self._unsaved.begin(lane, lane.spec.start_offset)
 
@@ -377,5 +377,5 @@ def _begins_at(lane: Lane) -> int:
 
 
 def _is_missing(answer: OffsetAnswer) -> bool:
-    """Return whether the partition has no record at or after the requested time."""
+    """Return whether the response means that no record exists at or after the requested time."""
     return not answer.error and answer.offset < 0

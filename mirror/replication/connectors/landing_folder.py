@@ -239,7 +239,8 @@ class OwnedFolder:
             raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error
 
     def _require_ours(self) -> None:
-        """Raise Fenced if the folder was removed or replaced: a new folder may have another owner."""
+        """Check that the folder was not removed or replaced, because a new folder may have another owner.
+        Raises Fenced."""
         try:
             there = os.stat(self._folder / LOCK)
         except FileNotFoundError:
@@ -251,7 +252,7 @@ class OwnedFolder:
             )
 
     def _recovered(self) -> CommittedPosition | None:
-        """Complete or undo the previous owner's unfinished commit, and return the committed state."""
+        """Complete or undo an unfinished commit of the previous owner. Return the committed state."""
         stored = _stored(self._folder)
         with translated(self._folder):
             if stored is not None and stored.file:

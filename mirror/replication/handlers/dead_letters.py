@@ -42,7 +42,7 @@ _OF_NEW_BROKERS: Final = frozenset(SETTINGS) - {_APART}
 
 
 class DeadLetterTopic:
-    """The dead-letter topic of one destination topic."""
+    """Writes to the dead-letter topic of one destination topic."""
 
     def __init__(self, cluster: Cluster, destination_topic: str, replication: int) -> None:
         self.name = destination_topic + DEAD_LETTER_SUFFIX
@@ -77,7 +77,7 @@ class DeadLetterTopic:
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:
-        """Return the settings of the topic; empty without permission to describe it."""
+        """Return the settings of the dead-letter topic. Empty without permission to describe it."""
         found = await self._cluster.patiently(lambda: self._cluster.ask(describe_settings([topic])))
         return found.get(topic, {})
 
@@ -111,7 +111,7 @@ def obstacles(
 
 
 def _number(settings: Mapping[str, TopicSetting], key: str) -> int:
-    """Return the value of a limit of the topic, or the maximum if it is unknown."""
+    """Return the value of a numeric limit of the topic, or the maximum if unknown."""
     known = settings.get(key)
     return int(known.value) if known is not None and known.value.isdecimal() else int(_NO_LIMIT)
 

@@ -35,7 +35,7 @@ _MOST_EMPTY_ANSWERS: Final = 20
 
 
 class FetchFailures:
-    """Decides how lanes continue after Fetch responses without records to copy."""
+    """Decides how to continue after a Fetch response has no records to copy."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class FetchFailures:
         self._source_logs = source_logs
 
     def end(self, lane: Lane) -> None:
-        """Reset the lane's fetch errors after a response whose records are all valid."""
+        """Reset the lane's counts of fetch errors after a response with only valid records."""
         lane.read.empty_answers = lane.read.damaged_reads = 0
 
     def on_empty(self, lane: Lane, *, squeezed: bool) -> bool:
@@ -101,7 +101,7 @@ class FetchFailures:
             self._pacer.try_later(lane)
 
     def note_unread(self, lane: Lane, records: memoryview) -> None:
-        """Record the age of the batch at the lane's position, which cannot be copied."""
+        """Store the timestamp of the batch at the lane's position, which cannot be copied."""
         timestamp = _first_timestamp(lane, records)
         if timestamp is not None:
             self._delivery.note_unread(lane, timestamp)
@@ -159,7 +159,7 @@ class FetchFailures:
             self.note(lane, f"{type(error).__name__}: {error}", seconds)
 
     def note(self, lane: Lane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
-        """Record that the lane cannot read. Its next response is due within `seconds`."""
+        """Store that the lane cannot read, with the reason. A new response is expected within `seconds`."""
         sentence = f"reading {lane.key.partition} from {lane.spec.source}: {reason}"
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 

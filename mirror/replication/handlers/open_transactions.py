@@ -83,7 +83,7 @@ class OpenTransactionWatch:
         self._date(now)
 
     def _date(self, now: float) -> None:
-        """Read the first blocked record of each lane to determine its age, once for each offset."""
+        """Read the first blocked record of each lane to determine its age. Reads each offset only once."""
         undated: dict[ClusterRef, list[Lane]] = {}
         for lane in self.lanes:
             if (

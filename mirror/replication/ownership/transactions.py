@@ -98,8 +98,8 @@ class TransactionManager:
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: Lane) -> bool:
-        """Return whether the coordinator may have aborted the transaction because of its age. Returns False
-        if the coordinator cannot report the owner of the producer id."""
+        """Return whether the coordinator may have aborted the transaction because it was too old. Returns
+        False if the coordinator cannot report the owner of the producer id."""
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 
@@ -110,7 +110,7 @@ class TransactionManager:
         return self._context.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
-        """End the transactions that are due. Begin transactions for lanes that advanced without a batch."""
+        """End transactions that are due. Begin transactions for lanes that only skipped offsets."""
         for lane in list(self._unsaved.dirty):
             transaction = lane.ownership.transaction
             if transaction is not None and not transaction.is_open:
@@ -202,7 +202,7 @@ class TransactionManager:
             _log.info("transaction left to the next owner", **lane.key.log_fields, reason=str(error))
 
     def _fail(self, lane: Lane, error: HeadraceError) -> None:
-        """Handle a failed operation of a transaction. The next start of the lane checks for a commit."""
+        """Handle the failure of a transaction. The next start of the lane checks whether it was committed."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:

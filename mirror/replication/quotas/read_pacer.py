@@ -1,4 +1,4 @@
-"""Decides when a lane fetches, and in which tier (live or backlog).
+"""Decides when a lane fetches, and whether as a live lane or as one with a backlog.
 
 The time depends on buffer, quotas and end offset; the tier depends on the lag.
 """
@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadPacer:
-    """Decides which lanes are in the next Fetch request of a channel."""
+    """Decides which lanes a channel includes in its next Fetch request."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, quotas: QuotaWatch
@@ -71,8 +71,8 @@ class ReadPacer:
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
-        """Move a lane that has caught up or fallen behind to the other tier (live or backlog). Return True
-        after a move. With `waits`, fetching does not start immediately."""
+        """Move a lane that has caught up or fallen behind to the channels for live lanes or for backlogs.
+        Return True after a move. With `waits`, fetching does not start immediately."""
         end = lane.read.readable_end
         if lane.read.is_live:
             most = min(lane.read.size.most, self._settings.live_fetch_bytes)

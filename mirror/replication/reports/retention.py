@@ -1,4 +1,4 @@
-"""Reads the retention of late lanes' source topics from topic settings."""
+"""Reads the retention of the source topics of late lanes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionBook:
-    """Cache of the retention of source topics. Missing entries, and entries some minutes old, are requested.
-    Without the permission to describe a topic, its retention remains unknown."""
+    """Cache of the retention of source topics. Missing entries, and entries older than some minutes, are
+    requested. Without the permission to describe a topic, its retention remains unknown."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
