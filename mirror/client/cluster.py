@@ -142,7 +142,7 @@ class Cluster:
         known = self.connections.any_open(CONTROL)
         if known is not None:
             return known
-        failure: HeadraceError = Unreachable(f"{self.name} has no addresses")
+        failure: HeadraceError = Unreachable(f"no broker address of {self.name} is known")
         for broker in [*self.directory.brokers, *self.directory.seeds]:
             try:
                 return await self.connection(broker, CONTROL)

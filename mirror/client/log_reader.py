@@ -47,7 +47,7 @@ async def topic_partitions(cluster: Cluster, topic: str) -> list[TopicPartition]
     if found is None:
         raise TopicMissing(f"{topic} of {cluster.name} is not a legal topic name")
     if found.error:
-        doing = f"reading metadata of topic {topic} of {cluster.name}"
+        doing = f"cannot read metadata of topic {topic} of {cluster.name}"
         raise cluster.error(found.error, doing, f"Read on topic {topic}")
     return found.partitions
 
@@ -62,7 +62,7 @@ async def partition_offsets(
     answers = await cluster.offsets(dict.fromkeys(places, when), committed=True)
     for place, answer in answers.items():
         if answer.error:
-            doing = f"reading the offsets of {place} of {cluster.name}"
+            doing = f"cannot read the offsets of {place} of {cluster.name}"
             raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
     return {place: answer.offset for place, answer in answers.items()}
 
@@ -94,8 +94,8 @@ async def fetch_once(
         await cluster.loop.sleep(_EMPTY_SECONDS)
     if part.error:
         if part.error in TRANSIENT:
-            raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
-        doing = f"reading {place} of {cluster.name} at offset {offset}"
+            raise Unreachable(f"cannot read {place}: {error_of(part.error, 'fetch').message}")
+        doing = f"cannot read {place} of {cluster.name} at offset {offset}"
         raise cluster.error(part.error, doing, f"Read on topic {place.topic}")
     return part
 

@@ -72,10 +72,10 @@ async def write_patiently(
         if transactional_id is None:  # with a sequence, an earlier attempt may have set the append time
             cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
         if answer.error in TRANSIENT:
-            raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
+            raise Unreachable(f"cannot write to {place}: {error_of(answer.error, 'produce').message}")
         if answer.error:
             right = f"Write on topic {place.topic}"
-            raise cluster.error(answer.error, f"writing to {place}", right, answer.message)
+            raise cluster.error(answer.error, f"cannot write to {place}", right, answer.message)
         return answer
 
     return await cluster.patiently(attempt, seconds, topic=place.topic)

@@ -79,7 +79,7 @@ async def retake_identity(
     async def attempt() -> ProducerStamp | None:
         shown = await cluster.coordinators.ask_once(TRANSACTION, name, describe_transaction(name), _error)
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            raise cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
+            raise cluster.error(shown.error, f"cannot describe the transaction of {name}", _right(name))
         if not shown.error:
             holder = former.judge(shown, bumps=adds_partitions(cluster), committed=committed)
             if holder is Holder.TAKEN:
@@ -114,7 +114,7 @@ async def has_identity(cluster: Cluster, name: str) -> bool:
     shown = await cluster.coordinators.ask(TRANSACTION, name, describe_transaction(name), _error)
     if not shown.error:
         return True
-    error = cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
+    error = cluster.error(shown.error, f"cannot describe the transaction of {name}", _right(name))
     if error.retriable:
         raise error
     return False
@@ -131,7 +131,7 @@ def _right(name: str) -> str:
 
 def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional: bool) -> ProducerStamp:
     if answer.error:
-        raise cluster.error(answer.error, f"acquiring the producer id of {name}", _right(name))
+        raise cluster.error(answer.error, f"cannot acquire the producer id of {name}", _right(name))
     if answer.producer_id == NO_PRODUCER:
         raise Unreachable(f"the coordinator of {name} returned no producer id")
     return ProducerStamp(answer.producer_id, answer.epoch, transactional)
@@ -160,7 +160,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
     await add_to_transaction(cluster, name, stamp, [target])
     ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
     if ended.error:
-        raise cluster.error(ended.error, f"ending a transaction of {name}", _right(name))
+        raise cluster.error(ended.error, f"cannot end a transaction of {name}", _right(name))
 
 
 async def add_to_transaction(
@@ -172,7 +172,7 @@ async def add_to_transaction(
     for place, code in added.items():
         if code:
             right = f"{_right(name)}, and Write on topic {place.topic}"
-            raise cluster.error(code, f"adding {place} to a transaction of {name}", right)
+            raise cluster.error(code, f"cannot add {place} to a transaction of {name}", right)
 
 
 def _worst(codes: Mapping[TopicPartition, int]) -> int:

@@ -238,7 +238,7 @@ class Follower(BackgroundThread):
             reason = reason_of(error)
             if reason != self._logged_trouble:
                 trace = None if isinstance(error, HeadraceError) else error
-                _log.warning("coordination", reason=reason, exc_info=trace)
+                _log.warning("cannot follow the plan", reason=reason, exc_info=trace)
             self._trouble = self._logged_trouble = reason
             self._plan_executor.look_again()
 

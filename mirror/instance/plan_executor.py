@@ -279,7 +279,7 @@ class PlanExecutor:
     def _describe(self, found: LaneSpecs) -> None:
         """Set the lanes to run. If the new spec of a running lane is invalid, the lane keeps its spec."""
         for key in found.problems.keys() - self._undescribed.keys():
-            _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
+            _log.error("cannot derive lane from its definition", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
         kept = {key: lanes[key].spec for key in found.problems if key in lanes}
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems

@@ -232,7 +232,7 @@ async def _ends(
 
 def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceError:
     if code not in TRANSIENT:
-        doing, right = f"reading the end offset of {place} on {source.name}", f"Read on topic {place.topic}"
+        doing, right = f"cannot read the end of {place} on {source.name}", f"Read on topic {place.topic}"
         return source.error(code, doing, right)
     leader = source.leader(place)
     if leader is None:

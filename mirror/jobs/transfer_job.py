@@ -387,5 +387,7 @@ class Transfer:
 def _problem(error: Exception) -> HeadraceError:
     if isinstance(error, HeadraceError):
         return error
-    _log.error("a step of a connector failed", exc_info=error)
-    return Unexpected(f"unexpected: {type(error).__name__}: {error}", advice="see the traceback in the log")
+    _log.error("operation of a connector failed", exc_info=error)
+    return Unexpected(
+        f"unexpected error: {type(error).__name__}: {error}", advice="see the traceback in the log"
+    )

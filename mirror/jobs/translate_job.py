@@ -283,7 +283,7 @@ async def commit_positions(
                 advice="upgrade its brokers, or exclude the group",
             )
         if code:
-            doing = f"committing {place} for group {group} on {cluster.name}"
+            doing = f"cannot commit an offset of {place} for group {group} on {cluster.name}"
             raise cluster.error(code, doing, f"Read on group {group} and on topic {place.topic}")
 
 
@@ -296,9 +296,9 @@ async def committed_at(cluster: Cluster, group: str, kind: str = "") -> dict[Top
     found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
-        raise cluster.error(found.error, f"reading offsets of group {group}", right)
+        raise cluster.error(found.error, f"cannot read the offsets of group {group}", right)
     for place, answer in found.offsets.items():
         if answer.error:
             right = f"Describe on group {group} and on topic {place.topic}"
-            raise cluster.error(answer.error, f"reading offsets of group {group} ({place})", right)
+            raise cluster.error(answer.error, f"cannot read the offset of group {group} in {place}", right)
     return {place: answer.offset for place, answer in found.offsets.items()}

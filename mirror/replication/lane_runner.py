@@ -207,7 +207,7 @@ class LaneRunner:
             except Exception as error:
                 if event.kind is not EventKind.BROKE:
                     raise
-                _log.error("action failed", **lane.key.log_fields, action=action.value, exc_info=error)
+                _log.error("lane action failed", **lane.key.log_fields, action=action.value, exc_info=error)
         return True
 
     def _probe_later(self, lane: Lane) -> None:
@@ -354,9 +354,9 @@ class LaneRunner:
 
 def _unexpected(lane: Lane, error: Exception) -> HeadraceError:
     problem = Unexpected(
-        f"unexpected: {type(error).__name__}: {error}"[:_LONGEST_REASON],
+        f"unexpected error: {type(error).__name__}: {error}"[:_LONGEST_REASON],
         advice="see the traceback in the log and report it",
     )
     if lane.pause is None or problem.message not in lane.pause.reason:
-        _log.error("step failed", **lane.key.log_fields, exc_info=error)
+        _log.error("lane operation failed", **lane.key.log_fields, exc_info=error)
     return problem

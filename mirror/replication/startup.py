@@ -306,7 +306,7 @@ class LaneStartup:
                 advice="start at earliest, latest or offsets",
             )
         if answer.error:
-            doing = f"looking up the start offset of {place} of {cluster.name}"
+            doing = f"cannot look up the start offset of {place} of {cluster.name}"
             raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
         self._unsaved.begin(lane, answer.offset)
 

@@ -187,7 +187,7 @@ class EmbeddedStore:
             for waiting in group:
                 if not waiting.is_done:
                     waiting.is_done = True
-                    waiting.error = Unreachable("the coordination store was interrupted")
+                    waiting.error = Unreachable("the write to the coordination store was interrupted")
 
     def _write_all(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
         """Apply and write a group of commands, and publish the state. Raises OSError.

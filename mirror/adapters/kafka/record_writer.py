@@ -140,7 +140,7 @@ class RecordWriter:
             await cluster.refresh([self._topic])
             known, self._looked_at = cluster.topics[self._topic], loop.now()
         if known.error:
-            doing = f"reading metadata of topic {self._topic} of {cluster.name}"
+            doing = f"cannot read metadata of topic {self._topic} of {cluster.name}"
             raise cluster.error(known.error, doing, f"Write on topic {self._topic}")
         if not known.leaders:
             raise Unreachable(f"topic {self._topic} of {cluster.name} has no partitions yet")

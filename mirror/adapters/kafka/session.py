@@ -94,7 +94,7 @@ class _Race:
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
     """Combine several errors into one, which is permanent if any of them is permanent."""
     if not failures:
-        return Unreachable(f"{name} has no addresses")
+        return Unreachable(f"no broker address of {name} is known")
     worst = next((failure for failure in failures if not failure.retriable), failures[-1])
     message = "; ".join(dict.fromkeys(failure.message for failure in failures))
     return type(worst)(message, advice=worst.advice)

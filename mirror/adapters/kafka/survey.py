@@ -114,7 +114,7 @@ class ClusterSurvey:
         async def names(cluster: Cluster) -> frozenset[str]:
             return frozenset(await cluster.all_topics())
 
-        operation = f"listing topics of {self._settings.bootstrap_servers}"
+        operation = f"cannot list the topics of {self._settings.bootstrap_servers}"
         return self._loop.ask(operation, self._seconds, lambda loop: self._session.ask(loop, names))
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Clust
     for entity, name in ((_USER, user), (_CLIENT_ID, client_id)):
         found = await _unless_refused(cluster, client_quotas(entity, name), why) if name else None
         if found is not None and found.error:
-            doing, right = f"reading the quotas of {entity} {name}", "DescribeConfigs on the cluster"
+            doing, right = f"cannot read the quotas of {entity} {name}", "DescribeConfigs on the cluster"
             why.append(str(cluster.error(found.error, doing, right)))
         if name and (found is None or found.error):
             quotas = None
@@ -180,7 +180,7 @@ async def _topics(cluster: Cluster, names: Sequence[str], why: list[str]) -> dic
         described, allowed = settings.get(topic.name), rights.get(topic.name)
         problem = ""
         if described is not None and described.error:
-            doing = f"reading the settings of {topic.name}"
+            doing = f"cannot read the settings of {topic.name}"
             right = f"DescribeConfigs on topic {topic.name}"
             problem = str(cluster.error(described.error, doing, right, described.message))
         facts[topic.name] = TopicFacts(

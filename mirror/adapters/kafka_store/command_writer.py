@@ -181,7 +181,7 @@ class CommandWriter:
         found = await self._cluster.patiently(lambda: self._cluster.ask(init_producer_id(None, 0)))
         if found.error:
             right = "IdempotentWrite on the cluster"
-            raise self._cluster.error(found.error, "acquiring a producer id", right)
+            raise self._cluster.error(found.error, "cannot acquire a producer id", right)
         return ProducerStamp(found.producer_id, found.epoch)
 
     def _next_epoch(self) -> None:

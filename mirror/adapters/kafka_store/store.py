@@ -363,13 +363,13 @@ class KafkaStore:
         if followed is not None:
             own = followed.state.state.sessions.get(self.identity.name)
             if own is None:
-                self._lose_session(SessionLost("another instance has ended the silent session"))
+                self._lose_session(SessionLost("another instance ended this session for lack of heartbeats"))
                 return
             contact.read_back(own.heartbeat, now)
             self.answered_at = contact.answered_at
         state = contact.state(now)
         if state is SessionState.LOST:
-            self._lose_session(SessionLost("the coordination log was silent for the session timeout"))
+            self._lose_session(SessionLost("no heartbeat was read back within the session timeout"))
         elif state is not self.state:
             if state is SessionState.CONNECTED:
                 self._observer.restart(now)

@@ -90,7 +90,7 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
             raise Unreachable(f"topic {name} of {cluster.name} is being created")
         if found.error:
             right = f"DescribeConfigs on topic {name}"
-            raise cluster.error(found.error, f"describing topic {name}", right, found.message)
+            raise cluster.error(found.error, f"cannot describe topic {name}", right, found.message)
         values = {key: setting.value for key, setting in found.settings.items()}
         wrong += list(_problems(name, values, settings, replicas[name], len(cluster.brokers)))
         largest.append(int(values["max.message.bytes"]))
@@ -121,7 +121,7 @@ def _check_metadata(cluster: Cluster, name: str) -> None:
     if topic.error in _BEING_CREATED:
         raise Unreachable(f"topic {name} of {cluster.name} is being created")
     if topic.error:
-        raise cluster.error(topic.error, f"reading metadata of topic {name}", f"Describe on topic {name}")
+        raise cluster.error(topic.error, f"cannot read metadata of topic {name}", f"Describe on topic {name}")
     if len(topic.leaders) > 1:
         raise ConfigError(
             f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the"

@@ -125,7 +125,7 @@ class TopicCreations:
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
         """Return the operation and the permission that it requires, as texts for error messages."""
-        return f"creating topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
+        return f"cannot create topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
 
     async def _send(self, cluster: Cluster, part: Sequence[Attempt]) -> Mapping[str, TopicOutcome]:
         """Send one CreateTopics request, and return the outcome of each topic.

@@ -31,7 +31,7 @@ async def describe_topics(cluster: Cluster, partitions: Mapping[str, int]) -> di
                 continue
             error = None
             if result.error:
-                doing = f"reading the settings of topic {name} on {cluster.name}"
+                doing = f"cannot read the settings of topic {name} on {cluster.name}"
                 error = cluster.error(result.error, doing, f"DescribeConfigs on topic {name}", result.message)
             own, defaults = values_of(result.settings, KEEPING_SETTINGS)
             found[name] = TopicDescription(name, partitions[name], own, defaults, error)

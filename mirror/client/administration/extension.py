@@ -41,5 +41,5 @@ class TopicExtensions(TopicCreations):
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
         """Return the operation and the permission that it requires, as texts for error messages."""
-        doing = f"increasing topic {topic.name} to {counted(topic.partitions, 'partition')}"
+        doing = f"cannot increase topic {topic.name} to {counted(topic.partitions, 'partition')}"
         return doing, f"Alter on topic {topic.name}"

@@ -128,7 +128,7 @@ class BrokerConnections:
         other.promptness.continue_from(silent.promptness, silent.unanswered_since, now)
         self.known[place], self._opened_at[place] = other, now
         reset_on_close(silent.transport.socket)
-        silent.close(TimedOut(f"{silent.name} answers on another connection only"))
+        silent.close(TimedOut(f"{silent.name} responds only on another connection"))
 
     def round_trip(self, broker: int) -> float:
         """Return the shortest round trip to the broker in seconds, or 0 if unknown."""

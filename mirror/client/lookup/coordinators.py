@@ -87,7 +87,7 @@ class Coordinators:
         if (code := error(answer)) in COORDINATOR_MOVED:
             self._forget_one(kind, key)
         if code in TRANSIENT:
-            raise self._cluster.error(code, f"{call.name} request to the coordinator of {key}", "")
+            raise self._cluster.error(code, f"{call.name} request to the coordinator of {key} failed", "")
         return answer
 
     async def find(self, kind: int, key: str) -> int:
@@ -130,7 +130,7 @@ class Coordinators:
     def _learn(self, kind: int, key: str, found: Coordinator | None) -> int:
         cluster = self._cluster
         if found is None:
-            raise Unreachable(f"the response does not name the coordinator of {key}")
+            raise Unreachable(f"the broker's response does not name the coordinator of {key}")
         if found.error:
             right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
             raise cluster.error(found.error, f"cannot find the coordinator of {key}", right)

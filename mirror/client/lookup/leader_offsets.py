@@ -72,7 +72,7 @@ async def ask_leaders(
         # permanent error, although the topic is in the metadata.
         await cluster.refresh(topics)
         request, code = call_of(missing).name, name_of(codes[0])
-        raise Unreachable(f"{request} request to {cluster.name}: broker returned {code}")
+        raise Unreachable(f"{request} request to {cluster.name} failed: broker returned {code}")
 
 
 async def _ask_each(

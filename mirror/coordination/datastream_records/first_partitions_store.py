@@ -87,7 +87,7 @@ class FirstPartitionsStore:
             selection = TopicSelection(**found["selection"])
             return FirstPartitions(int(found["since_ms"]), selection, counts), node.version
         except _DAMAGES as error:
-            _log.error("record of first partitions ignored", path=path, reason=damage_of(error))
+            _log.error("damaged record of initial partitions ignored", path=path, reason=damage_of(error))
             return FirstPartitions(since_of(datastream), datastream.selection, {}), node.version
 
 

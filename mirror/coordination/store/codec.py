@@ -173,7 +173,7 @@ def _decode_state(records: Iterator[bytes]) -> State:
                 return State(root, {name: _decode_session(session) for name, *session in sessions}, applied)
             case _:
                 break
-    raise ValueError("incomplete")
+    raise ValueError("the state is incomplete")
 
 
 def _place(root: TreeNode, path: str, node: TreeNode) -> None:

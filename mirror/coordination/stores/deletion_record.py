@@ -98,5 +98,5 @@ def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
             for name, moment in document["deleted"]
         }
     except _DAMAGES as error:
-        _log.error("record of deletions ignored", path=path, reason=damage_of(error))
+        _log.error("damaged record of deleted datastreams ignored", path=path, reason=damage_of(error))
         return {}

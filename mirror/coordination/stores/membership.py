@@ -187,7 +187,7 @@ class Membership:
         except NotFound:
             return None
         except (DamagedState, InvalidRequest) as error:
-            _log.error("cannot read the holding of an instance", instance=instance.name, reason=str(error))
+            _log.error("cannot read lanes held by an instance", instance=instance.name, reason=str(error))
             return _MAY_HOLD_ANYTHING
 
     def refresh(self) -> None:

@@ -240,7 +240,7 @@ class PlanStore:
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
-            _log.error("part omitted from the plan", group=part[0], document=name, reason=damage_of(error))
+            _log.error("damaged plan part omitted", group=part[0], document=name, reason=damage_of(error))
             found.append(part)
 
         for part, name in wanted:

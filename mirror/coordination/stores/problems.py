@@ -85,7 +85,7 @@ class TroubleStore:
             try:
                 document = node_codec.decode(node.data, path)
             except CorruptData as error:
-                _log.warning("cannot read the troubles of an instance", reason=str(error))
+                _log.warning("cannot read the slow lanes of an instance", reason=str(error))
                 continue
             for group, reason in document.items():
                 found.setdefault(GroupName(group), legible(str(reason)))

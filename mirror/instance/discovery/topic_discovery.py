@@ -106,7 +106,7 @@ class TopicDiscovery:
     def problem(self, cluster: ClusterRef) -> Exception:
         """Return the reason why the topics of a cluster are unknown."""
         found = self._problems.get(cluster)
-        return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
+        return found.with_traceback(None) if found else Unreachable(f"topics of {cluster} not listed yet")
 
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]

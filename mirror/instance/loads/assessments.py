@@ -184,7 +184,7 @@ def _legible(path: str, data: bytes) -> Assessment | None:
     try:
         return _read(node_codec.decode_chunks([data], path))
     except (CorruptData, InvalidRequest) as error:
-        _log.warning("assessment ignored", path=path, reason=reason_of(error))
+        _log.warning("stored assessment ignored", path=path, reason=reason_of(error))
         return None
 
 

@@ -44,7 +44,7 @@ class MemoryKeeper:
         for source, kept in self._store.read(now_ms).items():
             if kept.problems:
                 self._problems[source] = "; ".join(kept.problems)
-                _log.warning("observations ignored", source=str(source), reason=self._problems[source])
+                _log.warning("load observations ignored", source=str(source), reason=self._problems[source])
             if kept.observations:
                 self._restore(source, kept, now, now_ms)
             elif not kept.problems:
@@ -67,10 +67,10 @@ class MemoryKeeper:
                 source, tuple(names.values()), [self._dated(observation) for observation in new]
             )
         except Unreachable as error:
-            _log.warning("observations not stored", source=str(source), reason=str(error))
+            _log.warning("load observations not stored", source=str(source), reason=str(error))
         except HeadraceError as error:
             self._problems[source] = reason_of(error)
-            _log.warning("observations not stored", source=str(source), reason=self._problems[source])
+            _log.warning("load observations not stored", source=str(source), reason=self._problems[source])
         else:
             pairs = zip((observation.at_seconds for observation in new), written, strict=True)
             self._names[source] = names | dict(pairs)
@@ -93,7 +93,7 @@ class MemoryKeeper:
         known_ms = self._memory.newest.measured_at_ms(source)
         if known_ms is None or known_ms < (last.measured_at_ms or last.at_ms):
             self._memory.newest.note(source, LoadReport(last.loads, "kept", last.measured_at_ms), now_ms)
-        _log.info("observations restored", source=str(source), observations=len(observations))
+        _log.info("load observations restored", source=str(source), observations=len(observations))
 
     def _dated(self, observation: Observation) -> DatedObservation:
         ago_ms = round((self._clock.monotonic() - observation.at_seconds) * 1000)

@@ -193,7 +193,7 @@ class LoadWatch:
             return []
         at_ms, sentence = self._clock.now_ms(), self._sentence(source, now)
         if not now.is_well:
-            _log.warning("loads", source=str(source), state=now.state.value, reason=now.reason)
+            _log.warning("loads unavailable", source=str(source), state=now.state.value, reason=now.reason)
             return [loads_event(me, str(source), now.since_ms, sentence, at_ms)]
         assert before is not None
         _log.info("loads recovered", source=str(source), after=before.state.value)

@@ -102,14 +102,16 @@ def _legible(path: str, data: bytes) -> GroupCosts | None:
         groups = bounds.mapping("groups", bounds.field(document, "groups"))
         return {GroupName(group): _hours(rows) for group, rows in groups.items()}
     except _UNREADABLE as error:
-        _log.warning("costs ignored", path=path, reason=damage_of(error))
+        _log.warning("stored copying costs ignored", path=path, reason=damage_of(error))
         return None
 
 
 def _hours(value: object) -> dict[int, CostSums]:
     rows = bounds.mapping("hours", value)
     if len(rows) > 2 * KEPT_HOURS:
-        raise InvalidRequest(f"too many hours: {len(rows)}", advice=f"at most {2 * KEPT_HOURS} are allowed")
+        raise InvalidRequest(
+            f"stored costs cover {len(rows)} hours", advice=f"at most {2 * KEPT_HOURS} are allowed"
+        )
     return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
 
 
@@ -123,7 +125,7 @@ def _sums(row: Any) -> CostSums:
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
     if len(numbers) < len(names) - _ADDED:
-        raise InvalidRequest(f"incomplete costs: only {counted(len(numbers), 'number')}")
+        raise InvalidRequest(f"stored costs of an hour have {len(numbers)} of {len(names)} numbers")
     count, *rest = numbers
     observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
     values = {

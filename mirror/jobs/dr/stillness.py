@@ -44,7 +44,9 @@ async def log_ends(cluster: Cluster, places: Sequence[TopicPartition]) -> dict[T
     for place, answer in found.items():
         if answer.error:
             right = f"Describe on topic {place.topic}"
-            error = cluster.error(answer.error, f"reading the end of {place} of {cluster.name}", right)
+            error = cluster.error(
+                answer.error, f"cannot read the end offset of {place} of {cluster.name}", right
+            )
             raise error if not error.retriable else Unreachable(str(error))
     return {place: answer.offset for place, answer in found.items()}
 

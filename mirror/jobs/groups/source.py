@@ -85,7 +85,7 @@ async def listed(cluster: Cluster) -> GroupListing:
         try:
             listing = await cluster.ask(list_groups(), broker)
             if listing.error:
-                doing = f"listing the groups of broker {broker}"
+                doing = f"cannot list the groups of broker {broker}"
                 raise cluster.error(listing.error, doing, "Describe on the cluster or its groups")
         except HeadraceError as error:
             failure = error

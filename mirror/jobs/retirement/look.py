@@ -216,7 +216,7 @@ async def _group(
 async def _describe(cluster: Cluster, name: str, call: Call[DescribedGroup]) -> DescribedGroup:
     found = await cluster.coordinators.ask(GROUP, name, call, lambda answer: answer.error)
     if found.error:
-        raise cluster.error(found.error, f"describing group {name}", f"Describe on group {name}")
+        raise cluster.error(found.error, f"cannot describe group {name}", f"Describe on group {name}")
     return found
 
 

@@ -112,7 +112,7 @@ def _value(label: str, word: str, text: str) -> object:
     try:
         return float(text)
     except ValueError as error:
-        raise InvalidRequest(f"{label} is {bounds.shown(text)}", advice=_ADVICE) from error
+        raise InvalidRequest(f"{label} must be a number, not {bounds.shown(text)}", advice=_ADVICE) from error
 
 
 def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:

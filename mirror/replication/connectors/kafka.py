@@ -327,7 +327,7 @@ class KafkaSink:
         answer = await end(self._cluster, owned.name, owned.producer.identity, commit=True)
         if answer.error:
             right = f"Write on transactional id {owned.name}"
-            raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)
+            raise self._cluster.error(answer.error, f"cannot commit records of {owned.key.partition}", right)
         owned.is_open = False
         if answer.producer_id >= 0:
             owned.use(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))

@@ -71,7 +71,7 @@ class DeadLetterTopic:
         call = create_topic(self.name, 1, self._replication, wanted)
         outcome = await self._cluster.ask_controller(call)
         if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-            doing = f"creating the dead-letter topic {self.name}"
+            doing = f"cannot create the dead-letter topic {self.name}"
             right = f"Create on topic {self.name} or on the cluster"
             error = self._cluster.error(outcome.error, doing, right, outcome.message)
             raise error if error.retriable else _with_advice(error, self.name, wanted)

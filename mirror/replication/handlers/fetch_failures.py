@@ -150,7 +150,7 @@ class FetchFailures:
 
     def _error(self, lane: Lane, code: int) -> HeadraceError:
         place, cluster = lane.key.partition, self._lanes.source(lane).cluster
-        return cluster.error(code, f"reading {place}", f"Read on topic {place.topic}")
+        return cluster.error(code, f"cannot read {place}", f"Read on topic {place.topic}")
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         """Handle a Fetch response that is too large or has stalled."""
@@ -160,7 +160,7 @@ class FetchFailures:
 
     def note(self, lane: Lane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
         """Store that the lane cannot read, with the reason. A new response is expected within `seconds`."""
-        sentence = f"reading {lane.key.partition} from {lane.spec.source}: {reason}"
+        sentence = f"cannot read {lane.key.partition} from {lane.spec.source}: {reason}"
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 
 

@@ -69,7 +69,7 @@ class ProduceFailures:
             self._delivery.requeue(lane)
             self._try_again(lane, trouble)
         elif code in FENCED:
-            refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
+            refusal = error_of(code, f"cannot write {lane.key.partition} to {lane.spec.destination_topic}")
             self._transactions.fenced(lane, Fenced(refusal.message, advice=ONE_OWNER_ADVICE))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
@@ -81,7 +81,7 @@ class ProduceFailures:
         elif code in REFUSED:
             self._rejections.refused(lane, trouble)
         else:
-            doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
+            doing = f"cannot write {lane.key.partition} to {lane.spec.destination_topic}"
             right, cluster = f"Write on topic {lane.target.topic}", self._lanes.sink(lane).cluster
             self._runner.pause(lane, cluster.error(code, doing, right, trouble.message))
 
@@ -90,7 +90,7 @@ class ProduceFailures:
         self._failures.note(
             lane,
             PauseCause.DESTINATION_AWAY,
-            f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
+            f"cannot write to {lane.target} at {sink.cluster.name}: {name_of(code)}",
             replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
             since=trouble.outgoing.sent_at,
         )
@@ -167,7 +167,7 @@ class ProduceFailures:
             )
         if topic.error and topic.error not in TRANSIENT:
             return cluster.error(
-                topic.error, f"describing topic {name} on {cluster.name}", f"Write on topic {name}"
+                topic.error, f"cannot describe topic {name} on {cluster.name}", f"Write on topic {name}"
             )
         if not topic.error and number >= len(topic.leaders):
             return DestinationMissing(

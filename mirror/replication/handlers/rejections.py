@@ -76,7 +76,8 @@ class Rejections:
         """Handle a batch that the destination broker rejected."""
         outgoing = trouble.outgoing
         doing = (
-            f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
+            f"cannot write offsets {outgoing.first_offset} to {outgoing.next_offset - 1}"
+            f" of {lane.key.partition}"
         )
         doing, right = f"{doing} to {lane.spec.destination_topic}", f"Write on topic {lane.target.topic}"
         error = self._lanes.sink(lane).cluster.error(trouble.code, doing, right, trouble.message)

@@ -54,7 +54,7 @@ class SourceLogs:
             )
         if topic.error and topic.error not in TRANSIENT:
             return cluster.error(
-                topic.error, f"describing topic {name} on {cluster.name}", f"Read on topic {name}"
+                topic.error, f"cannot describe topic {name} on {cluster.name}", f"Read on topic {name}"
             )
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(

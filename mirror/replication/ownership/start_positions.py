@@ -105,7 +105,7 @@ class StartPositionFinder:
         if answer.error:
             group, place = lane.spec.consumer_group, lane.key.partition
             right = f"Describe on group {group} and on topic {place.topic}"
-            doing = f"reading offsets of group {group} for {place}"
+            doing = f"cannot read the offset of group {group} for {place}"
             self._runner.pause(lane, self._lanes.source(lane).cluster.error(answer.error, doing, right))
         else:
             self._unsaved.begin(lane, answer.offset)
@@ -151,5 +151,5 @@ async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPar
     found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
-        raise cluster.error(found.error, f"reading offsets of group {group} on {cluster.name}", right)
+        raise cluster.error(found.error, f"cannot read the offsets of group {group} on {cluster.name}", right)
     return found.offsets

@@ -180,7 +180,9 @@ class TransactionManager:
         answer = await end(self._cluster(lane), identity_name(lane.key), _stamp(lane), commit=True)
         if answer.error:
             right = f"Write on transactional id {identity_name(lane.key)}"
-            error = self._cluster(lane).error(answer.error, f"committing {lane.key.partition}", right)
+            error = self._cluster(lane).error(
+                answer.error, f"cannot commit the transaction of {lane.key.partition}", right
+            )
             # In the new protocol, this error means that the coordinator has aborted the transaction.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
@@ -196,7 +198,7 @@ class TransactionManager:
             name = identity_name(lane.key)
             answer = await end(self._cluster(lane), name, identity, commit=False)
             if answer.error:
-                doing, right = f"ending a transaction of {name}", f"Write on transactional id {name}"
+                doing, right = f"cannot end a transaction of {name}", f"Write on transactional id {name}"
                 raise self._cluster(lane).error(answer.error, doing, right)
         except HeadraceError as error:
             _log.info("transaction left to the next owner", **lane.key.log_fields, reason=str(error))
@@ -206,7 +208,7 @@ class TransactionManager:
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:
-            _log.warning("last transaction lost at the stop", **lane.key.log_fields, reason=str(error))
+            _log.warning("last transaction before the stop lost", **lane.key.log_fields, reason=str(error))
             self._runner.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
         elif error.retriable:
             self._runner.restart(lane, str(error))
