@@ -153,7 +153,7 @@ class ZooKeeper:
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:
-        """Return those of the root and its children that everyone with network access may read or change.
+        """Return the nodes, among the root and its children, that any network client may read or change.
 
         Nodes whose ACL cannot be read are omitted. The paths are absolute.
         """

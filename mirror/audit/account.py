@@ -50,7 +50,7 @@ class LedgerAccount:
         return self._left_out.are_left_out(start, end)
 
     def note_left_out(self, source: int, count: int) -> None:
-        """Count `count` source records of a batch that was skipped intentionally as a whole."""
+        """Count `count` source records of a batch that was skipped as a whole on purpose."""
         self._tally.note(source, count)
 
     def is_missing(self, source: int) -> bool:
@@ -58,7 +58,7 @@ class LedgerAccount:
         return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
 
     def note_arrived(self, source: int) -> None:
-        """Count a record as copied after it was first counted as not copied.
+        """Count a record as copied that was counted as not copied before.
 
         If the destination has lost records, the gap in the ledger may be too large.
         """

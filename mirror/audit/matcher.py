@@ -94,7 +94,7 @@ class Matcher:
         return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
-        """Count the records of a source batch whose counterpart is an equal destination batch."""
+        """Count the records of a source batch that equals the next destination batch."""
         self._last, self._last_record = (last_source, last_target), None
         self.found.counts.equal += count
         self._tally("records", timestamp, count)

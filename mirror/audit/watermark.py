@@ -79,7 +79,7 @@ class CompleteThrough:
         self._observed_ms: int | None = None
 
     def observe(self, at_ms: int, ends: Mapping[TopicPartition, int]) -> None:
-        """Record the end offsets of all source partitions.
+        """Store the current end offset of each source partition.
 
         `at_ms`: time of the request. A partition without an end offset was deleted.
         """

@@ -162,7 +162,7 @@ class Cluster:
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of brokers and these topics. Combines concurrent calls. Raises Unreachable."""
+        """Refresh the metadata of brokers and given topics. Combines concurrent calls. Raises Unreachable."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self.loop.spawn(self._refresh())
@@ -216,7 +216,7 @@ class Cluster:
                 await self.try_refresh([topic])
 
     async def try_refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of these topics. A failure is only logged."""
+        """Refresh the metadata of the given topics. A failure is only logged."""
         try:
             await self.refresh(topics)
         except HeadraceError as error:

@@ -156,7 +156,7 @@ class Control:
             self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use the clusters with these ids. Raises InvalidRequest and
+        """Check that a datastream may use clusters with the given ids. Raises InvalidRequest and
         IllegalTransition."""
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 

@@ -63,7 +63,7 @@ class MonitorActions:
         self.store.release(holder)
 
     def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
-        """Request a rebalance for the monitor that holds the lease, and return the request.
+        """Queue a rebalance request of the monitor that holds the lease, and return the request.
 
         Raises NotFound, Forbidden, Unreachable; IllegalTransition if the monitor no longer holds the lease or
         is not permitted to act.

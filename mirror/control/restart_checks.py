@@ -81,5 +81,5 @@ class RestartClusters:
         return identity
 
     def acceptance(self, identities: Mapping[ClusterRef, str]) -> tuple[NodeChange, ...]:
-        """Return the node changes that accept these cluster ids, so that lanes use these clusters."""
+        """Return the node changes that accept the given cluster ids, so that lanes use these clusters."""
         return self._bound.acceptance(identities)

@@ -93,7 +93,7 @@ class TopicMatching:
                     del cluster.wanted[key]
 
     def forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
-        """Drop cached results that none of these datastreams needs."""
+        """Drop cached results that are not needed for the given datastreams."""
         known = {(datastream.name, datastream.source, datastream.selection) for datastream in datastreams}
         selections = {selection for _, _, selection in known}
         sources = {source for _, source, _ in known}

@@ -75,16 +75,18 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class World:
-    """Snapshot of the cluster state: all inputs of a planning decision. `topics`: partition counts by source
-    cluster. A cluster that did not respond is missing, and its planned partitions remain. `loads`: current
-    loads of each group to be planned. `recent`: earlier loads of the groups, oldest first. `due`: groups
-    whose planning interval has passed. `task_loads`: bytes per second of tasks that are not planned, if
-    known. `refused`: reason for each datastream that must not be mirrored; it has no tasks. `is_whole`: False
-    if there are unreadable definitions. Planned groups without a readable definition then keep their tasks.
-    `is_recovered`: the plan was rebuilt because the stored plan is unreadable. The plan is published even if
-    unchanged. `last`: incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads
-    have been requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task
-    capacity by group."""
+    """Snapshot of the cluster state: all inputs of a planning decision.
+
+    `topics`: partition count of each topic, for each source cluster. A cluster that did not respond is
+    missing, and its planned partitions remain. `loads`: current loads of each group to be planned. `recent`:
+    earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed. `task_loads`:
+    bytes per second of tasks that are not planned, if known. `refused`: reason for each datastream that must
+    not be mirrored; it has no tasks. `is_whole`: False if there are unreadable definitions. Planned groups
+    without a readable definition then keep their tasks. `is_recovered`: the plan was rebuilt because the
+    stored plan is unreadable. The plan is published even if unchanged. `last`: each group's incomplete
+    planning run of an earlier decision. `awaited`: groups whose loads have been requested. `calm`: reason why
+    only mandatory moves of a group are allowed. `capacities`: task capacity of each group.
+    """
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
@@ -157,9 +159,9 @@ class World:
 class Decision:
     """Decision of the leader: the next plan, its moves, and the reason. The plan is None if the current plan
     remains. `problems`: error for each group that could not be planned and keeps its tasks. `impossible`:
-    error for each request that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision.
-    `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
-    `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
+    maps ids of requests that cannot be fulfilled to errors. `postponed`: ids of requests for a later
+    decision. `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see
+    `World.last`. `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
 
     plan: Plan | None
     sentence: str

@@ -37,7 +37,7 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance, as input of the reconciliation.
+    """What one instance does and should do: the input of the reconciliation.
 
     `desired`: lanes that the plan of `epoch` assigns to the instance. `running`: running and draining lanes,
     with the specs with which they were started. `stopping`: lanes that are being stopped.

@@ -70,7 +70,7 @@ class Retirement:
     problem: str = ""
 
     def sealed(self, denial: WriteDenial, now_ms: int) -> Retirement:
-        """Return the retirement as it is after sealing the topic."""
+        """Return the retirement after its topic was sealed."""
         return replace(
             self, phase=RetirementPhase.SEALED, denial=denial, due_ms=now_ms + self.wait_ms, problem=""
         )

@@ -38,14 +38,14 @@ class FollowerHealth:
         return self._drops
 
     def report_problem(self, reason: str) -> None:
-        """Report that the instance cannot follow a plan now."""
+        """Report in health that the instance cannot follow a plan now."""
         self._health.report(_PART, False, reason)
 
     def report_workers(
         self, epoch: Epoch, lanes: Mapping[LaneKey, LaneStatus], waiting: int, workers: WorkerHealth
     ) -> None:
-        """Report lanes and workers while the instance follows a plan. `waiting`: number of lanes that the
-        former owner has not released."""
+        """Report lanes and workers in health while the instance follows a plan. `waiting`: number of lanes
+        that the former owner has not released."""
         down, silent, starving = workers.down, workers.silent, workers.starving
         paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
         self._health.report(

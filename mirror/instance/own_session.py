@@ -98,7 +98,7 @@ class WorkerLease:
         self._losses += 1
 
     def loss_handled(self) -> None:
-        """Note that the follower has stopped the lanes of the ended session."""
+        """Note that the follower has stopped all lanes after the end of a session."""
         self._losses_handled += 1
 
     def extend(self, *, is_member: bool) -> None:

@@ -171,7 +171,7 @@ class PlanExecutor:
         """All definitions, as last read; None before the first read after joining."""
 
     def joined(self) -> None:
-        """Record that the instance has joined, with an empty holding."""
+        """Note that the instance has joined and runs no lane yet."""
         self._announced = Holding()
         self._reads.changed(now=True)
 

@@ -391,7 +391,7 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Request topics of the source clusters for a preview. Raises Unreachable without a response."""
+        """Update the topics of the source clusters for a preview. Raises Unreachable without a response."""
         sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)

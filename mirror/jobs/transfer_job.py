@@ -1,4 +1,4 @@
-"""A copy from a source to a sink, of which at least one is a connector.
+"""Copies between a source and a destination of which at least one is a connector.
 
 Several times per second, the job polls the end offsets, and copies new records of a few partitions at a time.
 Only the sink stores positions. The job reads the stored position when it acquires a partition. A failed

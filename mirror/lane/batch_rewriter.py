@@ -64,7 +64,7 @@ class BatchRewriter:
         return self._opener.records(batch, header)
 
     def take_message(self, message: memoryview, end: int) -> bool:
-        """Process a message of format 0 or 1. Return False if it is at or after the offset `end`."""
+        """Handle a message of format 0 or 1. Return False if it is at or after the offset `end`."""
         last, routed = last_offset(message), self._routed
         if last < routed.position:
             return True

@@ -76,7 +76,7 @@ class BatchRouter:
         return 0 if self._rewriter is None else self._rewriter.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
-        """Process the record batches of the Fetch response.
+        """Route the record batches of the Fetch response.
 
         Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset. `items`
         and `position` then include all batches before the error.
@@ -156,7 +156,7 @@ class BatchRouter:
         rewriter.join(records, header.codec, len(batch), header.span, header.leader_epoch)
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Process a message of format 0 or 1. Return False if it is at or after the end offset."""
+        """Route a message of format 0 or 1. Return False if it is at or after the end offset."""
         if self._batches:
             self._flush()
         return self._required_rewriter().take_message(message, self._end)

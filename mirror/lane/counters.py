@@ -142,7 +142,7 @@ class LaneCounters:
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the counters of another object to these."""
+        """Add the counters of `other` to these counters."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

@@ -31,7 +31,7 @@ class TokenBucket:
         self._at = now
 
     def set_rate(self, bytes_per_second: float, now: float) -> None:
-        """Change the quota (bytes/s), and limit the balance to one second of the new quota."""
+        """Set a new quota in bytes per second, and limit the balance to one second of it."""
         self._refill(now)
         self._rate = bytes_per_second
         self._tokens = min(self._tokens, bytes_per_second)

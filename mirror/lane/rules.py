@@ -107,12 +107,12 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return these rules without the records and batches to skip in other topics."""
+        """Return a copy of the rules without the records and batches to skip in other topics."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
     def without_refusals(self) -> RoutingRules:
-        """Return these rules without the records and batches to skip."""
+        """Return a copy of the rules without any records and batches to skip."""
         if not self.omitted and not self.unopened and self.opened_below < 0:
             return self
         return replace(

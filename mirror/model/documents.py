@@ -98,7 +98,7 @@ def pointer_to(parts: Iterable[object]) -> str:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """Return a document after a merge patch (RFC 7386).
+    """Apply a merge patch (RFC 7386) to a document, and return the result.
 
     Objects are merged, null removes a field, and any other value replaces the field.
     """

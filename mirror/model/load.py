@@ -68,7 +68,7 @@ class RateSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """Load of one partition.
+    """Load of one partition, and its origin.
 
     `messages_per_second`: None if the source does not report it.
 
@@ -195,7 +195,7 @@ class TaskLimits:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
 
     def hold(self, sizes: Sequence[int]) -> bool:
-        """Return whether tasks with these partition counts respect the limits."""
+        """Return whether tasks with the given partition counts respect the limits."""
         if self.max_tasks is not None and len(sizes) > self.max_tasks:
             return False
         widest = self.max_partitions_per_task

@@ -167,9 +167,11 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementEvent:
-    """A published change of the plan, or of one partition if `topic` is not empty. `event_key`: unique key,
-    so that an event that is published twice counts once. `sentence`: decision and reason. `bytes_per_second`:
-    load of the moved partition, None if unknown or not a move."""
+    """A published change of the plan, or of one partition if `topic` is not empty.
+
+    `event_key`: unique key, so that an event that is published twice counts once. `sentence`: decision and
+    reason. `bytes_per_second`: load of the moved partition, None if unknown or not a move.
+    """
 
     time_ms: int
     event_key: str

@@ -53,7 +53,7 @@ class Position(NamedTuple):
 
 
 class CommitRule(NamedTuple):
-    """Limits after which a sink commits: bytes of keys and values, and seconds since the last commit."""
+    """Limits at which records are committed: bytes of keys and values, and seconds since the last commit."""
 
     most_bytes: int
     most_seconds: float
@@ -111,11 +111,11 @@ class RecordSink(Protocol):
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create missing topics with these numbers of partitions. Existing topics stay unchanged."""
+        """Create missing topics with the given numbers of partitions. Existing topics stay unchanged."""
         ...
 
     async def take(self, place: TopicPartition) -> Position | None:
-        """Become the owner of the partition, and return its last committed position, if any.
+        """Acquire the partition, and return its last committed position, or None without one.
 
         Only one owner can commit: `take` raises Fenced while another owner lives, or fences the other owner.
         Raises Fenced, Unreachable.

@@ -98,7 +98,7 @@ class BatchEngine:
         self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Start to copy these lanes from their checkpoints. Other lanes are not affected."""
+        """Start to copy the given lanes from their checkpoints. Other lanes are not affected."""
         for spec in specs:
             if (known := self.lanes.by_key.get(spec.key)) is not None:
                 known.observed.watch.forget()
@@ -110,7 +110,7 @@ class BatchEngine:
                 self.lanes.report(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching, drain and checkpoint these lanes. A stopped lane reports `LaneStopped`."""
+        """Stop fetching, drain and checkpoint the given lanes. A stopped lane reports `LaneStopped`."""
         for key in keys:
             lane = self.lanes.by_key.get(key)
             if lane is None:

@@ -53,7 +53,7 @@ class Transactions(Protocol):
         ...
 
     def invalidate(self, lane: Lane) -> None:
-        """Prevent the commit of the lane's open transaction, if any."""
+        """Prevent a commit of the lane's open transaction, if it has one."""
         ...
 
     def abandon(self, lane: Lane) -> None:
@@ -73,7 +73,7 @@ Performer = Callable[[Lane], None]
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns those of the lanes whose current start is not complete."""
+    """Return a function that lists the lanes whose current start is not complete."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
@@ -301,7 +301,7 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: Lane) -> None:
-        """Fetch from the position of a copying lane, or finish the lane if it is at its end offset."""
+        """Start to fetch from the position of a copying lane, or finish a lane that is at its end offset."""
         if not lane.may_read:
             return
         end = lane.spec.end_offset

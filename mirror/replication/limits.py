@@ -96,7 +96,7 @@ def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> Non
 
 
 def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Skip these source records from now on. `source`: the lane's source at the time of the rejection."""
+    """Skip the given source records from now on. `source`: the lane's source at the time of the rejection."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 

@@ -172,7 +172,7 @@ class LaneStartup:
                 self._lanes.ends.note_end_while_paused(lane, end.offset)
 
     async def _load(self, starting: Starting) -> None:
-        """Load the stored progress of lanes that have no progress in memory."""
+        """Read the stored progress of lanes that have no progress in memory."""
         wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
@@ -355,7 +355,7 @@ def _route(lane: Lane) -> tuple[ClusterRef, ClusterRef]:
 
 
 def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
-    """Return the brokers that lead any of these partitions."""
+    """Return the brokers that lead any of the partitions."""
     return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
 
 

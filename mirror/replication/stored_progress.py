@@ -39,7 +39,8 @@ class StoredProgress:
         return read_progress(key, self.records_of(main_key(key)))
 
     def records_of(self, main: bytes) -> ChainMap[bytes, bytes]:
-        """Return the lane's records by key, from the partitions with its main record, newest first."""
+        """Return a mapping of record key to value for the lane, from the partitions with its main record,
+        newest first."""
         return ChainMap(*(self._parts[number].values for number in self.holders(main)))
 
     @property
@@ -63,7 +64,7 @@ class StoredProgress:
         return [key for part in self._parts.values() for key in part.values]
 
     def keys_of_lanes(self, mains: Set[bytes]) -> dict[int, list[bytes]]:
-        """Map each partition to the record keys of these lanes. Omits partitions without such records."""
+        """Map each partition to the record keys of the given lanes. Omits partitions without such records."""
         found = {
             number: [key for key in part.values if main_of(key) in mains]
             for number, part in self._parts.items()
@@ -78,7 +79,7 @@ class StoredProgress:
         return found
 
     def want(self, mains: Set[bytes]) -> None:
-        """Keep the progress of these lanes in memory, starting with the next read."""
+        """Keep the progress of the given lanes in memory, starting with the next read."""
         if not self._keeps_all:
             self._unseen.update(mains - self._wanted)
 

@@ -222,7 +222,7 @@ class WorkerPool:
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Request that a worker drains its lanes until the deadline and exits.
+        """Instruct a worker to drain its lanes until the deadline and exit.
 
         If the process does not exit, `look` kills it after the grace period.
         """

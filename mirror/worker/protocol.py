@@ -42,7 +42,7 @@ class ExpectLanes:
 
 @dataclass(frozen=True, slots=True)
 class StartLanes:
-    """Message to a worker: start these lanes, which the plan of this epoch assigns."""
+    """Message to a worker: start lanes that the plan of the given epoch assigns."""
 
     epoch: Epoch
     specs: tuple[LaneSpec, ...]
@@ -50,7 +50,7 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """Message to a worker: drain, checkpoint and release these lanes."""
+    """Message to a worker: drain, checkpoint and release lanes."""
 
     keys: tuple[LaneKey, ...]
 

@@ -36,10 +36,13 @@ Within this time, the watchdog of the worker ends an endless loop and logs its s
 
 @dataclass(eq=False)
 class WorkerSilence:
-    """Detects a worker process that no longer sends or reads. `limit_seconds`: silence after which a process
-    that is ready and computes nothing is killed. `heartbeats`: number of reads from the process. `taken`:
-    number of chunks that it has read; None if no message is pending. `cpu_at`: length of the silence and CPU
-    time when the process last computed, in seconds. `is_fatal`: whether it was killed because of silence."""
+    """Detects a worker process that no longer sends or reads.
+
+    `limit_seconds`: silence after which a process that is ready and computes nothing is killed. `heartbeats`:
+    number of reads from the process. `taken`: number of chunks that it has read; None if no message is
+    pending. `cpu_at`: length of the silence and CPU time when the process last computed, in seconds.
+    `is_fatal`: whether it was killed because of silence.
+    """
 
     limit_seconds: float
     heartbeats: int = 0
@@ -98,13 +101,15 @@ class WorkerSilence:
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """State of a worker across restarts of its process. `generation`: number of the current process, starting
-    at 1. `data_plane`: data plane that the process reported; empty until the process is ready. `failures`:
-    consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at which a process that
-    was requested to exit is killed. `over_since`: time at which the exit of the process was first observed.
-    `starved`: number of consecutive processes that exited because of an expired lease although the control
-    process had a lease. `has_started`: whether any process of the worker has been ready. `is_unborn`: whether
-    the system could not start the latest process."""
+    """State of a worker across restarts of its process.
+
+    `generation`: number of the current process, starting at 1. `data_plane`: data plane that the process
+    reported; empty until the process is ready. `failures`: consecutive crashes; `deaths`: crashes since the
+    instance started. `end_by`: time at which a process that was requested to exit is killed. `over_since`:
+    time at which the exit of the process was first observed. `starved`: number of consecutive processes that
+    exited because of an expired lease although the control process had a lease. `has_started`: whether any
+    process of the worker has been ready. `is_unborn`: whether the system could not start the latest process.
+    """
 
     number: int
     restart_delay_seconds: float

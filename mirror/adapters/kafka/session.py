@@ -92,7 +92,7 @@ class _Race:
 
 
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
-    """Combine several errors into one, which is permanent if any of them is permanent."""
+    """Combine several errors into one. It is permanent if any of the errors is permanent."""
     if not failures:
         return Unreachable(f"no broker address of {name} is known")
     worst = next((failure for failure in failures if not failure.retriable), failures[-1])

@@ -145,8 +145,8 @@ class TopicCreations:
         return {topic.name: found.get(topic.name, nothing) for topic in wanted}
 
     async def settle(self, cluster: Cluster, attempt: Attempt, outcome: TopicOutcome) -> None:
-        """Record the result of creating a topic. If the cluster rejects a setting without naming it, try to
-        create the topic without each setting in turn."""
+        """Set the result of creating a topic. If the cluster rejects a setting without naming it, first try
+        to create the topic without each setting in turn."""
         optional = attempt.settings.keys() - FORCED_SETTINGS.keys()
         for key in sorted(optional) if outcome.error == Code.INVALID_CONFIG else ():
             fewer = attempt.without(key)

@@ -67,7 +67,7 @@ class Reachability:
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
-        """Count the start of a connection attempt, and return the backoff before it in seconds."""
+        """Register the start of a connection attempt, and return the backoff before it in seconds."""
         attempts = self._attempts_of(endpoint)
         if attempts.since is None:
             attempts.since = self._continued(_name(endpoint), now)
@@ -77,7 +77,7 @@ class Reachability:
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def ended(self, endpoint: Endpoint, now: float) -> None:
-        """Count the end of a connection attempt, whether it succeeded or failed."""
+        """Register the end of a connection attempt, whether it succeeded or failed."""
         attempts = self._attempts_of(endpoint)
         attempts.under_way = max(attempts.under_way - 1, 0)
         attempts.latest = now
@@ -139,7 +139,7 @@ class Reachability:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all addresses except these."""
+        """Drop the state of all addresses except the given ones."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]

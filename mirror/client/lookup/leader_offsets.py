@@ -42,11 +42,11 @@ class Leaders(Protocol):
         ...
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of these topics."""
+        """Refresh the metadata of the given topics."""
         ...
 
     async def try_refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of these topics. A failure is only logged."""
+        """Refresh the metadata of the given topics. A failure is only logged."""
         ...
 
 

@@ -86,7 +86,7 @@ class ActingStore:
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
-        """Request a rebalance for the monitor that holds the lease, and return the id of the request.
+        """Queue a rebalance request of the monitor that holds the lease, and return the id of the request.
 
         Raises IllegalTransition if the monitor does not hold the lease, if rebalances by monitors are
         forbidden, or if another rebalance is pending; Unreachable.

@@ -32,7 +32,7 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
 
 
 def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
-    """Return the `group.id` of `other` if it differs from that of `datastream`, or an empty string.
+    """Return the `group.id` of `other` if it differs from that of `datastream`, otherwise an empty string.
 
     Returns an empty string unless both datastreams set a `group.id`.
     """

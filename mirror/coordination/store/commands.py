@@ -72,7 +72,7 @@ class Heartbeat:
 @dataclass(frozen=True, slots=True)
 class EndSession:
     """Command: end a session and delete its ephemeral nodes. `heartbeat`: end the session only if its last
-    heartbeat has this number, so that a late heartbeat keeps the session open; None ends it in any case."""
+    heartbeat has this number, so that a late heartbeat keeps the session open; None: always end it."""
 
     session: str
     heartbeat: int | None = None

@@ -136,7 +136,7 @@ class DefinitionStore:
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
-        """Return a guard that detects concurrent changes of these groups and owners."""
+        """Return a guard that detects concurrent changes of the named groups and owners."""
         guard = Guard(self._nodes, names)
         guard.read()
         return guard

@@ -70,7 +70,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
-    """Encode partitions as ranges by topic, for example `{"orders": "0-3,7"}`."""
+    """Encode partitions as ranges of each topic, for example `{"orders": "0-3,7"}`."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)

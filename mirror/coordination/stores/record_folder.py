@@ -1,4 +1,4 @@
-"""Folders of nodes: cached children, values by name, and limits for the nodes of each group.
+"""Folders of nodes: caches their children, stores named values, and limits the number of nodes of each group.
 
 Folders that are listed often are cached, and only changed nodes are read again.
 """
@@ -104,7 +104,7 @@ class RecordFolder(Generic[_K, _T]):
             return None
 
     def put(self, name: _K, value: _T) -> None:
-        """Store the value of a name. Raises VersionConflict on a concurrent write."""
+        """Store a value under a name. Raises VersionConflict on a concurrent write."""
         znodes.put(self._nodes, self._path(name), self._encode(value))
         self._folder.changed(self._path(name))
 
@@ -174,7 +174,7 @@ class NodeGroups:
         self._known: dict[str, str] = {}
 
     def note(self, node: str, group: str) -> None:
-        """Record the group of a node that the caller has created."""
+        """Add a node that the caller has created to the cache."""
         self._known[node] = group
 
     def of(self, names: Sequence[str]) -> dict[str, str]:

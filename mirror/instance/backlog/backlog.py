@@ -129,8 +129,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of the given records, and drop all others. `waiting`: maps each partition
-        to the offset of its first uncopied record."""
+        """Request the ages of some of the given records. Drop the ages of all records that are not given.
+        `waiting`: maps each partition to the offset of its first uncopied record."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}

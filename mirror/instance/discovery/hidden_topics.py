@@ -43,8 +43,8 @@ class HiddenTopics:
         self._known: dict[DatastreamName, _Hidden] = {}
 
     def of(self, datastream: Datastream, names: frozenset[str]) -> frozenset[str]:
-        """Return those of `names` that the source hides, as of the last response. `names`: topics that the
-        datastream names, but its source does not list."""
+        """Return the topics among `names` that the source hides, as of the last response. `names`: topics
+        that the datastream names, but its source does not list."""
         known, name = self._known.get(datastream.name), datastream.name
         if not names:
             self._known.pop(name, None)

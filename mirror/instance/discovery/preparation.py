@@ -52,7 +52,7 @@ class TopicClaims:
     def claimed_by(
         self, datastream: Datastream, written: Written, present: Collection[str], mirrored: Collection[str]
     ) -> ClaimedTopics:
-        """Record the new destination topics of a datastream, and return all topics of its group.
+        """Store that new destination topics belong to a datastream, and return all topics of its group.
 
         `present`: topics at the destination. `mirrored`: source topics. The group adopts existing destination
         topics that it has not created. A group that may no longer adopt topics keeps its adopted topics.

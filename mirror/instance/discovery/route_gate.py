@@ -38,8 +38,8 @@ class ExistingDatastreams:
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
     def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
-        """Return an index of the given datastreams, whose names are unique. Unchanged entries are reused, so
-        adding one datastream to thousands is cheap."""
+        """Return an index of datastreams, whose names must be unique. Unchanged entries are reused, so adding
+        one datastream to thousands is cheap."""
         came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
         new = sum(datastream.name not in self.known for datastream in came)
         if not came and len(datastreams) == len(self.known):
@@ -152,7 +152,7 @@ class RouteGate:
         return found
 
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the ids of clusters, requested now or stored earlier."""
+        """Return the ids of clusters. Requests them, and uses stored ids of clusters that do not respond."""
         identities = self._questions.identities(
             [cluster for cluster in clusters if self._is_unsure_of(cluster)]
         )
@@ -264,7 +264,7 @@ class _Facts:
     written: Written
 
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
-        """Return all members of these groups, and of the groups of the named datastreams.
+        """Return all members of the given groups, and of the groups of the named datastreams.
 
         Groups are checked as a whole, because one member can cause the rejection of another. The change does
         not affect other groups.

@@ -61,7 +61,7 @@ class RouteMap:
         return datastream.selection.choose(topics, self._reserved)
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return an object that decides what must not be copied on these routes."""
+        """Return an object that decides what must not be copied on the given routes."""
         return RouteJudge(routes, self._reserved)
 
 

@@ -137,7 +137,7 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the results that the former leader stored, which are valid until the next planning run."""
+        """Read the results that the former leader stored. They remain valid until the next planning run."""
         self._known = dict(self._store.all())
 
     def resign(self) -> None:

@@ -32,7 +32,7 @@ class MemoryKeeper:
         return self._problems
 
     def take_up(self) -> None:
-        """Load the observed loads that the former leader stored. Raises Unreachable, SessionLost."""
+        """Read the observed loads that the former leader stored. Raises Unreachable, SessionLost."""
         for source in self.restore():
             self._store.forget(source)
 

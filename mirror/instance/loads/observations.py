@@ -198,7 +198,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
         return self._bytes, self._messages
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
-        """Return the sum of the observed bytes per second of these partitions."""
+        """Return the sum of the observed bytes per second of the given partitions."""
         numbers, found = self.numbers, self._bytes
         return sum([found[numbers[partition]] for partition in partitions if partition in numbers])
 
@@ -238,7 +238,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the observations in memory by those that another leader stored."""
+        """Replace the observations in memory by observations that another leader has stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(

@@ -317,7 +317,7 @@ class LaneTable:
         waiting: Iterable[WaitingLane] = (),
         limited: Iterable[LimitedLane] = (),
     ) -> None:
-        """Record the latest measurements of lanes.
+        """Add the latest measurements of lanes to their tracks.
 
         `answered_at`, `at`: times of the worker's previous and latest measurements (monotonic seconds;
         default now). `waiting`: lanes with overdue responses. `limited`: lanes whose rate the TCP window of a

@@ -168,7 +168,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial without these groups, or None if no suspects remain."""
+    """Return the trial without some groups, or None if no suspects remain."""
     if trial is None or trial.groups <= groups:
         return None
     return replace(trial, groups=trial.groups - groups) if trial.groups & groups else trial

@@ -100,7 +100,7 @@ class ReportPublisher:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was published under a former membership."""
+        """Forget what was published, because the instance is joining again."""
         self._published: dict[str, Mapping[GroupName, str]] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
 

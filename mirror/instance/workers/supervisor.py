@@ -99,7 +99,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Announce lanes for workers to prepare, in place of earlier announcements."""
+        """Let workers prepare lanes that will start later. Replaces earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -146,7 +146,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Request the release of lanes, which stay in `lanes` until their workers report it."""
+        """Let workers release lanes. The lanes stay in `lanes` until their workers report the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -171,7 +171,7 @@ class Supervisor:
         }
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
-        """Send the quotas of these groups to the workers. `by_task`: bytes per second for each task."""
+        """Send the quotas of the given groups to the workers. `by_task`: bytes per second for each task."""
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             lanes = share.lanes if by_task else ()
             tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}
@@ -189,7 +189,7 @@ class Supervisor:
             self._pool.send(worker, ExtendLease(until))
 
     def handle(self, item: WorkerMessage | WorkerGone) -> None:
-        """Process an event of a worker that a reader thread put into the inbox."""
+        """Handle an event of a worker that a reader thread put into the inbox."""
         worker = self._pool.speaker(item)
         if worker is None:
             return

@@ -50,7 +50,7 @@ class AuditBudget:
             self._copying[task] = seconds
 
     def allows(self, name: str, places: Collection[TopicPartition], now: float) -> bool:
-        """Return whether the budget permits an audit of these lanes of a datastream now."""
+        """Return whether the budget permits an audit of the given lanes of a datastream now."""
         audited, known = self._audited.get(name, (-inf, frozenset()))
         return self._left > 0 or now >= audited + self._longest or not known.issuperset(places)
 

@@ -1,5 +1,4 @@
-"""Offsets at which copying ended in a failover (the fork), and the records that were not copied (the tail).
-Pure."""
+"""The fork: offsets at which copying ended in a failover. The tail: records that were not copied. Pure."""
 
 from __future__ import annotations
 
@@ -265,7 +264,7 @@ def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffset
 
 
 def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    """Return offsets in their stored form, grouped by topic."""
+    """Return offsets in their stored form: map each topic to the offsets of its partitions."""
     found: dict[str, dict[int, int]] = {}
     for place, offset in sorted(offsets.items()):
         found.setdefault(place.topic, {})[place.partition] = offset

@@ -176,7 +176,7 @@ class _Account(BegunOperation):
 
 
 class Switchover(_Account):
-    """A switch-over, failover, failback or tail decision in progress.
+    """A switch-over, failover, failback, or decision about uncopied records, in progress.
 
     `step`: current step, which may be partly complete. `reached`: the furthest step that was ever begun.
     `fence`: ACLs that this operation creates at the origin. `ends`: end offsets of the origin after writes
@@ -203,7 +203,7 @@ class Switchover(_Account):
         return self.reached is _FINAL.get(self.kind)
 
     def with_(self, **fields: Any) -> Switchover:
-        """Return a copy with the given fields replaced."""
+        """Return a copy in which the given fields have new values."""
         return self.model_copy(update=fields)
 
     def by(self, operator: str) -> Switchover:
@@ -231,9 +231,9 @@ class PastSwitchover(_Account):
 
 class PairState(PairRecord):
     """State of a pair of clusters. `version`: number of writes. `writer`: identity of the process that wrote
-    this state. `active`: cluster to which producers write. `datastreams`: current name of each datastream, by
-    configured name. `previous`: names before the last switch-over. `fences`: ACLs on the other cluster.
-    `fork`: set between a failover and the failback, while the datastreams are deleted."""
+    this state. `active`: cluster to which producers write. `datastreams`: maps configured names of
+    datastreams to current names. `previous`: names before the last switch-over. `fences`: ACLs on the other
+    cluster. `fork`: set between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT
     name: str
@@ -249,7 +249,7 @@ class PairState(PairRecord):
     history: tuple[PastSwitchover, ...] = ()
 
     def with_(self, **fields: Any) -> PairState:
-        """Return a copy with the given fields replaced."""
+        """Return a copy in which the given fields have new values."""
         return self.model_copy(update=fields)
 
     @property

@@ -1,4 +1,4 @@
-"""Report on one operation of a pair, to be signed. Pure."""
+"""Creates the report on one operation of a pair of clusters, to be signed. Pure."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class FollowedGroup:
 
 
 class GroupKeys(NamedTuple):
-    """Record keys of one datastream.
+    """Keys under which records of one datastream's consumer groups are stored.
 
     `state`: name of the group of datastreams that shares progress.
     """

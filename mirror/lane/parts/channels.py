@@ -13,7 +13,7 @@ class Reader(Protocol[L]):
     """Interface of a channel that fetches partitions from one broker."""
 
     def include(self, lane: L) -> None:
-        """Fetch the lane's partition from its position, starting with the next request."""
+        """Let the next request fetch the lane's partition from its position."""
         ...
 
     def exclude(self, lane: L) -> None:

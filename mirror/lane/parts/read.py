@@ -140,7 +140,7 @@ class LaneRead:
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Store when a Fetch request for the lane was sent.
+        """Note the send time of a Fetch request that includes the lane.
 
         `last_request`: number and time of the channel's last answered request. If that request was made from
         the current position, the lane had reached the end of the log at that time.
@@ -150,6 +150,6 @@ class LaneRead:
         self.request_times = RequestTimes(requested_at, quiet_at)
 
     def note_request_ahead(self, requested_at: float) -> None:
-        """Store when a read-ahead request for the lane was sent."""
+        """Note the send time of a read-ahead request for the lane."""
         before = self.request_times
         self.request_times = RequestTimes(max(before.requested_at, requested_at), before.quiet_at)

@@ -12,7 +12,7 @@ from mirror.model import bounds
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Record that lets every instance recognise a retry of a creation. `key`: digest of the caller and its
+    """Data with which every instance recognises a retry of a creation. `key`: digest of the caller and its
     idempotency key. `wish`: digest of the request. Stored with the definition."""
 
     key: str

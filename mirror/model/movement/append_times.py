@@ -90,7 +90,7 @@ class AppendTimes:
             self._marks[-1].requested_at = requested_at
 
     def record_end(self, end: int, requested_at: float, now: float, now_ms: int, kept: int) -> None:
-        """Store the end offset of the log from a response.
+        """Add the end offset of the log from a response.
 
         `requested_at`, `now`: times of the request and of the response (monotonic seconds). `now_ms`: `now`
         in epoch ms. `kept`: first offset for which bounds are still needed.

@@ -118,7 +118,7 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Process a new position of the lane. Return whether it need not be reported now.
+        """Handle a new position of the lane. Return whether it need not be reported now.
 
         `moments`: times of this report and of the worker's previous report, even if it omitted this lane.
         `copied`: records and bytes copied between these times. All other arguments are as in `LanePosition`.

@@ -142,7 +142,7 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Return a request that deletes exactly these ACLs on the controller. Requires Alter on the cluster.
+    """Return a request that deletes exactly the given ACLs on the controller. Requires Alter on the cluster.
 
     Missing ACLs are not an error. The outcomes are in the order of `acls`.
     """

@@ -116,7 +116,7 @@ def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
 
 
 def metadata_bytes(topics: Sequence[str] | None) -> int:
-    """Return the size limit in bytes for a metadata response about these topics (None: all topics)."""
+    """Return the size limit in bytes for a metadata response about the given topics (None: all topics)."""
     return _CLUSTER_BYTES if topics is None else CONTROL_BYTES + len(topics) * _TOPIC_BYTES
 
 

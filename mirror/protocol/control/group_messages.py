@@ -38,7 +38,7 @@ class Messages(NamedTuple):
 
 
 def messages(key: int, name: str, versions: str, request: _Fields, response: _Fields) -> Messages:
-    """Return request and response classes with these fields."""
+    """Return a request class and a response class with the given fields."""
     schema = {"apiKey": key, "validVersions": versions, "flexibleVersions": "0+"}
     return Messages(
         _message_class("Request", {**schema, "name": f"{name}Request", "fields": request}),

@@ -163,7 +163,7 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
 
 
 def retention_of(settings: Mapping[str, TopicSetting]) -> Retention:
-    """Return the retention of a partition under these topic settings."""
+    """Return the retention of a partition whose topic has the given settings."""
     policy = settings.get("cleanup.policy")
     if policy is not None and "delete" not in policy.value:
         return _KEEPS_ALL

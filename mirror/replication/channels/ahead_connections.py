@@ -69,7 +69,8 @@ class AheadConnections:
         return self._count.count > 0
 
     def note(self, connection: Connection, size: int) -> None:
-        """Count a large response of `size` bytes. Changes the number of read-ahead connections if useful."""
+        """Register a large response of `size` bytes, and change the number of read-ahead connections if
+        useful."""
         now = self._cluster.loop.now()
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())

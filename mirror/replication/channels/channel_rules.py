@@ -35,7 +35,7 @@ class ChannelKey(NamedTuple):
 
     @property
     def versions(self) -> tuple[int, int]:
-        """Lowest and highest version of Fetch for these topics."""
+        """Lowest and highest version of Fetch that fits the topics of the channel."""
         return (fetch.VERSIONS[0], fetch.BY_ID_FROM - 1) if self.named else fetch.VERSIONS
 
     @property
@@ -85,11 +85,11 @@ class FetchSource(Protocol):
     rack: bytes
 
     def move(self, lane: Lane) -> None:
-        """Fetch the lane's partition from its new leader, which the cached metadata contains."""
+        """Move the lane to its partition's new leader, which the cached metadata contains."""
         ...
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to fetch from them."""
+        """Look up the partition leaders of the given lanes again, and continue to fetch from them."""
         ...
 
 

@@ -62,7 +62,7 @@ class ConnectionCount:
         """Bytes per second of one connection: at the last measurement, and the previous maximum."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
-        """Count a large response of `size` bytes. Return the number of read-ahead connections to have.
+        """Register a large response of `size` bytes. Return the number of read-ahead connections to have.
 
         `now`, `round_trip`: current time and round-trip time in seconds. Call only for partitions with a
         backlog, because connections do not limit other partitions.

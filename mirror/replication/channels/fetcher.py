@@ -42,7 +42,8 @@ class Fetcher:
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Fetch the lane's partition from its leader or preferred replica. Without a leader, wait for one."""
+        """Start to fetch the lane's partition from its leader or preferred replica. Without a leader, wait
+        for one."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -57,7 +58,7 @@ class Fetcher:
                 return
 
     def follow(self, lane: Lane, replica: int) -> bool:
-        """Fetch from the replica that the leader prefers. Return False if there is no other replica."""
+        """Move the lane to the replica that the leader prefers. Return False if there is no other replica."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False
@@ -68,8 +69,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Fetch from the leader after a follower has failed. Return False if the lane already fetches from
-        it."""
+        """Move the lane to the leader after a follower has failed. Return False if it is already there."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
@@ -82,7 +82,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def move(self, lane: Lane) -> None:
-        """Fetch from the partition's new leader, which the cached metadata contains."""
+        """Move the lane to its partition's new leader, which the cached metadata contains."""
         self.detach(lane)
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
@@ -109,7 +109,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to fetch."""
+        """Look up the partition leaders of the given lanes again, and continue to fetch."""
         for lane in (lanes := list(lanes)):
             if lane.reader is not None:
                 lane.reader.detach(lane)

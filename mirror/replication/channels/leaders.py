@@ -32,7 +32,7 @@ class LeaderSearch:
         self._requested_at = -_SEARCH_SECONDS
 
     def add(self, lanes: Iterable[Lane]) -> None:
-        """Find the partition leaders of these lanes."""
+        """Find the partition leaders of the given lanes."""
         self._lanes.update(dict.fromkeys(lanes))
         if not self._is_running and self._lanes:
             self._is_running = True
@@ -83,7 +83,7 @@ class Replicas:
         return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
 
     def follow(self, lane: Lane, replica: int, leader: int) -> bool:
-        """Fetch from the replica that the leader prefers. Return False if there is no other replica."""
+        """Move the lane to the replica that the leader prefers. Return False if there is no other replica."""
         present = lane.read.replica
         if present is not None and present.broker is None:
             return False
@@ -92,14 +92,14 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Fetch from the leader for a while. Return False if the lane already fetches from it."""
+        """Move the lane to the leader for a while. Return False if it already fetches from the leader."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Fetch from the leader instead of the chosen replica."""
+        """Move the lane from the chosen replica to the leader."""
         lane.read.replica = None
 
     def _choose(self, lane: Lane, replica: Replica) -> None:

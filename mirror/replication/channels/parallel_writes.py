@@ -147,7 +147,7 @@ class ParallelWrites:
             self._cluster.loop.call_soon(partial(self._report, _cut(order)))
 
     def abandon(self, lanes: Iterable[Lane]) -> None:
-        """Report the batches in flight of these lanes as lost, because their connection was lost."""
+        """Report the batches in flight of the given lanes as lost, because their connection was lost."""
         for lane in list(lanes):
             order = self._orders.pop(lane, None)
             if order is not None:

@@ -52,7 +52,7 @@ class ProduceSink(Protocol):
     distant: DistantBrokers
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to send to the new leaders."""
+        """Look up the partition leaders of the given lanes again, and continue to send to the new leaders."""
         ...
 
 

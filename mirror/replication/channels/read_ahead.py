@@ -87,7 +87,7 @@ class ReadAhead:
         return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
-        """Count a large response on the channel's own connection of `size` bytes."""
+        """Register a response of `size` bytes on the channel's own connection, if it is large."""
         if size >= self._large:
             self.connections.note(connection, size)
 
@@ -266,13 +266,13 @@ class ReadAhead:
                 self._give_up(lane)
 
     def _give_up_all(self) -> None:
-        """Fetch all partitions on the channel's own connection, because no read-ahead connection is left."""
+        """Let the channel fetch all partitions itself, because no read-ahead connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
         self._turns.clear()
 
     def _give_up(self, lane: Lane) -> None:
-        """Fetch the lane's partition on the channel's own connection."""
+        """Let the channel fetch the lane's partition itself."""
         plan = self._plans.get(lane)
         if plan is not None:
             plan.clear()

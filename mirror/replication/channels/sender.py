@@ -80,7 +80,7 @@ class Sender:
             lane.writer.detach(lane)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to send."""
+        """Look up the partition leaders of the given lanes again, and continue to send."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.writer is not None:

@@ -119,7 +119,7 @@ class KafkaSource:
     async def _part(
         self, place: TopicPartition, ask: Callable[[], Awaitable[FetchedPartition]]
     ) -> FetchedPartition:
-        """Fetch one response. Raises Unreachable for OFFSET_OUT_OF_RANGE: the caller retries, and the new
+        """Fetch one response. For OFFSET_OUT_OF_RANGE, raises Unreachable: the caller retries, and the new
         bounds of the log show the cause."""
         try:
             return await self._cluster.patiently(ask, topic=place.topic)
@@ -307,7 +307,7 @@ class KafkaSink:
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Delete the stored progress of these partitions. Raises Unreachable."""
+        """Delete the stored progress of the given partitions. Raises Unreachable."""
         await self._progress.forget(
             [LaneKey(self._state, place) for place in places], self._bench.clock.now_ms()
         )

@@ -92,7 +92,7 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the topic settings that would reject these dead letters, each with a value that accepts them.
+    """Return the topic settings that would reject the dead letters, each with a value that accepts them.
     `largest`: size of the largest batch in bytes. `now_ms`: approximate broker time, for timestamp limits."""
     found: dict[str, str] = {}
     if largest > _number(settings, "max.message.bytes"):

@@ -93,7 +93,7 @@ class FetchFailures:
         self._pacer.try_later(lane)
 
     def on_preferred(self, lane: Lane, replica: int) -> None:
-        """Fetch from the preferred replica that the leader's response names (KIP-392)."""
+        """Move the lane to the preferred replica that the leader's response names (KIP-392)."""
         if not self._lanes.source(lane).follow(lane, replica):
             self.note(
                 lane, f"the leader returns no records and redirects to broker {replica}, which has failed"
@@ -159,7 +159,7 @@ class FetchFailures:
             self.note(lane, f"{type(error).__name__}: {error}", seconds)
 
     def note(self, lane: Lane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
-        """Store that the lane cannot read, with the reason. A new response is expected within `seconds`."""
+        """Note that the lane cannot read, with the reason. A new response is expected within `seconds`."""
         sentence = f"cannot read {lane.key.partition} from {lane.spec.source}: {reason}"
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 

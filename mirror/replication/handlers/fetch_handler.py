@@ -103,7 +103,7 @@ class FetchHandler:
             self._pacer.change_tier(lane, 0)
 
     def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
-        """Store the end offset of a partition that is not fetched. `requested_at`: monotonic seconds."""
+        """Set the end offset of a partition that is not fetched. `requested_at`: monotonic seconds."""
         self._ends.note_end(lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms())
         self._delivery.settle(lane)
 

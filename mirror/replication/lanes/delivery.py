@@ -168,7 +168,7 @@ class UnsavedProgress:
             self.moved[lane] = position
 
     def load(self, lane: Lane, stored: LaneProgress | None) -> None:
-        """Restore the lane from its stored progress, if any."""
+        """Restore the lane from its stored progress, if there is any."""
         lane.contents = Contents.LOADED if stored is None else Contents.FOUND
         lane.restore(replace(lane.progress, clean=True) if stored is None else stored)
         if stored is None:

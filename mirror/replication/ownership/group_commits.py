@@ -71,7 +71,7 @@ class GroupCommits:
                 _log.exception("cannot commit consumer group positions", cluster=source, group=group)
 
     def _keep(self, positions: Mapping[Lane, int], lanes: Iterable[Lane]) -> None:
-        """Schedule another commit of the positions of these lanes."""
+        """Schedule another commit of the positions of the given lanes."""
         for lane in lanes:
             self._unsaved.moved.setdefault(lane, positions[lane])
 

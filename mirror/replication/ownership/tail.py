@@ -253,7 +253,7 @@ class _Expected:
         return ()
 
     async def _add_up(self, room: int) -> None:
-        """Extend the cumulative record counts until `room` records are covered."""
+        """Extend the cumulative record counts of the expected records until `room` records are covered."""
         sums = self._sums
         while not sums or sums[-1][0] < room:
             index = len(sums)

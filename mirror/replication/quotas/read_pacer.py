@@ -33,8 +33,8 @@ class ReadPacer:
         self._settings = context.settings
 
     def ask_for_more(self, lane: Lane, received: int) -> None:
-        """Fetch the lane's next records, unless its buffer is full, its quota is used up, or it has reached
-        its end. `received`: bytes of records in the last response."""
+        """Let the channel fetch the lane's next records, unless its buffer is full, its quota is used up, or
+        it has reached its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
             return
@@ -55,7 +55,7 @@ class ReadPacer:
             self._runner.later(lane, wait, self._include)
 
     def resume(self, lane: Lane) -> None:
-        """Fetch again for a lane whose full buffer has drained."""
+        """Resume fetching for a lane whose full buffer has drained."""
         if lane.read.waits and not self._holds_more(lane, self._settings.lane_buffer_bytes // 2):
             self.ask_for_more(lane, 0)
 
@@ -64,7 +64,7 @@ class ReadPacer:
         return size > most and size - bytes_sent_from(self._context.write_budget, lane) > most
 
     def try_later(self, lane: Lane) -> None:
-        """Fetch again for the lane after a short delay, because the response was unusable."""
+        """Resume fetching for the lane after a short delay, because the response was unusable."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)

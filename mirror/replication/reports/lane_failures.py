@@ -27,7 +27,7 @@ class LaneFailures:
         seconds: float = FAILURE_SECONDS,
         since: float | None = None,
     ) -> None:
-        """Store a failure of a lane that is retried. A response is expected within `seconds`. `since`: start
+        """Keep a failure of a lane that is retried. A response is expected within `seconds`. `since`: start
         of the failed operation (monotonic seconds), by default now."""
         now = self._now()
         known = self.by_lane.get(lane)

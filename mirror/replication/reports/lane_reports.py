@@ -70,7 +70,7 @@ class LaneSums(NamedTuple):
 
 
 def sums_of(lanes: Iterable[Lane]) -> LaneSums:
-    """Return the counters and offsets summed over these lanes."""
+    """Return the counters and offsets summed over the given lanes."""
     records = size = lag = fenced = unknown = 0
     for lane in lanes:
         for counters in (lane.observed.counters, lane.observed.totals):
