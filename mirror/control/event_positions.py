@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""Publications in the event log by number. Dropped publications are missing."""
+"""Maps the number of each publication in the event log to its events. Dropped publications are missing."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 

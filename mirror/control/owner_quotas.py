@@ -21,7 +21,7 @@ from mirror.wording import counted
 EVERY_OTHER: Final = "*"
 """Key of the quota for owners without a quota of their own."""
 Counts = Mapping[str, int]
-"""Partition counts by source topic."""
+"""Maps each source topic to its partition count."""
 _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"
 
 

@@ -18,7 +18,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
-"""Partition counts by cluster and topic.
+"""Maps each cluster and topic to its partition count.
 
 An identical object for a cluster means unchanged topics, so that cached results are reused.
 """

@@ -58,7 +58,7 @@ class BatchRouter:
         self.largest = 0
         """Size of the largest batch processed."""
         self.is_cut = False
-        """True if the remaining batches of the response were not processed, because `work` reached `room`."""
+        """True if batches of the response remain unprocessed, because `work` reached the limit `room`."""
 
     @property
     def items(self) -> list[Item]:

@@ -148,7 +148,7 @@ _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
 """The usual end of a partition's response: no record errors, no message, no tags."""
 _Complaint = tuple[tuple[tuple[int, str], ...], str, LeaderHint | None]
-"""Record errors, error message and leader hint of a partition's response."""
+"""Fields of a partition's response: errors of records, error message, and new leader."""
 _NO_COMPLAINT: Final[_Complaint] = ((), "", None)
 
 

@@ -32,7 +32,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     SOURCES: {"file": f"{_FILES}:open_source"},
     SINKS: {"file": f"{_FILES}:open_sink"},
 }
-"""Built-in connectors by group and name, in the notation of entry points."""
+"""Maps each group and name to a built-in connector, in the notation of entry points."""
 _REFERENCE: Final = re.compile(r"([a-z][a-z0-9+-]*):(/.*)")
 
 

@@ -60,7 +60,7 @@ class Coordinators:
         self._cluster = cluster
         self._known: dict[tuple[int, str], int] = {}
         self._sought: dict[int, dict[str, Promise[int]]] = {}
-        """Names whose coordinators the next lookup requests, by kind."""
+        """For each kind (group or transactional id), names whose coordinators the next lookup requests."""
 
     def forget(self) -> None:
         """Drop all cached coordinators."""

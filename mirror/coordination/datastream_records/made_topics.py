@@ -18,7 +18,7 @@ from mirror.model.nodes import NewNode, NodeChange, NodeWrite
 from mirror.ports import NodeStore
 
 Made = Mapping[ClusterRef, frozenset[str]]
-"""Topic names by cluster, as recorded for one group."""
+"""Maps each cluster to topic names, as stored for one group."""
 
 
 class MadeTopics:

@@ -17,10 +17,10 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
 MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]]
-"""Bytes and messages per second of each partition, by source cluster."""
+"""For each source cluster, bytes and messages per second of each partition."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
-"""Partitions that may receive records faster than the measured rate, by source cluster."""
+"""For each source cluster, partitions that may receive records faster than the measured rate."""
 
 
 class LateRecords(NamedTuple):

@@ -26,7 +26,7 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""Load report of groups that are placed by partition count."""
+"""Report for groups that are placed by partition count, without loads."""
 _FIRST_SECONDS: Final = 5.0
 """Seconds between load requests to a source without known loads."""
 

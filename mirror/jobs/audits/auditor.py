@@ -92,7 +92,7 @@ class Auditor:
         self._unsaved: dict[ClusterRef, dict[bytes, bytes]] = {}
         self._rested = context.loop.now(), time.thread_time()
         self.reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]] = {}
-        """Latest audit report of each lane, by datastream. Safe to read from any thread."""
+        """Latest audit report of each lane of each datastream. Safe to read from any thread."""
 
     def keep(self, audited: Collection[AuditedLanes]) -> None:
         """Drop the state of all lanes that are not in `audited`, because other instances may audit them."""

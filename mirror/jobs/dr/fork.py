@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
 PartitionOffsets = Mapping[str, Mapping[int, int]]
-"""Offsets by topic and partition."""
+"""Maps each topic to a mapping of partition to offset."""
 
 EXPORT: Final = "export"
 """Action that writes the tail (records that were not copied) to files, without a decision about it."""

@@ -92,7 +92,7 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind of operation, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: first step that cannot be undone, by kind. Other kinds can always be undone."""
+"""Point of no return of each kind: first step that cannot be undone. Other kinds can always be undone."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
 """Kinds of operations on the tail of a fork. Origin: the lost cluster; target: the active cluster."""
 

@@ -63,7 +63,7 @@ _DESCRIPTIONS: Final = {
     STREAMS: describe_streams_group,
     "": describe_group,
 }
-"""Request that describes the members of a group, by group type.
+"""Maps each group type to the request that describes the members of a group.
 
 Brokers before Kafka 3.8 do not report the type, which is then classic or consumer.
 """

@@ -160,7 +160,7 @@ class MeasuredCapacity:
 
 
 GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
-"""Cost sums by group and hour (hours since the epoch)."""
+"""Maps each group and hour (hours since the epoch) to cost sums."""
 
 
 def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSums]:

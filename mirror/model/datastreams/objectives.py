@@ -157,7 +157,7 @@ class Mode(StrEnum):
     """Reaction of the monitor to a breach if a rebalance can help."""
 
     ACT = "act"
-    """Request the rebalance that can help."""
+    """The monitor requests a rebalance if it can help."""
     OBSERVE = "observe"
     """Only report the rebalance that the monitor would request."""
 

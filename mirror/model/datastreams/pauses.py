@@ -22,7 +22,7 @@ from mirror.wording import first_few
 
 _MOST_PUBLISHED: Final = 10
 Partitions = Mapping[str, frozenset[int] | None]
-"""Partition numbers by topic; None means the whole topic."""
+"""Maps each topic to partition numbers; None means the whole topic."""
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:

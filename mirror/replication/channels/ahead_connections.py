@@ -61,7 +61,7 @@ class AheadConnections:
         self._open_from = 0.0
         self._is_closed = False
         self.by_number: dict[int, AheadConnection] = {}
-        """Open read-ahead connections by number."""
+        """Maps connection numbers to open read-ahead connections."""
 
     @property
     def is_wanted(self) -> bool:
