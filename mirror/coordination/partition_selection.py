@@ -235,7 +235,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names whose dots, as any character, match a different character of a selected topic."""
+    """Return the names that match a selected topic if a dot in the name stands for any character."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 

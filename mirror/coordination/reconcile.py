@@ -170,7 +170,7 @@ def lane_specs(
 
 
 def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> frozenset[TopicPartition]:
-    """Return the partitions of a group that are being copied: planned, and of members that are not paused."""
+    """Return the planned partitions of a group, without topics that only paused members select."""
     planned = plan.planned.get(group, frozenset())
     if all(member.status.is_mirrored for member in members):
         return planned

@@ -24,7 +24,7 @@ _MOST_STEMS: Final = 100
 
 
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
-    """Return the topic names that may have the same original name as a topic of the new datastream.
+    """Return the names that equal a topic of the new datastream, apart from prefixes added by copying.
 
     `ways`: all datastreams that can copy records back, including the new one. Returns all names if stems are
     ambiguous, or if there are too many paths through the clusters.

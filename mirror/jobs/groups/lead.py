@@ -132,7 +132,7 @@ def _without_history(source: int, target: int | None, translated: Counterpart) -
 
 
 def _is_reset(leader: Side, seen: SyncedPosition, last: SyncedPosition) -> bool:
-    """Return whether the group was reset at the following cluster before it moved at the leading one. A reset
+    """Return whether the group was reset at the other cluster before it moved at the leading cluster. A reset
     must not be overruled."""
     return seen.target < last.target if leader is Side.SOURCE else seen.source < last.source
 

@@ -14,7 +14,7 @@ _SETTLED_SECONDS: Final = 60.0
 
 
 class SettledGroup(NamedTuple):
-    """A group that passes skip until its mark changes, or until `until` (monotonic seconds).
+    """A group that every pass skips until its mark changes, or until `until` (monotonic seconds).
 
     `hindrances`: reasons why positions of the group are not synchronised.
     """
@@ -26,7 +26,7 @@ class SettledGroup(NamedTuple):
 
 
 class SettledGroups:
-    """Groups that passes skip because their positions have not changed (settled groups).
+    """Groups that every pass skips because their positions have not changed (settled groups).
 
     `hindered_seconds`: time for which a group is skipped if only a change at the destination could make it
     follow; 0 to read such a group in each pass.
@@ -41,7 +41,7 @@ class SettledGroups:
         self._groups = {name: self._groups[name] for name in names if name in self._groups}
 
     def of(self, look: SourceLook, now: float) -> SettledGroup | None:
-        """Return the entry of a group if passes may skip it because its positions are unchanged, or None."""
+        """Return the entry of a group that a pass may skip because its positions are unchanged, or None."""
         known = self._groups.get(look.name)
         return known if known is not None and known.mark == look.mark and now < known.until else None
 

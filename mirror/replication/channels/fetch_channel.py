@@ -300,7 +300,7 @@ class FetchChannel:
             self._times.note_response(is_complete=not response.error)
 
     def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
-        """Return whether the partition has moved to another leader, which is known."""
+        """Return whether the partition has moved to another leader, and the new leader is known."""
         if part.error not in MOVED:
             return False
         place = lane.key.partition
