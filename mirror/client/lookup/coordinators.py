@@ -22,7 +22,7 @@ _AT_ONCE: Final = 100
 
 
 class Brokers(Protocol):
-    """Requests that the coordinator cache sends to the cluster. Implemented by `Cluster`."""
+    """Interface to the brokers of a cluster, for the coordinator cache. Implemented by `Cluster`."""
 
     directory: BrokerDirectory
 

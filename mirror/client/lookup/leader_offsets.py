@@ -23,7 +23,7 @@ OffsetCall = Callable[[Mapping[TopicPartition, int]], Call[Answers]]
 
 
 class Leaders(Protocol):
-    """Requests that offset lookups send to partition leaders. Implemented by `Cluster`."""
+    """Interface to the partition leaders of a cluster, for offset lookups. Implemented by `Cluster`."""
 
     name: str
     topics: dict[str, TopicMetadata]

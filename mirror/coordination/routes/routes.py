@@ -124,7 +124,7 @@ class ReturningTopics:
     def _bring(
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
-        """Record that the first suitable route creates the topic name by adding a prefix to a shorter name.
+        """Record that the first suitable route makes the topic name by renaming a shorter name.
 
         `alike`: equal routes that select the shorter name.
         """

@@ -318,7 +318,7 @@ def _event(
     datastream: str,
     sentence: str,
 ) -> PlacementEvent:
-    """Return an event without partition, task and instance."""
+    """Return an event that does not concern a single partition."""
     return PlacementEvent(
         time_ms=time_ms,
         event_key=key,

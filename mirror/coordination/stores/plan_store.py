@@ -112,7 +112,7 @@ class PlanStore:
         return self._read(known, watch, instance)
 
     def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
-        """Rebuild a plan to continue from after the marker became unreadable, and describe it in a sentence.
+        """Rebuild a plan after the marker became unreadable. Also describe the marker's content.
 
         `last`: latest plan that the caller has read. A plan with epoch 0 is rebuilt from the documents that
         do not conflict. `obeyed`: epochs that live instances follow. Raises NotFound if there is no marker.

@@ -136,7 +136,7 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """Pending result of a request to a cluster. `requested_at`: time of the request (monotonic seconds)."""
+    """Result of a pending request to a cluster. `requested_at`: time of the request (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Report the next position in full, because the receiver no longer has the earlier positions."""
+        """Let the next position be reported, because the instance no longer has the earlier positions."""
         self._is_fine, self._starts = False, ()
 
     def withholds(
