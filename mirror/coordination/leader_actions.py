@@ -150,7 +150,7 @@ def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Return whether the plan contains tasks that exist only because of this datastream."""
+    """Return whether the plan contains topics that no other datastream of the group selects."""
     others = [
         member
         for member in datastreams

@@ -144,8 +144,8 @@ class UnsavedProgress:
             del lane.progress.gaps[:-_MOST_GAPS]
 
     def take_change(self, lane: Lane) -> None:
-        """Mark the lane's progress as stored, or forget a stopped lane. The durable position of a stopped
-        lane is still committed to its consumer group."""
+        """Mark the lane's progress as being stored, or forget a stopped lane. The durable position of a
+        stopped lane is still committed to its consumer group."""
         self.dirty.pop(lane, None)
 
     def records_of(
