@@ -92,7 +92,7 @@ class ReadSchedule:
         self.reset()
 
     def reset(self) -> None:
-        """Let the next call of `begin` read the shared state."""
+        """Make a read of the shared state due: the next call of `begin` returns True."""
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
         self._began = self._rests_until = 0.0
 

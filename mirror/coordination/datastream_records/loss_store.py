@@ -130,7 +130,7 @@ class RestoredRecords:
         self._made, self._adopted = MadeTopics(nodes), MadeTopics(nodes, znodes.ADOPTED)
 
     def begin(self, datastream: Datastream) -> None:
-        """Let all partitions without a checkpoint start at their earliest record.
+        """Start all partitions without a checkpoint at their earliest record.
 
         A datastream that started at `latest` is restored likewise. The initial partitions are unknown, and
         copying too many records is better than skipping some.

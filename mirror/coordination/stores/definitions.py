@@ -331,7 +331,7 @@ class DefinitionCache:
             return self._all()
 
     def changed(self, name: DatastreamName) -> None:
-        """Let the next call read this definition again, because it has changed."""
+        """Mark a definition as changed, so that the next call reads it again."""
         self._changed.put(name)
 
     def look_again(self) -> None:

@@ -99,7 +99,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Let workers prepare lanes that will start later. Replaces earlier announcements."""
+        """Send lanes that will start later to workers, to be prepared. Replaces earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -146,7 +146,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Let workers release lanes. The lanes stay in `lanes` until their workers report the release."""
+        """Request workers to release lanes. The lanes stay in `lanes` until workers report the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)

@@ -13,7 +13,7 @@ class Reader(Protocol[L]):
     """Interface of a channel that fetches partitions from one broker."""
 
     def include(self, lane: L) -> None:
-        """Let the next request fetch the lane's partition from its position."""
+        """Include the lane's partition in Fetch requests from now on, starting at its position."""
         ...
 
     def exclude(self, lane: L) -> None:

@@ -105,7 +105,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Let the next position be reported, because the instance no longer has the earlier positions."""
+        """Require a report of the next position, because the instance no longer has the earlier positions."""
         self._is_fine, self._starts = False, ()
 
     def withholds(

@@ -101,8 +101,8 @@ class Fetcher:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Let the lane fetch as a live lane or as one with a backlog. With `waits`, the first fetch waits for
-        `include`."""
+        """Move the lane to the channels for live lanes or for backlogs. With `waits`, the first fetch waits
+        for `include`."""
         if lane.read.is_live != live:
             self.detach(lane)
             lane.read.is_live = live

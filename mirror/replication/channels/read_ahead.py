@@ -266,13 +266,13 @@ class ReadAhead:
                 self._give_up(lane)
 
     def _give_up_all(self) -> None:
-        """Let the channel fetch all partitions itself, because no read-ahead connection is left."""
+        """Return all partitions to the channel's own connection, because no read-ahead connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
         self._turns.clear()
 
     def _give_up(self, lane: Lane) -> None:
-        """Let the channel fetch the lane's partition itself."""
+        """Return the lane's partition to the channel's own connection."""
         plan = self._plans.get(lane)
         if plan is not None:
             plan.clear()

@@ -33,7 +33,7 @@ class ReadPacer:
         self._settings = context.settings
 
     def ask_for_more(self, lane: Lane, received: int) -> None:
-        """Let the channel fetch the lane's next records, unless its buffer is full, its quota is used up, or
+        """Include the lane in the channel's next request, unless its buffer is full, its quota is used up, or
         it has reached its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
