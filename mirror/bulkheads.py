@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class Bulkhead:
-    """Context manager that isolates the failure of its block: it suppresses the exception.
+    """Context manager that suppresses exceptions of its block, so that the caller continues.
 
     The exception is stored as `failure` and passed to `on_failure`.
 
@@ -31,13 +31,13 @@ class Bulkhead:
         self.failure: Exception | None = None
 
     def __enter__(self) -> Bulkhead:
-        """Enter the block."""
+        """Enter the block whose exceptions are suppressed."""
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> bool:
-        """Return whether the exception of the block is suppressed."""
+        """Return whether to suppress the exception of the block."""
         if not isinstance(error, Exception) or isinstance(error, self._through):
             return False
         self.failure = error
@@ -47,7 +47,7 @@ class Bulkhead:
 
 
 def settle(answer: Future[_T], call: Callable[[], _T]) -> None:
-    """Complete a future with the result of a call, or with its exception, for the waiting thread."""
+    """Run the call, and complete the future with its result or its exception."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001 - raised in the waiting thread

@@ -1,4 +1,4 @@
-"""Loggers that import structlog with the first event that they write.
+"""Loggers that import structlog only when they write the first event.
 
 structlog and its imports need 8 MB of memory and 0.2 s of processor time. Workers of a copy
 and short commands rarely log anything. The modules that they import use these loggers, other modules use
@@ -23,7 +23,7 @@ class _Output:
 
 
 def set_threshold(level: Level, configure: Configure = None) -> tuple[Level, Configure]:
-    """Set the lowest level that this process logs; `off` logs nothing. Return the former arguments.
+    """Set the lowest level that this process logs; `off` logs nothing. Return the previous arguments.
 
     `configure`: called before the first event is written; sets up structlog.
     """

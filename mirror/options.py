@@ -59,7 +59,7 @@ class DerivedSettings(Settings):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Add the bounds of the dataclass to the fields of a new class."""
+        """Copy the bounds of the dataclass fields to the fields of the new settings class."""
         options: Any = next(base for base in cls.__bases__ if is_dataclass(base))
         for field in fields(options):
             known = cls.__pydantic_fields__[field.name]
@@ -70,13 +70,13 @@ class DerivedSettings(Settings):
         cls.model_rebuild(force=True)
 
     def values(self) -> dict[str, Any]:
-        """Return the values of the fields that the dataclass declares."""
+        """Return the values of the fields that the dataclass declares, by name."""
         options: Any = self
         return {field.name: getattr(self, field.name) for field in fields(options)}
 
 
 def read_by(read: Callable[[str], object]) -> AfterValidator:
-    """Return a validator for `Annotated` that rejects a text if the parser `read` raises InvalidRequest."""
+    """Return a validator for `Annotated` that rejects texts for which `read` raises InvalidRequest."""
 
     def check(text: str) -> str:
         try:
@@ -97,6 +97,6 @@ def validation_text(problem: Mapping[str, Any]) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the location and the text of the first error, such as `limits.max_tasks: must be at least 1`."""
+    """Return location and text of the first error, such as `limits.max_tasks: must be at least 1`."""
     problem = error.errors()[0]
     return f"{'.'.join(map(str, problem['loc']))}: {validation_text(problem)}"

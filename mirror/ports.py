@@ -22,7 +22,7 @@ from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription,
 
 
 class Clock(Protocol):
-    """Time source. Durations use `monotonic`, records and znodes use `now_ms`."""
+    """Source of the current time. Durations use `monotonic`, records and znodes use `now_ms`."""
 
     def now_ms(self) -> int:
         """Return the wall clock in epoch milliseconds."""
@@ -92,18 +92,18 @@ class CopyEngine(Protocol):
         ...
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the lanes of the last measurements whose rate the TCP window of a distant broker limits."""
+        """Return the lanes of the last measurements whose rate a distant broker's TCP window limits."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds for which brokers throttled since the previous call, by cluster (KIP-219).
+        """Map each cluster to the seconds for which its brokers throttled since the previous call (KIP-219).
 
         Clusters without throttling are omitted.
         """
         ...
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Return the largest clock skew of a broker by cluster. Clusters with an unknown skew are omitted."""
+        """Map each cluster to the largest clock skew of its brokers. Omits clusters with an unknown skew."""
         ...
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
@@ -139,12 +139,12 @@ class TopicAdmin(Protocol):
         ...
 
     def list_topics(self) -> Mapping[str, int]:
-        """Return the partition count by topic name. Raises Unreachable."""
+        """Return a mapping of topic name to partition count. Raises Unreachable."""
         ...
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return descriptions of topics by name. Missing topics are omitted; an unreadable setting is an
-        error of its topic only. Raises Unreachable."""
+        """Return a mapping of topic name to description. Missing topics are omitted; an unreadable setting is
+        an error of its topic only. Raises Unreachable."""
         ...
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
@@ -178,7 +178,7 @@ class TopicAdmin(Protocol):
         ...
 
     def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
-        """Create each topic unless it exists, many with one request. Returns the result by topic. Raises
+        """Create each topic unless it exists, many with one request. Map each topic to its result. Raises
         Refused, and Unreachable if no topic has a result."""
         ...
 
@@ -223,7 +223,7 @@ class NodeStore(Protocol):
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """Read many nodes by path. Missing nodes are omitted.
+        """Map paths to nodes, read in pipelined requests. Missing nodes are omitted.
 
         `watch_of`: returns the watch to set on an existing node.
         """

@@ -22,7 +22,7 @@ Reasons that contain an offset, a port or a duration are never the same.
 
 @dataclass(frozen=True, slots=True)
 class EpisodeEnd:
-    """A finished episode of repeated errors.
+    """A finished episode: repeated errors of one operation, from the first error to the next success.
 
     Contains its first error, the number of errors, and the seconds from the first error to the success, or to
     the last error if sources report no success.
@@ -43,7 +43,7 @@ class _Episode:
 
 
 class RepeatedErrors(Generic[Key]):
-    """Episodes of repeated errors, by the key of the retried operation.
+    """Groups repeated errors of an operation into episodes. The key identifies the operation.
 
     Times are monotonic seconds. Not thread-safe. Memory grows with the number of failing keys.
     """
@@ -55,7 +55,7 @@ class RepeatedErrors(Generic[Key]):
         return len(self._episodes)
 
     def failed(self, key: Key, reason: str, now: float) -> bool:
-        """Record an error of an operation. Return whether to report it.
+        """Handle an error of an operation. Return whether to report it.
 
         At most three errors of an episode are reported: the first, and errors with new reasons.
         """
@@ -70,12 +70,12 @@ class RepeatedErrors(Generic[Key]):
         return True
 
     def succeeded(self, key: Key, now: float) -> EpisodeEnd | None:
-        """Record a success of an operation. Return the episode of errors that it ended, or None."""
+        """Handle a success of an operation. Return the episode of errors that it ends, or None."""
         episode = self._episodes.pop(key, None)
         return None if episode is None else EpisodeEnd(episode.reason, episode.count, now - episode.began)
 
     def silent(self, before: float) -> Iterator[tuple[Key, EpisodeEnd]]:
-        """End and yield the episodes without an error since `before`.
+        """End the episodes whose latest error was before `before`, and yield them.
 
         For sources that report no successes.
         """
@@ -86,7 +86,7 @@ class RepeatedErrors(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class CauseReport:
-    """Report of a cause of errors: number of affected subjects, and the reason for the first subject.
+    """Report of a cause that affects many subjects: their number, and the reason seen for the first one.
 
     `is_over`: the cause has ended, after `seconds`. `count` is then the largest number of subjects that it
     affected at once.
@@ -109,7 +109,7 @@ class _Cause(Generic[Key]):
 
 
 class CauseReports(Generic[Key]):
-    """Reports of causes that affect many subjects, such as lanes.
+    """Combines the errors of many subjects with the same cause, such as lanes, into few reports.
 
     A cause is reported shortly after its start, whenever the number of subjects has doubled, and at its end.
 
@@ -123,7 +123,7 @@ class CauseReports(Generic[Key]):
         self._of: dict[Key, str] = {}
 
     def affected(self, subject: Key, cause: str, reason: str, now: float) -> None:
-        """Record that a cause affects a subject. An earlier cause no longer affects it."""
+        """Note that a cause affects a subject. An earlier cause no longer affects the subject."""
         if self._of.get(subject) == cause:
             return
         self.freed(subject, now)
@@ -135,7 +135,7 @@ class CauseReports(Generic[Key]):
         self._of[subject] = cause
 
     def freed(self, subject: Key, now: float) -> None:
-        """Record that a subject is no longer affected by any cause."""
+        """Note that no cause affects the subject any longer."""
         cause = self._of.pop(subject, None)
         if cause is None:
             return
@@ -145,7 +145,7 @@ class CauseReports(Generic[Key]):
             known.due = min(known.due, now + self._gather_seconds)
 
     def due(self, now: float) -> list[CauseReport]:
-        """Return the reports of causes that are due."""
+        """Return the reports that are due now."""
         found: list[CauseReport] = []
         for cause, known in list(self._causes.items()):
             if known.most >= max(2 * known.reported, 1) and now >= known.due:
@@ -158,7 +158,7 @@ class CauseReports(Generic[Key]):
 
 
 def common_text(reason: str, *own: str) -> str:
-    """Return the part of a reason that is the same for all subjects.
+    """Return a reason without the parts that differ between subjects.
 
     The name of the subject, and numbers such as offsets and times, are removed.
     """

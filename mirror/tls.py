@@ -55,7 +55,7 @@ class ReloadingContext(ssl.SSLContext):
         return self.newest().wrap_socket(*arguments, **more)
 
     def newest(self) -> ssl.SSLContext:
-        """Return the context of the current files, or the last valid context."""
+        """Return the context for the current files, or the last valid context if they are invalid."""
         with self._lock:
             if (stamps := stamps_of(self._files)) != self._stamps:
                 self._stamps = stamps
@@ -110,7 +110,7 @@ DAY_SECONDS: Final = 86_400.0
 
 
 class CertificateValidity(NamedTuple):
-    """Expiry of the certificates in a file.
+    """End of validity of the certificates in a file.
 
     `setting`: setting that names the file. `until_ms`: end of the validity (epoch ms), None if the file
     cannot be read. `problem`: reason.
@@ -141,7 +141,7 @@ def expiry_times(file: str) -> list[int]:
 
 
 def validity_text(file: str) -> str:
-    """Return the name of a certificate file and the end of its validity as a phrase for a message."""
+    """Return a phrase for a message: the name of a certificate file, and until when it is valid."""
     try:
         until_ms = min(expiry_times(file))
     except ConfigError as error:
@@ -150,8 +150,7 @@ def validity_text(file: str) -> str:
 
 
 def stamps_of(files: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the identity, times and size of each file, which change when it is replaced or written; () for a
-    missing file."""
+    """Return values for each file that change when it is replaced or written; () for a missing file."""
     found: list[tuple[int, ...]] = []
     for file in files:
         try:

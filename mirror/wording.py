@@ -1,4 +1,4 @@
-"""Numbers with nouns and units, for display. The web pages have the same functions in `lib/format.js`."""
+"""Formats numbers with nouns and units. The web pages have the same functions in `lib/format.js`."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class DigestMd5:
 
 
 def directives(text: bytes) -> dict[str, str]:
-    """Return the fields of `name=value` and `name="value"` directives, separated by commas."""
+    """Parse comma-separated directives such as `name=value` and `name="value"` into a dictionary."""
     return {
         name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
         for name, quoted, plain in _DIRECTIVE.findall(text.decode("utf-8", "replace"))

@@ -66,17 +66,17 @@ class KafkaAdmin:
 
     def cluster_id(self) -> str:
         """Return the cluster id."""
-        return self._ask(f"describing {self._name}", _identity)
+        return self._ask(f"cannot describe {self._name}", _identity)
 
     def list_topics(self) -> Mapping[str, int]:
-        """Return the partition count by name, including internal topics."""
-        counts, self.illegal_topics = self._ask(f"listing topics of {self._name}", _listed)
+        """Return a mapping of topic name to partition count, including internal topics."""
+        counts, self.illegal_topics = self._ask(f"cannot list the topics of {self._name}", _listed)
         return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return the partition count of each topic, and the topic-level overrides of settings, or the error
-        that prevented reading them."""
-        return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
+        """Return the partition count and the topic-level settings of each topic, or the error that prevented
+        reading the settings."""
+        return self._ask(f"cannot describe {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
         """Return the topics for which the broker returns TOPIC_AUTHORIZATION_FAILED.
@@ -86,7 +86,7 @@ class KafkaAdmin:
         """
         if not topics:
             return frozenset()
-        return self._ask(f"describing topics of {self._name}", partial(_hidden, topics))
+        return self._ask(f"cannot describe topics of {self._name}", partial(_hidden, topics))
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
@@ -97,7 +97,7 @@ class KafkaAdmin:
         """
         if not partitions:
             return {}
-        return self._ask(f"reading offsets of {self._name}", partial(_positions, group, partitions))
+        return self._ask(f"cannot read offsets of {self._name}", partial(_positions, group, partitions))
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
         """Return the write time of the first record at or after each offset, and the retention of its topic.
@@ -107,7 +107,7 @@ class KafkaAdmin:
         if not places:
             return {}
         now_ms = SystemClock().now_ms()
-        return self._ask(f"reading the age of records of {self._name}", partial(_waiting, places, now_ms))
+        return self._ask(f"cannot read the age of records of {self._name}", partial(_waiting, places, now_ms))
 
     def create(self, topic: TopicDescription) -> Sequence[str]:
         """Create a topic, unless it exists. Returns a message for each setting that was adjusted."""
@@ -117,13 +117,13 @@ class KafkaAdmin:
         return made.adjustments
 
     def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
-        """Create topics, each unless it exists, and return the result by topic."""
+        """Create each topic that does not exist, and map each topic name to its result."""
         names = [topic.name for topic in topics]
-        return self._change_each("creating", names, TopicCreations(topics, self._replication_factor))
+        return self._change_each("cannot create", names, TopicCreations(topics, self._replication_factor))
 
     def grow_each(self, partitions: Mapping[str, int]) -> Mapping[str, TopicCreation]:
-        """Increase the partition count of each topic, and return the result by topic."""
-        return self._change_each("increasing the partitions of", [*partitions], TopicExtensions(partitions))
+        """Increase the partition count of each topic, and map each topic name to its result."""
+        return self._change_each("cannot add partitions to", [*partitions], TopicExtensions(partitions))
 
     def _change_each(
         self, doing: str, names: Sequence[str], changes: TopicCreations
@@ -139,7 +139,7 @@ class KafkaAdmin:
 
     def delete(self, topic: str) -> None:
         """Delete a topic if it exists."""
-        self._ask(f"deleting topic {topic}", partial(remove_topic, topic=topic))
+        self._ask(f"cannot delete topic {topic}", partial(remove_topic, topic=topic))
 
     def close(self) -> None:
         """Close the connections in the background; the next call opens new connections."""
@@ -155,7 +155,7 @@ async def _identity(cluster: Cluster) -> str:
 
 
 async def _listed(cluster: Cluster) -> tuple[Mapping[str, int], int]:
-    """Return the partition counts by topic, and the number of topics with illegal names."""
+    """Map each topic to its partition count. Also return the number of topics with illegal names."""
     found = await cluster.ask(topic_counts())
     counts = {name: found[name] for name in cluster.topic_names.legal(found)}
     return counts, len(found) - len(counts)
@@ -180,7 +180,7 @@ async def _hidden(names: Sequence[str], cluster: Cluster) -> frozenset[str]:
         if topic.error == Code.TOPIC_AUTHORIZATION_FAILED:
             hidden.add(topic.name)
         elif topic.error and topic.error not in MISSING:
-            doing = f"describing topic {topic.name} of {cluster.name}"
+            doing = f"cannot describe topic {topic.name} of {cluster.name}"
             raise cluster.error(topic.error, doing, f"Describe on topic {topic.name}")
     return frozenset(hidden)
 
@@ -218,7 +218,7 @@ async def _offsets(
     found = {place: answer.offset for place, answer in answers.items() if not answer.error}
     if answers and not found:
         place, answer = next(iter(answers.items()))
-        doing = f"reading the offsets of {place} of {cluster.name}"
+        doing = f"cannot read the offsets of {place} of {cluster.name}"
         raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
     return found
 
@@ -231,7 +231,7 @@ async def _committed(
     call = committed_offsets(group, partitions)
     found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.error)
     if found.error:
-        doing = f"reading the committed offsets of group {group} of {cluster.name}"
+        doing = f"cannot read the committed offsets of group {group} of {cluster.name}"
         raise cluster.error(found.error, doing, f"Describe on group {group}")
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
 
@@ -250,7 +250,7 @@ The least recently used admin client is dropped.
 
 
 class AdminPool:
-    """Thread-safe pool of admin clients by cluster. Idle clients are dropped, and their connections close."""
+    """Thread-safe pool with one admin client for each cluster. Idle clients are dropped and disconnected."""
 
     def __init__(self, make: Callable[[ClusterRef], KafkaAdmin], clock: Clock) -> None:
         self._make = make

@@ -86,7 +86,7 @@ class RecordTopic(Generic[_Record]):
                     self._dropped(1, _FULL)
 
     def drops(self) -> Drops:
-        """Return the number of dropped records, and log the end of an episode.
+        """Return the number of dropped records, and log that a period of drops has ended.
 
         Call this method about once a second, because only it detects the end of an episode of drops.
         """
@@ -97,7 +97,7 @@ class RecordTopic(Generic[_Record]):
             for _, ended in self._episodes.silent(now - quiet):
                 self._drops = Drops(self._drops.count)
                 _log.warning(
-                    "delivery continues" if is_delivering else "nothing more is discarded",
+                    "records delivered again" if is_delivering else "no more records dropped",
                     topic=self._topic,
                     dropped=ended.count,
                     seconds=round(ended.seconds, 1),
@@ -117,7 +117,7 @@ class RecordTopic(Generic[_Record]):
             self._drops = Drops(self._drops.count + count, self._drops.reason or reason)
         if begins:
             _log.warning(
-                "entries are discarded; mirrored records are not affected", topic=self._topic, reason=reason
+                "records dropped; mirrored records are not affected", topic=self._topic, reason=reason
             )
 
     def close(self, deadline_seconds: float) -> None:
@@ -126,7 +126,7 @@ class RecordTopic(Generic[_Record]):
             left = self._writer.close(deadline_seconds)
             self._writer = None
             if left:
-                _log.warning("not delivered before the stop", records=left, topic=self._topic)
+                _log.warning("records not delivered before the stop", records=left, topic=self._topic)
 
     def _opened(self) -> RecordWriter:
         with self._opening:

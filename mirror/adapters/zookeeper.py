@@ -153,8 +153,7 @@ class ZooKeeper:
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:
-        """Return the nodes, among the root and its children, that everyone with network access may read or
-        change.
+        """Return the nodes, among the root and its children, that any network client may read or change.
 
         Nodes whose ACL cannot be read are omitted. The paths are absolute.
         """
@@ -213,7 +212,7 @@ class ZooKeeper:
     def _all(
         self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
     ) -> dict[str, _T]:
-        """Request each path, and return the results by path. Requests that raise `left_out` are omitted."""
+        """Request each path, and map it to its result. Paths whose requests raise `left_out` are omitted."""
         answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]
@@ -258,7 +257,8 @@ class ZooKeeper:
         )
 
     def _commit(self, changes: Sequence[NodeChange]) -> list[object]:
-        """Send a transaction, and return the result of each change, or the error to raise."""
+        """Send a transaction, and return the result of each change. The result of a failure is its
+        exception."""
         transaction = self._client.transaction()
         for change in changes:
             match change:
@@ -331,7 +331,7 @@ class ZooKeeper:
         return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
 
     def is_answering(self) -> bool:
-        """Return whether a prompt response can be expected, according to past heartbeats."""
+        """Return whether ZooKeeper is likely to respond promptly, judged by past heartbeats."""
         return self.is_connected and self.answer_seconds() < _MOMENT_SECONDS
 
     def _answered_beat(self, result: AsyncResult[ZnodeStat | None]) -> None:
@@ -425,8 +425,7 @@ def _forward(watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
 
 
 class _Forward:
-    """Watch callback that can be compared, so that kazoo keeps one callback per path instead of one per
-    read."""
+    """Watch callback with equality, so that kazoo keeps one callback per path instead of one per read."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -442,6 +441,6 @@ class _Forward:
 
 
 def _of_new_nodes(changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
-    """Return the values of the changes that create a node."""
+    """Return only the values of those changes that create a node. `values`: one value for each change."""
     pairs = zip(changes, values, strict=True)
     return [value for change, value in pairs if isinstance(change, (NewNode, NextNode))]

@@ -58,7 +58,7 @@ def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> Non
 def tls_connection(
     context: ssl.SSLContext, address: tuple[str, int], hostname: str, timeout: float
 ) -> ssl.SSLSocket:
-    """Perform the TLS handshake, and return the connection. Raises OSError. `timeout`: timeout in seconds."""
+    """Perform the TLS handshake, and return the connection. `timeout`: in seconds. Raises OSError."""
     plain = socket.create_connection(address, timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

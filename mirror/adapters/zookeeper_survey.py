@@ -106,7 +106,7 @@ def _left(until: float) -> float:
 
 
 def _fields(text: str) -> Mapping[str, str]:
-    """Parse lines of the form `Name: value`; return the values by lower-case name."""
+    """Parse lines of the form `Name: value` into a dictionary. Names are converted to lower case."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 

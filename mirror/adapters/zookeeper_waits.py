@@ -70,7 +70,7 @@ class ServerWatch:
         self._connection._expand_client_hosts = lambda: self.ordered(order())  # noqa: SLF001
 
     def ordered(self, servers: Sequence[HostPort]) -> list[HostPort]:
-        """Return the servers in order, with recently unresponsive servers at the end."""
+        """Return the servers in connection order. Servers that were recently unresponsive come last."""
         cut = time.monotonic() - _AVOIDED_SECONDS
         silent = {server: at for server, at in self._silent.items() if at > cut}
         return sorted(servers, key=lambda server: silent.get((server[1], server[2]), -math.inf))

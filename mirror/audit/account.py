@@ -1,4 +1,4 @@
-"""Expected records of a copy, from the stored ledger and offset map. Pure."""
+"""Determines from the stored ledger and offset map which records a copy must contain. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirror.lane.progress import LaneProgress
 
 
 class LedgerAccount:
-    """Records that a lane should have copied, from its ledger. Implements `matcher.CopyAccount`."""
+    """Determines from a lane's ledger which records the lane copied. Implements `matcher.CopyAccount`."""
 
     def __init__(self, progress: LaneProgress) -> None:
         self._map = progress.offset_map
@@ -17,11 +17,11 @@ class LedgerAccount:
 
     @property
     def runs(self) -> OffsetMap:
-        """Runs of copied records: source offset, destination offset, length."""
+        """Runs of copied records. Each run is a source offset, a destination offset, and a length."""
         return self._map
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the source record was copied. A record that was not copied is counted."""
+        """Return whether the source record was copied. If it was not copied, count it."""
         if self._left_out.is_copied(source):
             return True
         self._tally.note(source)
@@ -50,7 +50,7 @@ class LedgerAccount:
         return self._left_out.are_left_out(start, end)
 
     def note_left_out(self, source: int, count: int) -> None:
-        """Count the records of a batch that was skipped intentionally as a whole."""
+        """Count `count` source records of a batch that was skipped as a whole on purpose."""
         self._tally.note(source, count)
 
     def is_missing(self, source: int) -> bool:
@@ -65,12 +65,12 @@ class LedgerAccount:
         self._tally.note(source, -1)
 
     def uncopied(self) -> Uncopied:
-        """Return the number of records that were intentionally not copied, by offset class."""
+        """Return the numbers of uncopied records: skipped on purpose, and missing."""
         return self._tally.judge()
 
 
 def settled_offset(progress: LaneProgress, target_end: int, open_to: int) -> int:
-    """Return the source offset below which consumers at the destination can read all copies.
+    """Return the source offset up to which consumers of the destination can read the copies.
 
     A transaction may be complete in the progress topic before it is complete in the destination partition.
     `target_end`, `open_to`: last stable offset and high watermark of the destination.

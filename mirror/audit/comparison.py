@@ -142,7 +142,7 @@ class _Run:
                 return
 
     async def _read_rest(self) -> None:
-        """Compare the rest of one log after the end of the other log."""
+        """Match the remaining records of one log after the other log has ended."""
         while await self._has_source() or await self._has_target():
             self._open()
             if self.matcher.source and self.matcher.source[0].offset >= self._source.end:
@@ -170,7 +170,7 @@ class _Run:
         return self.source_cursor.first >= self._source.end
 
     async def _has_source(self) -> bool:
-        """Return whether the source log has more records to compare. Count batches skipped as a whole."""
+        """Return whether the source has more records to compare. Counts batches skipped as a whole."""
         account = self._account
         while not self.matcher.source:
             batch = await self.source_cursor.peek()
@@ -191,7 +191,7 @@ class _Run:
         return bool(self.matcher.target) or await self.target_cursor.peek() is not None
 
     async def _match_whole(self) -> bool:
-        """Compare the next batch of each log as bytes. Return False if records must be compared."""
+        """Compare the next batches of both logs as bytes. Return False if their records must be compared."""
         matcher, account = self.matcher, self._account
         if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
             return False
@@ -216,8 +216,7 @@ class _Run:
         return True
 
     async def _extend_source(self) -> bool:
-        """Extend the source range if the destination has more records. Return whether there are more source
-        records.
+        """Read the source up to its current end. Return whether there are more source records.
 
         Records after the end were written after the end was read.
         """

@@ -38,7 +38,7 @@ def count_copies(
     rules: CountRules,
     tally: WindowTally,
 ) -> Comparison:
-    """Compare offset ranges [start, end) of both logs, using the runs of the offset map.
+    """Compare the record counts of two offset ranges [start, end), using the runs of the offset map.
 
     A run consists of source offset, destination offset and length.
     """
@@ -71,7 +71,7 @@ def count_copies(
 
 
 def _note(found: Comparison, tally: WindowTally, finding: Finding, number: int) -> None:
-    """Record a finding that stands for several records."""
+    """Add a finding that represents `number` records."""
     found.found.note(finding)
     tally.note(finding)
     tally.count(finding.verdict.value, finding.timestamp, number - 1)

@@ -28,10 +28,10 @@ _LONGEST_VALUE: Final = 60
 
 
 class CopyAccount(Protocol):
-    """Expected records of a partition, from a ledger and its offset map."""
+    """Interface to the records that a lane should have copied, according to its ledger and offset map."""
 
     def is_expected(self, source: int) -> bool:
-        """Return whether a source record should be at the destination. Other records are counted."""
+        """Return whether a source record should be at the destination. If not, count it."""
         ...
 
     def origin(self, target: int) -> int | None:
@@ -90,12 +90,11 @@ class Matcher:
 
     @property
     def needs_records(self) -> bool:
-        """True if equal batches must be decoded, too: to compute sums, or to explain missing records by
-        compaction."""
+        """True if equal batches must be decoded too, for checksums or to explain missing records."""
         return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
-        """Count the records of a source batch whose counterpart is an equal destination batch."""
+        """Count the records of a source batch that equals the next destination batch."""
         self._last, self._last_record = (last_source, last_target), None
         self.found.counts.equal += count
         self._tally("records", timestamp, count)
@@ -105,7 +104,7 @@ class Matcher:
             self._windows.count(name, timestamp, count)
 
     def _note(self, finding: Finding) -> None:
-        """Keep a record to report, with its verdict."""
+        """Keep a finding for the report."""
         self.found.note(finding)
         if self._windows is not None:
             self._windows.note(finding)
@@ -210,7 +209,7 @@ class Matcher:
         return True
 
     def _note_displaced(self, source: int, target: int, stamp: int, target_stamp: int, digest: bytes) -> None:
-        """Count a record that arrived at an unexpected offset."""
+        """Compare a record with its copy at an unexpected offset, and count the result."""
         counts = self.found.counts
         if target_stamp not in (stamp, REPLACED_TIME):
             counts.altered += 1
@@ -231,8 +230,8 @@ class Matcher:
         self._last = (max(source, self._last[0]), max(target, self._last[1]))
 
     def _is_interchangeable(self, source: int, target: int, stamp: int, digest: bytes) -> bool:
-        """Return whether a record that seems out of order equals the record before it. Exchanging the
-        counterparts of the two equal records restores the order."""
+        """Return whether the record equals the previous record, so that exchanging their copies restores the
+        order."""
         last, is_later = self._last_record, source > self._last[0]
         return (
             last is not None
@@ -365,8 +364,7 @@ class Surplus:
         return True
 
     def judge(self) -> PartitionFindings:
-        """Return the findings about the surplus records. A surplus record is duplicated if the source has an
-        equal record, otherwise foreign."""
+        """Return the surplus records: duplicated if the source has an equal record, otherwise foreign."""
         for waiting in self._waiting:
             origin = self._origins.get(waiting.digest)
             verdict = Verdict.FOREIGN if origin is None else Verdict.DUPLICATED

@@ -36,11 +36,11 @@ _MARKER_BYTES: Final = 4096
 
 
 def _noted_nowhere(_offsets: int) -> None:
-    """Ignore the progress of a read."""
+    """Ignore the progress of a read. The default callback."""
 
 
 async def _unlimited(_bytes: int) -> None:
-    """Do not limit the read rate."""
+    """Return at once: the default does not limit the read rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LogRange:
 
 
 class StoredBatch(NamedTuple):
-    """A batch of the log with the offsets [first, next).
+    """A stored batch of the log, with the offsets [first, next).
 
     `header`: None for a message in format 0 or 1.
     """
@@ -118,8 +118,7 @@ def equal_contents(source: StoredBatch, target: StoredBatch) -> bool:
 
 
 class LogCursor:
-    """Cursor over batches of an offset range. Skips control batches and aborted records. Skips control
-    batches and aborted records.
+    """Cursor over the batches of an offset range. Skips control batches and aborted records.
 
     `step_bytes`: initial size limit of a fetch; a fetch returns at least one batch.
     """
@@ -144,7 +143,7 @@ class LogCursor:
         return self._batches[-1].first if self._batches else self.position
 
     def extend(self, end: int) -> None:
-        """Extend the offset range after the log has grown."""
+        """Set a higher end of the range after the log has grown."""
         self.end = max(self.end, end)
 
     async def peek(self) -> StoredBatch | None:
@@ -208,7 +207,7 @@ class LogCursor:
 
 
 class _AbortedProducers:
-    """Producers whose transactional batches are skipped until their abort marker.
+    """Producers with aborted transactions, whose batches are skipped up to the abort marker.
 
     The audit does not use the lane's own filter, so that it can detect errors of this filter.
     """

@@ -1,4 +1,4 @@
-"""Source records that are not at the destination: skipped on purpose, or missing.
+"""Counts source records that are not at the destination: skipped on purpose, or missing.
 
 Together with the offset map, a ledger shows which records were skipped on purpose. Of the offsets that the
 ledger covers, those in the map are at the destination. Any other record that the source still has is missing,
@@ -18,7 +18,7 @@ from mirror.lane.offset_map import OffsetMap
 
 
 class Uncopied(NamedTuple):
-    """Source records not at the destination: skipped on purpose (`left_out`) or `missing`."""
+    """Numbers of source records not at the destination: skipped on purpose (`left_out`) and `missing`."""
 
     left_out: int = 0
     missing: int = 0
@@ -47,11 +47,11 @@ class LeftOut:
         return self._map.holds(source, source + 1)
 
     def are_copied(self, start: int, end: int) -> bool:
-        """Return whether one run of the map contains every source offset of [start, end)."""
+        """Return whether a single run of the offset map contains all source offsets of [start, end)."""
         return self._map.holds(start, end)
 
     def stretch_of(self, source: int) -> int:
-        """Return the index of the skipped range that contains the offset, or -1."""
+        """Return the index of the skipped offset range that contains the offset, or -1."""
         index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
         return index if index >= 0 and source < self.stretches[index].next else -1
 
@@ -69,7 +69,7 @@ class UncopiedTally:
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record, or `count` records of a batch that was skipped as a whole."""
+        """Count an uncopied record, or `count` records of a batch that was skipped as a whole."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:

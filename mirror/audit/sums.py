@@ -24,7 +24,7 @@ def content_digest(record: Record) -> bytes:
 
 
 class RangeSum:
-    """Order-insensitive checksum of records.
+    """Checksum of a set of records that does not depend on their order.
 
     Contains the number of records, the size of their keys and values in bytes, and the sum of their hashes
     modulo 2^64. A hash covers key, value, headers and timestamp.
@@ -36,7 +36,7 @@ class RangeSum:
         self.records = self.payload_bytes = self.hash = 0
 
     def add(self, record: Record) -> None:
-        """Add a record to the sum."""
+        """Add a record to the checksum."""
         self.records += 1
         self.payload_bytes += len(record.key or b"") + len(record.value or b"")
         content = content_digest(record) + record.timestamp.to_bytes(8, "big", signed=True)
@@ -44,5 +44,5 @@ class RangeSum:
         self.hash = (self.hash + int.from_bytes(found, "big")) & _MASK
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sums as a JSON object, with the hash in hexadecimal."""
+        """Return the checksum as a JSON object, with the hash in hexadecimal."""
         return {"records": self.records, "payload_bytes": self.payload_bytes, "hash": f"{self.hash:016x}"}

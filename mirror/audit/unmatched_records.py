@@ -1,4 +1,4 @@
-"""Records of a log that wait for their counterpart in the other log."""
+"""Keeps records of one log that wait for their counterpart in the other log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unmatched:
 
 
 class UnmatchedRecords:
-    """Records of one log that wait for their counterpart in the other log."""
+    """Records of one log that wait for their counterpart in the other log. Limited in number."""
 
     def __init__(self, room: int, dropped_as: str, windows: WindowTally | None) -> None:
         self._room = room
@@ -43,7 +43,7 @@ class UnmatchedRecords:
         return sorted(found, key=lambda waiting: waiting.offset)
 
     def add(self, waiting: Unmatched) -> None:
-        """Add a waiting record. If the maximum is reached, only count the record."""
+        """Add a waiting record. At the maximum, only count the record."""
         if self.count >= self._room:
             self.dropped += 1
             waiting.is_done = True

@@ -12,7 +12,7 @@ MOST_FINDINGS: Final = 20
 
 
 class Verdict(StrEnum):
-    """Verdict on a record or on an event-time window."""
+    """Result of auditing a record or an event-time window."""
 
     COMPLETE = "complete"
     """Every source record is at the destination, or is absent for an expected reason."""
@@ -47,13 +47,13 @@ _BY_SEVERITY: Final = (
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the most severe verdict; complete if there are none."""
+    """Return the most severe of several verdicts, or COMPLETE without verdicts."""
     return min(verdicts, key=_BY_SEVERITY.index, default=Verdict.COMPLETE)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A record that the audit reports, with its verdict.
+    """A record that the audit reports, and the verdict on it.
 
     An offset of -1 means that the cluster lacks the record. `timestamp`: timestamp of the source record, or
     of the destination record if there is no source record. `what`: description of the difference, or an empty
@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """Numbers of audited records by result.
+    """Numbers of audited records for each kind of result.
 
     `equal`: records that arrived unchanged. `reordered`: equal records that arrived out of order.
     `misplaced`: equal records that arrived in order, but not at the offset in the offset map.
@@ -121,7 +121,7 @@ class RecordCounts:
 
 @dataclass(slots=True)
 class PartitionFindings:
-    """Findings and counts of one partition.
+    """Findings and record counts of one partition.
 
     `at_least`: True if there were too many differences to compare all of them. The counts of missing, altered
     and surplus records are then estimates.

@@ -35,7 +35,7 @@ class PartitionWatermark:
         self.through_ms: int | None = None
 
     def observe(self, at_ms: int, end: int) -> None:
-        """Record an end offset of the source log.
+        """Store the end offset that the source log had at a time.
 
         `at_ms`: time of the request. An end that is lower than an earlier end means that the log was
         truncated or replaced. Higher earlier ends are then dropped.
@@ -47,13 +47,13 @@ class PartitionWatermark:
             self._ends = deque(list(self._ends)[1::2])  # the watermark becomes coarser, never later
 
     def compared(self, position: int, *, is_clean: bool) -> None:
-        """Record that all records before a source offset were compared. A difference stops the watermark."""
+        """Advance to an offset up to which all records were compared. A difference stops the watermark."""
         self._is_stopped |= not is_clean
         while not self._is_stopped and self._ends and self._ends[0][1] <= position:
             self.through_ms = self._ends.popleft()[0]
 
     def end_at(self, at_ms: int) -> int:
-        """Return the highest end offset of the source log recorded before a time, or 0."""
+        """Return the highest source end offset that was observed before a time, or 0."""
         return max((end for seen_ms, end in self._ends if seen_ms <= at_ms), default=0)
 
     @property
@@ -66,7 +66,7 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Discard all but the newest end offset. Earlier records must be compared again."""
+        """Discard all but the newest end offset, so that earlier records are compared again."""
         self.through_ms, self._is_stopped = None, False
         self._ends = deque(list(self._ends)[-1:])
 
@@ -79,7 +79,7 @@ class CompleteThrough:
         self._observed_ms: int | None = None
 
     def observe(self, at_ms: int, ends: Mapping[TopicPartition, int]) -> None:
-        """Record the end offsets of all source partitions.
+        """Store the current end offset of each source partition.
 
         `at_ms`: time of the request. A partition without an end offset was deleted.
         """
@@ -94,7 +94,7 @@ class CompleteThrough:
         self._observed_ms = at_ms
 
     def of(self, place: TopicPartition) -> PartitionWatermark:
-        """Return the watermark of an observed partition."""
+        """Return the watermark of a partition. The partition must have been observed."""
         return self._partitions[place]
 
     @property

@@ -1,4 +1,4 @@
-"""Audit results by event-time window: additive counts, and findings with offsets. Pure.
+"""Audit results for each event-time window: additive counts, and findings with offsets. Pure.
 
 A record belongs to the window `timestamp - timestamp mod window`, as in Kafka Audit and Chaperone. A record
 without a timestamp belongs to the current window.
@@ -20,7 +20,7 @@ MOST_OFFSETS: Final = 5
 
 @dataclass(slots=True)
 class WindowCounts:
-    """Numbers of records of an event-time window by result.
+    """Numbers of records in one event-time window, for each kind of result.
 
     `records`: records that arrived unchanged. `explained`: records that are missing or surplus for an
     expected reason, such as a filter or compaction. `stored_bytes`: stored size of the source records that
@@ -63,7 +63,7 @@ COUNTED: Final = tuple(each.name for each in fields(WindowCounts) if each.name !
 
 
 class WindowTally:
-    """Counts of event-time windows by their start (epoch ms).
+    """Maps the start of each event-time window (epoch ms) to its counts.
 
     `now_ms`: time assigned to records without a timestamp.
     """
@@ -80,7 +80,7 @@ class WindowTally:
         return stamp - stamp % self._length_ms
 
     def count_payload(self, records: Sequence[Record], size: int) -> None:
-        """Add the payload of records that together use `size` bytes.
+        """Add `size`, the total size of the records in bytes, to their windows.
 
         Each record counts for an equal share.
         """
@@ -91,7 +91,7 @@ class WindowTally:
             passed += number
 
     def is_one(self, first: int, last: int) -> bool:
-        """Return whether two timestamps belong to the same window."""
+        """Return whether the timestamps `first` and `last` belong to the same window."""
         return self.start_of(first) == self.start_of(last)
 
     def count(self, name: str, timestamp: int, number: int = 1) -> None:
@@ -103,7 +103,7 @@ class WindowTally:
         setattr(found, name, getattr(found, name) + number)
 
     def note(self, finding: Finding) -> None:
-        """Count one record by its verdict, and keep the finding unless its window is full."""
+        """Count one finding in its window, and keep the finding unless the window already has enough."""
         self.count(finding.verdict.value, finding.timestamp)
         self._of(self.start_of(finding.timestamp)).note(finding)
 
@@ -113,7 +113,7 @@ class WindowTally:
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Assign verdicts to the source records that are missing in the offset map.
+        """Classify the source records that are missing in the offset map as missing or explained.
 
         `missing`: number of these records that count as missing. All others count as explained. Missing
         records cannot be identified, and are counted in the oldest windows.

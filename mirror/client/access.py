@@ -34,8 +34,8 @@ class ClusterAccess:
 
     @property
     def principal(self) -> str:
-        """Principal of this client in ACLs, such as `User:mirror`. If only the brokers know the principal, a
-        description of it for messages."""
+        """Principal of this client in ACLs, such as `User:mirror`, or a description if only brokers know the
+        principal."""
         if self.sasl is not None:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"
@@ -49,7 +49,7 @@ class ClusterAccess:
         return bool(certificate_file_of(self.tls))
 
     def check(self, server: Endpoint) -> None:
-        """Raise Unreachable if the settings forbid connections to this listener."""
+        """Check that the settings permit connections to this listener. Raises Unreachable if they do not."""
         if not self.may_reach(server):
             raise Unreachable(
                 f"a broker advertises {shown(server.host)}:{server.port}, which is not allowed",
@@ -57,8 +57,7 @@ class ClusterAccess:
             )
 
     def may_reach(self, server: Endpoint) -> bool:
-        """Return whether the settings permit connections to this listener, as they do to bootstrap
-        servers."""
+        """Return whether the settings permit connections to this listener. Bootstrap servers always match."""
         if server in self.bootstrap:
             return True
         refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]

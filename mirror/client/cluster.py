@@ -79,7 +79,7 @@ class Cluster:
 
     @property
     def brokers(self) -> dict[int, Endpoint]:
-        """Addresses of the brokers that the cluster lists, by id."""
+        """Addresses of the brokers that the cluster lists. The keys are broker ids."""
         return self.directory.brokers
 
     @property
@@ -92,7 +92,7 @@ class Cluster:
         return error_of(code, doing, message, right=right, principal=self.principal)
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return broker id and epoch of the partition's leader, or None if unknown."""
+        """Return the broker id and the epoch of the partition's leader, or None if unknown."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
@@ -100,8 +100,8 @@ class Cluster:
         return (broker, epoch) if broker in self.directory.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
-        """Update the leader of a partition from a response that names the new leader (KIP-951). `nodes`:
-        addresses in the response. An older epoch is ignored."""
+        """Store the new leader of a partition, named in a response (KIP-951). An older epoch is ignored.
+        `nodes`: broker addresses in the response."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return
@@ -142,7 +142,7 @@ class Cluster:
         known = self.connections.any_open(CONTROL)
         if known is not None:
             return known
-        failure: HeadraceError = Unreachable(f"{self.name} has no addresses")
+        failure: HeadraceError = Unreachable(f"no broker address of {self.name} is known")
         for broker in [*self.directory.brokers, *self.directory.seeds]:
             try:
                 return await self.connection(broker, CONTROL)
@@ -162,7 +162,7 @@ class Cluster:
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of brokers and these topics. Combines concurrent calls. Raises Unreachable."""
+        """Refresh the metadata of brokers and given topics. Combines concurrent calls. Raises Unreachable."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self.loop.spawn(self._refresh())
@@ -216,7 +216,7 @@ class Cluster:
                 await self.try_refresh([topic])
 
     async def try_refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of these topics; a failure is only logged."""
+        """Refresh the metadata of the given topics. A failure is only logged."""
         try:
             await self.refresh(topics)
         except HeadraceError as error:
@@ -225,7 +225,7 @@ class Cluster:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
-        """Return the offsets of partitions by timestamp (see `list_offsets`).
+        """Return the offset of each partition at a timestamp or special position (see `list_offsets`).
 
         `seconds`: timeout, by default of one request. A partition without a response gets an error code.
         Raises Unreachable if no leader responds.

@@ -109,7 +109,7 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the withheld last bytes of an incomplete request, the last one on the connection."""
+        """Send the rest of an incompletely sent request, which must be the last one on the connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # the request waits for an authentication
@@ -127,7 +127,7 @@ class Connection:
         return bool(self._pending) and self._pending[-1][1] == inf
 
     def throttle(self, milliseconds: int) -> None:
-        """Send nothing for the throttle time in a response (KIP-219): the broker reads no requests."""
+        """Pause sending for the throttle time in a response (KIP-219): the broker reads no requests."""
         if milliseconds > 0:
             now = self.loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
@@ -136,7 +136,7 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Postpone the due times of outstanding responses after a delay that the broker did not cause."""
+        """Shift the due times of outstanding responses after a delay that the broker did not cause."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
@@ -167,7 +167,7 @@ class Connection:
         return self.transport.tcp_info().round_trip if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return since when the broker's response is late, and a description; infinity if none is late."""
+        """Return when the broker's response became late, and a description. Infinity means not late."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
@@ -213,7 +213,7 @@ class Connection:
             self._on_close(self.failure)
 
     def when_closed(self, callback: Callable[[HeadraceError], None]) -> None:
-        """Call `callback` with the error once the connection is closed, which may be now."""
+        """Call `callback` with the error when the connection closes, or at once if it is closed."""
         self._on_close = callback
         if self.failure is not None:
             callback(self.failure)

@@ -49,7 +49,7 @@ class Promise(Generic[T]):
         self._finish(None, error)
 
     def when_done(self, callback: Callback) -> None:
-        """Call the callback when the promise is done, which may be now."""
+        """Call the callback when the promise is done, or at once if it is done already."""
         self.is_awaited = True
         if self.is_done:
             callback()

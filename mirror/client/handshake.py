@@ -60,7 +60,7 @@ class ConnectionConfig:
 
 class ConnectionConfigs(NamedTuple):
     """Connection options for each memory pool. `live`: up-to-date lanes. `bulk`: lanes with a backlog.
-    `ahead`: read-ahead for lanes with a backlog. `aside`: requests whose responses are processed at once."""
+    `ahead`: read-ahead of lanes with a backlog. `aside`: requests whose responses are processed at once."""
 
     live: ConnectionConfig
     bulk: ConnectionConfig
@@ -121,7 +121,7 @@ async def _ask_versions(connection: Connection, config: ConnectionConfig) -> Bro
     if features.error == Code.UNSUPPORTED_VERSION:
         features = await make_call(connection, call, config.timeout_seconds, 0)
     if features.error:
-        raise error_of(features.error, f"ApiVersions request to {connection.name}")
+        raise error_of(features.error, f"ApiVersions request to {connection.name} failed")
     return features
 
 
@@ -143,7 +143,9 @@ async def _authenticate(
     while not exchange.is_done:
         step = await make_call(connection, sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
         if step.error:
-            raise error_of(step.error, f"authentication as {access.username or 'this client'}", step.message)
+            raise error_of(
+                step.error, f"cannot authenticate as {access.username or 'this client'}", step.message
+            )
         lifetime_ms = step.lifetime_ms
         exchange.receive(step.data)
     exchange.confirm()

@@ -31,7 +31,7 @@ _EMPTY_SECONDS: Final = 0.25
 
 
 class FetchWait(NamedTuple):
-    """Options of a Fetch request: how long the broker waits for records, and the role of the connection."""
+    """Options of a Fetch request: the broker's longest wait for records, and the connection's role."""
 
     milliseconds: int = _WAIT_MS
     role: str = ASIDE
@@ -47,7 +47,7 @@ async def topic_partitions(cluster: Cluster, topic: str) -> list[TopicPartition]
     if found is None:
         raise TopicMissing(f"{topic} of {cluster.name} is not a legal topic name")
     if found.error:
-        doing = f"reading metadata of topic {topic} of {cluster.name}"
+        doing = f"cannot read metadata of topic {topic} of {cluster.name}"
         raise cluster.error(found.error, doing, f"Read on topic {topic}")
     return found.partitions
 
@@ -62,7 +62,7 @@ async def partition_offsets(
     answers = await cluster.offsets(dict.fromkeys(places, when), committed=True)
     for place, answer in answers.items():
         if answer.error:
-            doing = f"reading the offsets of {place} of {cluster.name}"
+            doing = f"cannot read the offsets of {place} of {cluster.name}"
             raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
     return {place: answer.offset for place, answer in answers.items()}
 
@@ -94,14 +94,14 @@ async def fetch_once(
         await cluster.loop.sleep(_EMPTY_SECONDS)
     if part.error:
         if part.error in TRANSIENT:
-            raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
-        doing = f"reading {place} of {cluster.name} at offset {offset}"
+            raise Unreachable(f"cannot read {place}: {error_of(part.error, 'fetch').message}")
+        doing = f"cannot read {place} of {cluster.name} at offset {offset}"
         raise cluster.error(part.error, doing, f"Read on topic {place.topic}")
     return part
 
 
 async def _is_on_disk(cluster: Cluster, place: TopicPartition, offset: int) -> bool:
-    """Return whether the leader has the log from this offset on its local disks (not in tiered storage).
+    """Return whether the leader stores the log from this offset on local disks, not in tiered storage.
 
     A broker returns the next local batch whatever its offset, so an empty response means that there is none.
     The caller waits for a second empty response, because a new leader may not know the high watermark yet.
@@ -120,7 +120,8 @@ async def fetch_part(
     committed: bool,
     wait: FetchWait = _SHORT_WAIT,
 ) -> FetchedPartition:
-    """Fetch as `fetch_once`, but return the broker's error code. Raises Unreachable without a leader."""
+    """Send a Fetch request as `fetch_once` does, but return the broker's error code instead of raising.
+    Raises Unreachable without a leader."""
     leader = cluster.leader(place)
     if leader is None:
         await cluster.refresh([place.topic])
@@ -181,7 +182,7 @@ def _ask(
 
 
 class PartitionRange:
-    """Offset range [start, end) of a partition, read in order. Gaps are skipped.
+    """Reads the offset range [start, end) of a partition in order. Skips gaps.
 
     `batches` verifies and yields every batch. `next_part` returns whole responses with their aborted
     transactions; its callers must advance `position`. `committed`: read only committed records. `on_damage`:

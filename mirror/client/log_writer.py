@@ -37,7 +37,7 @@ Every transaction then has its own producer epoch (part 2 of KIP-890).
 
 
 def replication_ms(timeout_seconds: float) -> int:
-    """Return the replication timeout in ms for a Produce request with this total timeout."""
+    """Return the replication timeout of a Produce request (ms), derived from the total timeout in ms."""
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
@@ -72,10 +72,10 @@ async def write_patiently(
         if transactional_id is None:  # with a sequence, an earlier attempt may have set the append time
             cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
         if answer.error in TRANSIENT:
-            raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
+            raise Unreachable(f"cannot write to {place}: {error_of(answer.error, 'produce').message}")
         if answer.error:
             right = f"Write on topic {place.topic}"
-            raise cluster.error(answer.error, f"writing to {place}", right, answer.message)
+            raise cluster.error(answer.error, f"cannot write to {place}", right, answer.message)
         return answer
 
     return await cluster.patiently(attempt, seconds, topic=place.topic)

@@ -46,7 +46,8 @@ class SequencedProducer:
         batch: bytearray,
         transactional_id: bytes | None = None,
     ) -> ProducedPartition:
-        """Write a batch in sequence, as `write_patiently` does. The sequence is unchanged after an error."""
+        """Write a batch with the next sequence number, as `write_patiently` does. An error leaves the number
+        unchanged."""
         header = BatchHeader(batch)
         stamp(memoryview(batch), header.attributes, self.identity, self.sequence)
         answer = await write_patiently(cluster, place, batch, transactional_id)
@@ -57,7 +58,7 @@ class SequencedProducer:
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id under a new epoch, and fence the current owner. Raises
+    """Acquire the producer id of a transactional id with a new epoch, which fences the current owner. Raises
     Unreachable, NotAuthorized."""
     call = init_producer_id(name, int(timeout_seconds * 1000))
     answer = await cluster.coordinators.ask(TRANSACTION, name, call, _error)
@@ -78,7 +79,7 @@ async def retake_identity(
     async def attempt() -> ProducerStamp | None:
         shown = await cluster.coordinators.ask_once(TRANSACTION, name, describe_transaction(name), _error)
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            raise cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
+            raise cluster.error(shown.error, f"cannot describe the transaction of {name}", _right(name))
         if not shown.error:
             holder = former.judge(shown, bumps=adds_partitions(cluster), committed=committed)
             if holder is Holder.TAKEN:
@@ -95,7 +96,7 @@ async def retake_identity(
 async def reacquire_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
 ) -> ProducerStamp:
-    """Reacquire the producer id of this lane under a new epoch. The id must have no open transaction.
+    """Reacquire this lane's producer id with a new epoch. The id must have no open transaction.
 
     `former`: producer id and epoch that the lane had. Raises Unreachable, NotAuthorized; Fenced if another
     owner has acquired the id in the meantime.
@@ -113,7 +114,7 @@ async def has_identity(cluster: Cluster, name: str) -> bool:
     shown = await cluster.coordinators.ask(TRANSACTION, name, describe_transaction(name), _error)
     if not shown.error:
         return True
-    error = cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
+    error = cluster.error(shown.error, f"cannot describe the transaction of {name}", _right(name))
     if error.retriable:
         raise error
     return False
@@ -124,13 +125,13 @@ def _error(answer: ProducerIdentity | TransactionDescription) -> int:
 
 
 def _right(name: str) -> str:
-    """Return the name of the permission that this client needs to acquire the id."""
+    """Return the permissions required to acquire the producer id, as a text for error messages."""
     return f"Describe and Write on transactional id {name}" if name else "IdempotentWrite on the cluster"
 
 
 def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional: bool) -> ProducerStamp:
     if answer.error:
-        raise cluster.error(answer.error, f"acquiring the producer id of {name}", _right(name))
+        raise cluster.error(answer.error, f"cannot acquire the producer id of {name}", _right(name))
     if answer.producer_id == NO_PRODUCER:
         raise Unreachable(f"the coordinator of {name} returned no producer id")
     return ProducerStamp(answer.producer_id, answer.epoch, transactional)
@@ -159,7 +160,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
     await add_to_transaction(cluster, name, stamp, [target])
     ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
     if ended.error:
-        raise cluster.error(ended.error, f"ending a transaction of {name}", _right(name))
+        raise cluster.error(ended.error, f"cannot end a transaction of {name}", _right(name))
 
 
 async def add_to_transaction(
@@ -171,7 +172,7 @@ async def add_to_transaction(
     for place, code in added.items():
         if code:
             right = f"{_right(name)}, and Write on topic {place.topic}"
-            raise cluster.error(code, f"adding {place} to a transaction of {name}", right)
+            raise cluster.error(code, f"cannot add {place} to a transaction of {name}", right)
 
 
 def _worst(codes: Mapping[TopicPartition, int]) -> int:
@@ -190,7 +191,7 @@ def adds_partitions(cluster: Cluster) -> bool:
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int | None = None
 ) -> ProducerIdentity:
-    """End the open transaction. Return the error code if the coordinator rejects it. Raises Unreachable.
+    """Commit or abort the transaction. The result has an error code if it is rejected. Raises Unreachable.
 
     `newest`: highest version of EndTxn, by default that of the cluster's transaction protocol.
     """

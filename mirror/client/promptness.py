@@ -49,7 +49,7 @@ class Promptness:
         """Monotonic time since which earlier connections got no response; infinity after a response."""
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
-        """Record that a response of `size` bytes has arrived."""
+        """Handle the arrival of a response of `size` bytes."""
         took = now - sent_at - size / SLOWEST_LINK
         self.silent_since = inf
         if took < PATIENCE_SECONDS:
@@ -63,18 +63,18 @@ class Promptness:
             self.seconds = took
 
     def replicated(self, took: float) -> None:
-        """Record a response that arrived `took` seconds after the request's `replication_seconds`."""
+        """Handle the arrival of a Produce response `took` seconds after the request's replication timeout."""
         self.silent_since = inf
         if took < PATIENCE_SECONDS:
             self.since, self.patience = inf, PATIENCE_SECONDS
 
     def accepted(self, acknowledged_bytes: int, now: float) -> None:
-        """Record how many bytes of requests the broker's host has acknowledged."""
+        """Store how many bytes of requests the broker's host has acknowledged."""
         if acknowledged_bytes != self._accepted_bytes:
             self._accepted_bytes, self.accepted_at = acknowledged_bytes, now
 
     def is_overdue(self, request: Request, due: float, heard_at: float, now: float) -> bool:
-        """Return whether the response to the oldest request is much later than expected, at `due`.
+        """Return whether the response to the oldest request, due at `due`, is much later than expected.
         `heard_at`: time of the latest response."""
         if request.replication_seconds is not None:
             # A broker processes requests in order, and a slow network is still transferring this request.
@@ -83,13 +83,13 @@ class Promptness:
         return now - due >= self.patience + self.usual
 
     def continue_from(self, former: Promptness, since: float, now: float) -> None:
-        """Treat the broker as silent since `since`, as on its previous connection, until a response is on
-        time. Doubles the delay from which on a response is overdue, because the broker may be slow."""
+        """Start as silent since `since`, like the previous connection to the broker, until a response is on
+        time. Doubles the delay after which a response is overdue, because the broker may be slow."""
         self.since, self._until, self.patience = since, now + PATIENCE_SECONDS, 2 * former.patience
         self.silent_since = min(since, former.silent_since)
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return since when the broker's response is late, and a description.
+        """Return when the broker's response became late, and a description.
 
         `sent_at`: due time of the oldest outstanding response; infinity without one. A slow broker without
         further requests soon stops counting as slow.

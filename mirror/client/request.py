@@ -44,7 +44,7 @@ class Request:
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:
-    """Split buffers in two: the second part has the last `size` bytes."""
+    """Split buffers into two lists. The second list contains the last `size` bytes."""
     front, end = list(buffers), list[Buffer]()
     while front and size:
         last = memoryview(front.pop())
@@ -57,5 +57,5 @@ def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[
 
 
 def unusable_response(name: str, error: Exception) -> CorruptData:
-    """Return the error for a response that could not be processed because of `error`."""
+    """Return the error for a response whose processing failed with `error`."""
     return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

@@ -112,12 +112,12 @@ class TlsTransport(Transport):
 
     @property
     def has_received(self) -> bool:
-        """Return whether received bytes are in memory, for which the socket does not become readable."""
+        """Return whether received bytes are in memory, so that no socket event will announce them."""
         return bool(self._received.pending or self._tls.pending())
 
     def expect(self, size: int) -> None:
-        """Wake the event loop only when `size` more bytes may have arrived. Raises OSError. Up to one TLS
-        record earlier, because OpenSSL may have a part of the next record."""
+        """Wake the event loop only when about `size` more bytes have arrived: up to one TLS record earlier,
+        because OpenSSL may have a part of the next record. Raises OSError."""
         super().expect(max(size - _LARGEST_RECORD, 1))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
@@ -240,7 +240,7 @@ _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILUR
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the exception if a server rejects or requires a client certificate, otherwise None."""
+    """Return the exception if the server rejects or requires a client certificate, otherwise None."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
     if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):

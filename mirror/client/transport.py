@@ -19,9 +19,9 @@ _NOT_MEASURED: Final = 2**32 - 1
 
 
 class TcpInfo(NamedTuple):
-    """Kernel counters of a connection; 0 if unknown. Fields: attempts to send the oldest bytes again; bytes
-    that the peer's kernel has acknowledged; shortest round trip and time with data to send (microseconds);
-    receive window of the peer in bytes."""
+    """Kernel counters of a connection; 0 if unknown. `retransmits`: attempts to send the oldest bytes again.
+    `acked_bytes`: acknowledged by the peer's kernel. `min_rtt`, `busy_time`: shortest round trip and time
+    with data to send (microseconds). `window_bytes`: receive window of the peer."""
 
     retransmits: int = 0
     acked_bytes: int = 0
@@ -50,7 +50,7 @@ class Transport:
 
     @property
     def has_received(self) -> bool:
-        """Return whether received bytes are in memory, for which the loop does not wake."""
+        """Return whether received bytes are in memory, so that no socket event will announce them."""
         return False
 
     def expect(self, size: int) -> None:

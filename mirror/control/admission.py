@@ -46,7 +46,7 @@ _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.defi
 
 
 class ClusterUse(StrEnum):
-    """Kind of access of a datastream to a cluster."""
+    """What a datastream does with a cluster."""
 
     READ = "read"
     WRITE = "write"
@@ -92,7 +92,7 @@ except those of clusters that are known to be different."""
 
 
 class _Use(NamedTuple):
-    """Use of a cluster by a definition. `pointer`: field of the definition that names the cluster."""
+    """A cluster that a definition names. `pointer`: JSON pointer to the field with the name."""
 
     cluster: ClusterRef
     access: ClusterUse
@@ -169,7 +169,7 @@ class Admission:
         found.check(InvalidRequest)
 
     def _check_plug_ins(self, new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
-        """Check the names of plug-ins that a definition selects, unless it did so before."""
+        """Check the newly selected plug-ins of a definition. Unchanged names are not checked."""
         for key, kind, names in (
             ("strategy", "placement strategy", self.strategies),
             ("load_provider", "load provider", self.providers),
@@ -194,8 +194,8 @@ class Admission:
         found.check(InvalidRequest)
 
     def objection(self, stored: Datastream) -> str:
-        """Return why a stored definition would be rejected now, or an empty string. Clusters are compared by
-        name only."""
+        """Return why a stored definition would be rejected if it were new, or an empty string. Clusters are
+        compared by name only."""
         owned = () if self.knows_callers else self._problems(stored, _no_alias, stored.owner)
         problems = [detail for _, detail, _ in owned]
         problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
@@ -205,8 +205,8 @@ class Admission:
         return f"{problems[0]}; it continues to run, but cannot be created again" if problems else ""
 
     def refusal(self, stored: Datastream) -> str:
-        """Return why a stored datastream is not mirrored, or an empty string. The reason is that one of its
-        clusters is no longer configured."""
+        """Return why a stored datastream cannot be mirrored, or an empty string. The only reason is a cluster
+        that is no longer configured."""
         uses = (use for use in _uses(stored) if use.access is not ClusterUse.ADOPT)
         return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
 
@@ -228,8 +228,7 @@ class Admission:
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
     ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
-        """Return the topics that a datastream may copy only partly because of its owner's quota, by
-        datastream."""
+        """Return the topics of each datastream that its owner's quota does not permit to copy completely."""
         return waiting_for_quota(self.quotas, selected, held) if self.limits_partitions else {}
 
     def _problems(
@@ -239,8 +238,8 @@ class Admission:
         owner: str,
         clusters: Collection[ClusterRef] | None = None,
     ) -> list[_AdmissionProblem]:
-        """Return the rejected uses of clusters by a datastream. `clusters`: clusters to check; None checks
-        all."""
+        """Return the clusters that a datastream must not use, with reasons. `clusters`: clusters to check;
+        None checks all."""
         found = []
         for use in _uses(datastream):
             if clusters is not None and use.cluster not in clusters:
@@ -257,7 +256,7 @@ class Admission:
         return found
 
     def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
-        """Return a problem for each cluster where the datastream uses a foreign consumer group, with advice.
+        """Return a problem and advice for each cluster that forbids the datastream's consumer group.
 
         Datastreams commit their positions under a consumer group. A `group.id` other than the name of the
         datastream requires a separate right (`api.access.rights`).
@@ -312,7 +311,7 @@ class Admission:
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-    """Return an empty list of aliases. Used if the cluster of an address is unknown."""
+    """Return no aliases. Used if the cluster of an address is unknown."""
     return ()
 
 
@@ -339,7 +338,7 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
 def check_staying(
     before: Datastream, new: Datastream, members: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
-    """Check that a changed datastream still fits its group. Raises InvalidRequest.
+    """Check that a changed datastream is still compatible with its group. Raises InvalidRequest.
 
     Compares owner, policies, start, placement strategy and load provider. `members`: the other members of the
     group, each before and after the change.
@@ -355,8 +354,7 @@ def check_staying(
 
 
 def _parted(datastream: Datastream, other: Datastream) -> set[str]:
-    """Return the attributes in which two members of a group already differ. Earlier versions permitted
-    this."""
+    """Return the attributes in which two members of a group differ, as earlier versions permitted."""
     theirs = _alike(other)
     return {
         trait
@@ -372,7 +370,7 @@ def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) ->
 
 
 def _alike(datastream: Datastream) -> dict[str, object]:
-    """Return the attributes that must be equal within a group."""
+    """Return the attributes that must be equal within a group, with the values of this datastream."""
     return {
         "owner": datastream.owner,
         "policy": datastream.policy,
@@ -396,8 +394,7 @@ def _uses(datastream: Datastream) -> list[_Use]:
 
 
 def _permission_key(datastream: Datastream, principal: str) -> tuple[object, ...]:
-    """Return the parts of a definition that require rights, including the owner if rights belong to
-    owners."""
+    """Return those parts of a definition whose change requires a new check of rights."""
     owner = "" if principal else datastream.owner
     return datastream.selection, owner, datastream.adopts, datastream.grows_existing
 

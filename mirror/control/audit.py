@@ -1,4 +1,4 @@
-"""Reports changes as audit lines and events.
+"""Writes audit lines and publishes events for changes.
 
 An audit line in the log contains the action, the reason, the state before and after, the requester, and the
 remote address. Each change that a caller requests is also published as an event for operators.
@@ -84,7 +84,7 @@ def shown_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return the values of fields as text, by JSON pointer. Long values are truncated."""
+    """Map JSON pointers to field values as text. Long values are truncated."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
 
 

@@ -34,8 +34,7 @@ class Rights(Protocol):
 
 
 class EveryRight:
-    """Grants every change: to the service itself, and to every caller without authentication. Implements
-    `Rights`."""
+    """Rights that allow every change: for the service itself, and for all callers without authentication."""
 
     def check(self, change: RequestedChange) -> None:
         """Permit every change, without a check."""
@@ -91,7 +90,7 @@ class Caller:
 
 
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
-    """Return whether a change of one datastream may affect another datastream.
+    """Return whether changing `known` may affect the datastream `other`.
 
     A common consumer group is sufficient, even if the sources differ, because a cluster may have two names.
     """

@@ -1,4 +1,4 @@
-"""Creates datastreams, one after the other for each owner with a quota."""
+"""Creates datastreams. Creations by an owner with a quota run one at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ATTEMPTS: Final = 20
 
 
 class OwnerLocks:
-    """Locks that serialise the creations of each owner. A lock exists only while in use. Thread-safe."""
+    """One lock for each owner, held while a datastream is created. A lock exists only in use. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -73,7 +73,8 @@ class Creations:
         )
 
     def expected(self, command: CreateDatastream) -> tuple[Datastream | None, Datastream]:
-        """Return the definition before and after a creation, for a dry run. Raises the errors of `create`."""
+        """Return the definitions before and after a creation without creating it, for a dry run. Raises the
+        errors of `create`."""
         created, others = self._existing(command.datastream)
         if created is not None:
             return created.datastream, created.datastream
@@ -98,8 +99,8 @@ class Creations:
         return stored
 
     def _existing(self, definition: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """Return the definition that an earlier attempt created, if any, and all other datastreams. Raises
-        AlreadyExists, KeyReused, Forbidden."""
+        """Return the definition if an earlier attempt created it, otherwise None; and all other datastreams.
+        Raises AlreadyExists, KeyReused, Forbidden."""
         found, name = self.known.newest(), definition.name
         others = [datastream for datastream in found.datastreams if datastream.name != name]
         self.caller.check(name, None, definition, lambda: others)

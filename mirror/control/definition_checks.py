@@ -22,7 +22,7 @@ from mirror.wording import counted
 
 
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
-    """Check that clusters and task limits of a group's members are compatible. Raises InvalidRequest.
+    """Check that the members of a group have compatible clusters and task limits. Raises InvalidRequest.
 
     All members must have the same source, because lanes are identified by group and partition.
     """
@@ -72,20 +72,19 @@ class RouteCheck(Protocol):
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to a cluster, except those of clusters that are known to be
-        different.
+        """Return the aliases that may refer to the same cluster. Omits aliases of clusters with another id.
 
         `identity`: future id of the cluster.
         """
         ...
 
     def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
-        """Return the selected topics and their partition counts for each datastream. The result is empty for
-        a datastream whose source does not respond."""
+        """Return a mapping of topic name to partition count for each datastream, with its selected topics.
+        The mapping is empty if the source does not respond."""
         ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Raise InvalidRequest if the datastream must not be copied.
+        """Raise InvalidRequest if the datastream must not be copied because of loops or conflicts.
 
         `former`: the definition before a change.
         """
@@ -104,13 +103,14 @@ class DefinitionChecks:
     clock: Clock
 
     def quota_owner(self, datastream: Datastream) -> str | None:
-        """Return the owner whose quota applies to a datastream, or None without a quota."""
+        """Return the owner whose quota applies to a datastream, or None if no quota applies."""
         quotas = self.admission.quotas
         has_quota = quotas and quota_of(quotas, datastream.owner) != OwnerQuota()
         return datastream.owner if has_quota else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
-        """Return the names of the guards that detect concurrent changes of related datastreams."""
+        """Return the names of the counters (`Guard`) that reveal concurrent changes of related
+        datastreams."""
         owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
         return frozenset(
             {f"group {datastream.group}" for datastream in datastreams}
@@ -162,7 +162,7 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Check a change. Raises IllegalTransition, InvalidRequest, QuotaExceeded.
+        """Check one changed definition. Raises IllegalTransition, InvalidRequest, QuotaExceeded.
 
         `there`: all stored datastreams. `after`: definitions by name, after all changes of the same call.
         """
@@ -187,7 +187,7 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Check the rights of the principal on clusters with the given ids. Raises InvalidRequest.
+        """Check that the principal may use clusters with the given ids. Raises InvalidRequest.
 
         Raises IllegalTransition if a datastream of another owner uses the same address.
         """

@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""Publications in the event log by number. Dropped publications are missing."""
+"""Maps the number of each publication in the event log to its events. Dropped publications are missing."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 
@@ -32,7 +32,7 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Remaining events of one publication that a reader of the event log gets next.
+    """Events that a reader of the event log gets next: the remaining events of one publication.
 
     `missed`: True if publications before this one were dropped unread. `events`: each event with the position
     after it.

@@ -34,7 +34,7 @@ class Groups:
     clock: Clock
 
     def members(self, group: GroupName) -> tuple[StoredDatastream, ...]:
-        """Return the members of a group by name, except members that are being deleted.
+        """Return the members of a group, sorted by name. Omits members that are being deleted.
 
         Includes all writes that other instances have completed. Raises NotFound if the group has no members,
         DamagedState if a member is unreadable.
@@ -52,7 +52,7 @@ class Groups:
         return left
 
     def change(self, command: ChangeGroup) -> tuple[StoredDatastream, ...]:
-        """Change all members in one transaction, and return them as stored, by name.
+        """Change all members in one transaction, and return the stored members, sorted by name.
 
         Raises NotFound, DamagedState, Forbidden, IllegalTransition, InvalidRequest, StaleVersion,
         VersionConflict.

@@ -52,7 +52,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class ControlStores:
-    """Stores of the operations. `publish`: callback for each event that was stored in `events`."""
+    """Stores that the operations read and write. `publish`: callback for events stored in `events`."""
 
     definitions: DefinitionStore
     requests: RequestQueue
@@ -62,7 +62,7 @@ class ControlStores:
 
 
 class Control:
-    """Operations on datastreams for one caller: they check rights and record the caller's name."""
+    """Operations on datastreams for one caller: check the caller's rights, and store the caller's name."""
 
     def __init__(
         self,
@@ -100,8 +100,7 @@ class Control:
         return datastream
 
     def hides_group(self, group: str, datastream: Datastream) -> str:
-        """Return why readers of a datastream may not read a consumer group, or an empty string if they
-        may."""
+        """Return why readers of a datastream may not see a consumer group, or an empty string if they may."""
         clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
@@ -135,14 +134,14 @@ class Control:
         return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """Record that the caller dropped a definition that the coordination store had lost."""
+        """Announce that the caller dropped a definition that the coordination store had lost."""
         self._announcer.forgotten(lost, reason, self.caller.signed(requested_by))
 
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
-        """Raise Forbidden unless the caller may make the change to a datastream. `of_tasks`: the change also
-        affects the datastreams that share tasks."""
+        """Raise Forbidden unless the caller may change the datastream. `of_tasks`: the change also affects
+        the datastreams that share tasks."""
         self.caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
@@ -157,7 +156,7 @@ class Control:
             self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use the clusters with these ids. Raises InvalidRequest and
+        """Check that a datastream may use clusters with the given ids. Raises InvalidRequest and
         IllegalTransition."""
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 
@@ -173,7 +172,7 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change several definitions, and return the result of each by name.
+        """Change several definitions, and map each name to the stored definition or the error.
 
         All changes are checked before the first write. A failed write does not affect the other changes.
         Raises IllegalTransition, InvalidRequest, Forbidden.
@@ -188,8 +187,8 @@ class Control:
         return found
 
     def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
-        """Check changes of definitions, and return a guard against concurrent changes that affect the checks.
-        Raises the errors of the checks."""
+        """Check changes of definitions. Return a guard that detects concurrent changes that affect the
+        checks. Raises the errors of the checks."""
         guard = self._definitions.guard(self._checks.guarded([command.after for command in commands]))
         self.check_update(commands)
         return guard
@@ -197,7 +196,7 @@ class Control:
     def _become(
         self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
     ) -> StoredDatastream:
-        """Write a changed definition. `together`: all changes of the call, which are checked again after a
+        """Write one changed definition. `together`: all changes of the call, which are checked again after a
         concurrent change."""
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
@@ -227,7 +226,7 @@ class Control:
         return self._definitions.get(name)
 
     def get(self, name: DatastreamName) -> Datastream:
-        """Return a definition by name. Raises NotFound and DamagedState."""
+        """Return the definition with this name. Raises NotFound and DamagedState."""
         return self._definitions.get(name).datastream
 
     def read(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
@@ -322,7 +321,7 @@ class Control:
         )
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
-        """Apply a change to a definition, and return the definition before and after it. Retries after
+        """Apply a command to a definition, and return the definition before and after. Retries after
         concurrent changes, unless `before` requires a version."""
         now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):

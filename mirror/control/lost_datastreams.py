@@ -62,7 +62,7 @@ class LostDatastreams:
     def to_restore(
         self, name: DatastreamName, before: StoredDatastream | None, reason: str = "", requested_by: str = ""
     ) -> CreateDatastream:
-        """Return the command that restores a lost datastream.
+        """Return the command that creates a lost datastream again.
 
         `before`: expected version.
 

@@ -1,4 +1,4 @@
-"""Operations of monitors: lease, permission to act, and rebalances."""
+"""Operations of monitors: acquire the lease, permit rebalances, and request them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from mirror.ports import Clock
 
 @dataclass(frozen=True)
 class MonitorActions:
-    """Operations of monitors, such as their lease and rebalances. Every change requires rights on all
-    datastreams.
+    """Operations of monitors, such as renewing the lease. Every change requires rights on all datastreams.
 
     `live`: callback that returns the live instances.
     """
@@ -33,7 +32,7 @@ class MonitorActions:
         return self.store.state()
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream whose rebalance by a monitor is pending, or None."""
+        """Return the datastream for which a monitor has requested a rebalance not planned yet, or None."""
         return self.store.waiting(state)
 
     def switch(self, control: Control, is_on: bool, reason: str, requested_by: str) -> ActingState:
@@ -64,7 +63,7 @@ class MonitorActions:
         self.store.release(holder)
 
     def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
-        """Request a rebalance for the monitor that holds the lease, and return the request.
+        """Queue a rebalance request of the monitor that holds the lease, and return the request.
 
         Raises NotFound, Forbidden, Unreachable; IllegalTransition if the monitor no longer holds the lease or
         is not permitted to act.

@@ -50,7 +50,7 @@ class Operations:
         return next((halt for halt in halts if halt is not None and halt.id == identity), None)
 
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
-        """Return all running and recently finished operations by id.
+        """Return a mapping of id to operation with all running and recently finished operations.
 
         Running operations are read before finished ones, so an operation that ends between the two reads is
         not missed.
@@ -66,7 +66,6 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """Return a sort key by the time of the operation. Operations without a time are still in progress, and
-    newest."""
+    """Return a sort key by time. Operations without a time are in progress, and sort as newest."""
     moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

@@ -33,7 +33,7 @@ def stale_group(group: GroupName) -> StaleVersion:
 
 
 def with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
-    """Return the definition with the status and pauses of the stored definition."""
+    """Return `definition` with the status and the pauses of `stored`."""
     return replace(
         definition,
         status=stored.status,
@@ -105,7 +105,7 @@ def _with_pauses(datastream: Datastream, command: ChangePauses, now_ms: int) -> 
 
 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
-    """Return the datastream with the status that the action leads to.
+    """Return the datastream with the status that results from the command.
 
     If the datastream already has the status, it keeps the first reason, unless the end of the pause changes.
     """

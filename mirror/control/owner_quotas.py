@@ -21,13 +21,13 @@ from mirror.wording import counted
 EVERY_OTHER: Final = "*"
 """Key of the quota for owners without a quota of their own."""
 Counts = Mapping[str, int]
-"""Partition counts by source topic."""
+"""Maps each source topic to its partition count."""
 _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerQuota:
-    """Limits for all datastreams of an owner together. 0 means no limit."""
+    """Limits for the sum over all datastreams of an owner. 0 means no limit."""
 
     datastreams: int = 0
     bytes_per_second: int = 0
@@ -55,7 +55,7 @@ def check_quota(
 
 
 def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
-    """Return the quota that applies to an owner: its own, or that for other owners."""
+    """Return the owner's quota, or the default quota of other owners."""
     return quotas.get(owner) or quotas.get(EVERY_OTHER) or OwnerQuota()
 
 
@@ -103,7 +103,7 @@ def waiting_for_quota(
     selected: Sequence[tuple[Datastream, Counts]],
     held: Mapping[GroupName, Counts],
 ) -> dict[DatastreamName, dict[str, IncompleteTopic]]:
-    """Return the topics of each datastream that may be copied only partly.
+    """Return the topics that the quota does not permit to copy completely, for each datastream.
 
     Partitions that are already copied continue even if they exceed the quota. New partitions of a topic are
     copied only if all of them fit. Older datastreams have precedence. `selected`: datastreams, oldest first.
@@ -150,7 +150,7 @@ def _waiting(
 
 
 def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
-    """Return the selected partition count of each topic and group, ordered by datastream and topic name."""
+    """Map each group and topic to its selected partition count, ordered by datastream and topic name."""
 
     def entries() -> Iterator[tuple[_Key, int]]:
         for datastream, counts in selected:

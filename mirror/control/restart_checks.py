@@ -1,4 +1,4 @@
-"""Preconditions of a restart: no records that would be duplicated, and accepted cluster ids."""
+"""Checks before a restart: no records may be duplicated, and cluster ids must be accepted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 
 
 class AskAdmin(Protocol):
-    """Runs a request with the admin client of a cluster."""
+    """Function that runs a request with the admin client of a cluster."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T], /) -> _T:
         """Send a request to a cluster, and return its result. Raises Unreachable and NotAuthorized."""
@@ -35,7 +35,8 @@ class RestartClusters:
         self._bound = bound
 
     def require_empty(self, datastream: Datastream) -> None:
-        """Raise IllegalTransition if destination topics contain records that a restart would duplicate.
+        """Check that destination topics contain no records that a restart may duplicate. Raises
+        IllegalTransition.
 
         Raises Unreachable and NotAuthorized.
         """
@@ -62,7 +63,7 @@ class RestartClusters:
         return {place: bounds.end - bounds.first for place, bounds in found.items()}
 
     def changed(self, datastream: Datastream) -> Mapping[ClusterRef, str]:
-        """Return the current ids of clusters that differ from the bound ids. Raises Unreachable.
+        """Return the current id of each cluster whose id differs from the bound id. Raises Unreachable.
 
         Omits a source that does not respond.
         """
@@ -80,6 +81,5 @@ class RestartClusters:
         return identity
 
     def acceptance(self, identities: Mapping[ClusterRef, str]) -> tuple[NodeChange, ...]:
-        """Return the changes that accept cluster ids. Lanes then read and write the clusters with these
-        ids."""
+        """Return the node changes that accept the given cluster ids, so that lanes use these clusters."""
         return self._bound.acceptance(identities)

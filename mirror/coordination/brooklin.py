@@ -50,7 +50,7 @@ class BrooklinDatastream:
 
 @dataclass(frozen=True, slots=True)
 class BrooklinCluster:
-    """Definitions and live instances of a Brooklin cluster.
+    """Definitions and live instances of a Brooklin cluster, as read from ZooKeeper.
 
     `unreadable`: reason for each definition that cannot be parsed, by name. `live`: hosts of running
     instances.
@@ -89,7 +89,7 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
 
 def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
-    """Return the consumer group of each Brooklin datastream.
+    """Map each Brooklin datastream to its consumer group.
 
     Brooklin uses the first of these that exists: the group in the metadata; the group of a datastream with
     the same task prefix; the hashed task prefix; the name of the datastream.
@@ -112,7 +112,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
 
 
 def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """Return the manually paused partitions by topic; None means all of them. Raises InvalidRequest."""
+    """Return the manually paused partitions of each topic; None means all of them. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}

@@ -20,7 +20,7 @@ from mirror.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class TopicWork:
-    """One change to a destination topic: its creation, or an increase of its partition count."""
+    """A required change of a destination topic: create it, or increase its partition count."""
 
     cluster: ClusterRef
     topic: TopicDescription
@@ -29,7 +29,7 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A destination topic with too few partitions that Headrace must not change.
+    """Reason why Headrace must not create or extend a destination topic that has too few partitions.
 
     `partitions`: number of source partitions that are copied. `present`: partition count of the destination
     topic, 0 if it does not exist.
@@ -59,15 +59,15 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether the destination's default of a topic setting is unknown or has another value."""
+    """Return whether the destination's default of a topic setting differs from the value or is unknown."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value
 
 
 def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collection[str] = ()) -> list[str]:
-    """Return a message for each setting of a destination topic that differs from the setting of a new copy,
-    or one message if settings are unknown."""
+    """Return a message for each setting of a destination topic that differs from that of a new copy, or a
+    single message if the settings are unknown."""
     unknown = wanted.settings_error or present.settings_error
     if unknown is not None:
         return [f"{present.name}: settings not compared: {unknown}"]
@@ -121,7 +121,7 @@ def shortfalls(
     adopts: bool = True,
     adopted: Collection[str] = (),
 ) -> dict[str, Shortfall]:
-    """Return the source topics whose destination topic must not be extended or written, by name.
+    """Map each source topic to the reason why its destination topic must not be written or extended.
 
     The source may be untrusted, and a destination topic may belong to another application. `created`:
     destination topics that Headrace created. `adopts`: whether the datastream may write to existing topics.

@@ -48,7 +48,7 @@ class LaneEffect:
 
 @dataclass(frozen=True)
 class PlannedDatastreams:
-    """Datastreams, and the plan that contains their tasks."""
+    """Datastreams with the plan of their tasks, before or after a change."""
 
     datastreams: Sequence[Datastream]
     plan: Plan
@@ -74,7 +74,7 @@ class PlannedDatastreams:
 
 
 def effects(before: PlannedDatastreams, after: PlannedDatastreams) -> tuple[LaneEffect, ...]:
-    """Return the lanes that start, stop, move or restart, sorted."""
+    """Return the lanes that start, stop, move or restart because of a change, sorted."""
     were, will = before.lanes(), after.lanes()
     return tuple(_effects(were, will))
 
@@ -96,7 +96,7 @@ def _effects(
 
 
 def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
-    """Return the names of lane properties that differ and can change only when the lane restarts."""
+    """Return a message with the names of changed lane properties that take effect only when a lane starts."""
     found = [
         field.name
         for field in fields(LaneSpec)
@@ -112,7 +112,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a message with the number of lanes of each topic that stop; empty if none stops."""
+    """Return a message with the topics whose lanes stop, and the number of lanes. Empty if no lane stops."""
     topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()
@@ -121,7 +121,7 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 
 
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
-    """Return the number of offsets between the start position of a lane and the end of its partition.
+    """Return the number of offsets from a lane's start position to the end of its partition.
 
     This is an upper bound of the number of uncopied records. Returns None if the start position is unknown.
     `checkpoint`: stored position, or None.

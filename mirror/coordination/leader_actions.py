@@ -27,8 +27,8 @@ RETURN_GRACE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """Action: store a definition with its new status. `why`: reason for the log. `is_told`: the reason is
-    also published as an event."""
+    """Action: store a definition with a new status. `why`: reason to log. `is_told`: also publish the reason
+    as an event."""
 
     datastream: Datastream
     why: str
@@ -86,7 +86,7 @@ def _is_expired(datastream: Datastream, now_ms: int) -> bool:
 
 
 def after(datastreams: Iterable[Datastream], changes: Iterable[StoreDefinition]) -> tuple[Datastream, ...]:
-    """Return the datastreams with the status changes applied."""
+    """Return the datastreams after the status changes."""
     changed = {change.datastream.name: change.datastream for change in changes}
     return tuple(changed.get(datastream.name, datastream) for datastream in datastreams)
 
@@ -150,7 +150,7 @@ def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Return whether the plan has topics that only this datastream of its group selects."""
+    """Return whether the plan contains topics that no other datastream of the group selects."""
     others = [
         member
         for member in datastreams

@@ -32,7 +32,7 @@ _LARGEST_EPOCH: Final = 2**53
 
 
 class OperationKind(StrEnum):
-    """Kind of long-running operation.
+    """Type of a long-running operation.
 
     OTHER: an unreadable request, or a kind from a newer version.
     """
@@ -116,8 +116,7 @@ def answered(
 
 
 def halting(datastream: Datastream) -> Operation | None:
-    """Return the operation that stops or deletes the datastream, according to its definition; None if there
-    is none."""
+    """Return the stop or deletion of a datastream as an operation, or None if neither was requested."""
     halt = datastream.halt
     requester, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     if datastream.status is DatastreamStatus.DELETING:
@@ -142,7 +141,7 @@ def halting(datastream: Datastream) -> Operation | None:
 
 
 def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation | None:
-    """Return the finished operation if this change of the definition completes a stop, or None."""
+    """Return the finished stop operation if this change of the definition completes it, or None."""
     found = halting(before)
     if before.status is not DatastreamStatus.STOPPING or found is None or after.status is before.status:
         return None

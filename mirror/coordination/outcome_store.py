@@ -42,15 +42,15 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node with the result of a finished operation, for the transaction that ends it. Returns an
-    empty tuple for an invalid id, because Headrace did not create such a queue entry."""
+    """Return the node that stores the result of a finished operation, for the transaction that ends it.
+    Returns an empty tuple for an invalid id, because Headrace did not create such a queue entry."""
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", node_codec.encode(to_stored_operation(operation))),)
 
 
 def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
-    """Return a function that creates the result of a request that a newer request of its group replaces."""
+    """Return a function that creates the result node of a request replaced by a newer one of its group."""
 
     def entries(request: Request) -> tuple[NextNode, ...]:
         sentence = f"replaced by newer requests: the limit is {MOST_OF_GROUP} pending requests per group"

@@ -18,7 +18,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
-"""Partition counts by cluster and topic.
+"""Maps each cluster and topic to its partition count.
 
 An identical object for a cluster means unchanged topics, so that cached results are reused.
 """
@@ -28,8 +28,8 @@ Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Topics and partitions that a datastream must not copy. `left_out`: topics that are not copied at all.
-    `partitions`: number of partitions of a topic that may be copied."""
+    """Topics and partitions that a datastream must not copy. `left_out`: topics to omit completely.
+    `partitions`: for other topics, number of partitions that may be copied."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ NO_LIMITS: Final = MatchLimits()
 
 
 class IncompleteTopic(NamedTuple):
-    """Number of copied partitions of a topic that is not copied completely, and the reason."""
+    """A topic that is only partly copied: its number of copied partitions, and the reason."""
 
     copied: int
     reason: str
@@ -52,7 +52,7 @@ _AFTER_ALL: Final = "\U0010ffff"
 
 @dataclass
 class _ClusterSelections:
-    """Cached topic selections for one cluster.
+    """Cached topic selections on one source cluster.
 
     `names`: sorted topic names of the cluster.
     """
@@ -65,7 +65,7 @@ class _ClusterSelections:
 
 
 class TopicMatching:
-    """Cache of the topics that datastreams select. Not thread-safe.
+    """Computes and caches the topics that datastreams select. Not thread-safe.
 
     `own`: names of internal topics of Headrace.
     """
@@ -93,7 +93,7 @@ class TopicMatching:
                     del cluster.wanted[key]
 
     def forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
-        """Drop the cached results for other datastreams, former selections and former clusters."""
+        """Drop cached results that are not needed for the given datastreams."""
         known = {(datastream.name, datastream.source, datastream.selection) for datastream in datastreams}
         selections = {selection for _, _, selection in known}
         sources = {source for _, source, _ in known}
@@ -127,7 +127,7 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> MatchLimits:
-        """Return the topic and partition limits of a datastream.
+        """Return the topics and partitions that a datastream must not copy.
 
         Returns the same object while the limits are unchanged.
         """
@@ -224,7 +224,7 @@ def _without_effect(
 
 
 def unmatched_alternatives(source: ClusterRef, alternatives: Sequence[str]) -> str:
-    """Return the warning for alternatives of a topic expression that match no topic."""
+    """Return the warning for alternatives of a topic expression that match no topic of the source."""
     listed = first_few([*map(shown, alternatives)], _NAMES_SHOWN)
     return f"no topic of {source} matches {listed} of the topic expression"
 
@@ -235,7 +235,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the topic names in an expression whose dot matches another character of a selected topic."""
+    """Return the names that match a selected topic if a dot in the name stands for any character."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 

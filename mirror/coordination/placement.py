@@ -96,7 +96,7 @@ class SimplePlanner:
 def _move_reasons(
     request: PlanningRequest, tasks: Mapping[TaskName, list[TopicPartition]], most: int
 ) -> dict[TopicPartition, str]:
-    """Return the reason why each moved partition leaves its task, by partition."""
+    """Map each moved partition to the reason why it leaves its task."""
     sizes = Counter(
         request.current[partition] for partition in request.partitions if partition in request.current
     )
@@ -122,8 +122,8 @@ def _move_reasons(
 def _level(
     tasks: Mapping[TaskName, list[TopicPartition]], loads: Mapping[TopicPartition, PartitionLoad]
 ) -> None:
-    """Move partitions until the partition counts of tasks differ by at most one. In each step, the task with
-    the most partitions gives away its heaviest partition."""
+    """Move partitions between tasks until the partition counts differ by at most one. Each step moves the
+    heaviest partition of the task with the most partitions."""
     while True:
         few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
         if len(tasks[most]) - len(tasks[few]) < 2:
@@ -134,7 +134,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """Return the partition limit of a task, raised if some partitions could not be placed otherwise."""
+    """Return the partition limit of a task. Raised above the configured limit if partitions would not fit."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

@@ -51,8 +51,8 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror. None means unknown; the group then keeps its planned
-    partitions. `problems`: error for each group whose partitions could not be determined."""
+    """Partitions that each group should mirror. None means unknown: the group keeps its planned partitions.
+    `problems`: maps groups with unknown partitions to the error."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -109,12 +109,12 @@ class FleetState:
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Mirrored datastreams by group, sorted by name, without refused datastreams."""
+        """Map each group to its mirrored datastreams, sorted by name. Omits refused datastreams."""
         return groups_of(datastream for datastream in self.datastreams if datastream.name not in self.refused)
 
     @cached_property
     def wishes(self) -> WantedPartitions:
-        """Partitions that each group should mirror, from the topic selections of its datastreams."""
+        """Partitions that each group should mirror, derived from the topics that its datastreams select."""
         partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
         problems: dict[GroupName, Exception] = {}
         for group, members in self.groups.items():
@@ -126,7 +126,7 @@ class FleetState:
 
     @cached_property
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Paused datastreams by group. The partitions of such datastreams keep their tasks."""
+        """Map each group to its paused datastreams. Their partitions keep their tasks."""
         found: dict[GroupName, list[Datastream]] = {}
         for datastream in self.datastreams:
             if datastream.status is DatastreamStatus.PAUSED:
@@ -176,14 +176,14 @@ class Decision:
 
     @property
     def are_loads_known(self) -> bool:
-        """True if every planned group was planned with measured loads of any age. If False, a plan without
+        """True if every planned group was planned with measured loads, of any age. Otherwise, a plan without
         moves does not prove that moves are unnecessary."""
         reports = [self.loads.get(group) for group in self.group_plans]
         return all(report is not None and not report.is_blind for report in reports)
 
 
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
-    """Return the mirrored datastreams by group, both sorted by name."""
+    """Map each group to its mirrored datastreams. Groups and datastreams are sorted by name."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in sorted(datastreams, key=lambda member: member.name):
         if datastream.status.is_mirrored:
@@ -294,8 +294,9 @@ def _housed(
     problems: dict[GroupName, Exception],
     now_ms: int,
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """Assign tasks to instances. Return the tasks, and the error of each failed request by id. If a group
-    cannot be placed, its plan is removed from `group_plans`, and a problem is recorded for the group."""
+    """Assign tasks to instances. Return the tasks, and the error of each failed request (keyed by request
+    id). If a group cannot be placed, its plan is removed from `group_plans`, and its error is added to
+    `problems`."""
     with Bulkhead():  # the loop finds the group that fails
         return _placed(fleet, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
@@ -349,8 +350,7 @@ def _is_blind(fleet: FleetState, group: GroupName) -> bool:
 def _moved(
     fleet: FleetState, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """Apply the pending move requests to the tasks. Return the tasks, and the error of each failed request by
-    id."""
+    """Apply the pending move requests to the tasks. Return the tasks, and map request ids to errors."""
     impossible: dict[str, Exception] = {}
     for request in fleet.moves:
         with Bulkhead(partial(impossible.__setitem__, request.identity)):

@@ -19,7 +19,7 @@ _NAMES_SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class PlanChange:
-    """Change from the current plan to the next plan.
+    """Inputs of the sentence that explains a new plan: the current plan, the next plan, and causes.
 
     `before`: current plan. `tasks`: tasks of the next plan. `planned`: groups that were planned. `answered`:
     fulfilled requests. `is_recovered`: the change replaces an unreadable plan. `is_exclusion_new`: the set of
@@ -60,7 +60,7 @@ def changed(change: PlanChange) -> str:
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
-    """Return a phrase for each set of instances that have left, are leaving, or have returned."""
+    """Return a phrase for the instances that left, one for those leaving, and one for those that returned."""
     causes = []
     owners, here = {name for name in before.by_instance if name}, {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}
@@ -99,7 +99,7 @@ def move_reasons(
     live: Sequence[LiveInstance],
     requests: Sequence[MoveRequest] = (),
 ) -> dict[Place, str]:
-    """Return the reason of every move by group and partition.
+    """Return the reason of each move, keyed by group and partition.
 
     `requests`: fulfilled requests to move partitions to an instance.
     """
@@ -132,7 +132,7 @@ def _of_task(move: Move, answer: GroupPlan | None) -> str:
 
 
 def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
-    """Return why a task moves to another instance."""
+    """Return the reason why a task moves to another instance."""
     here = {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}
     if move.to_instance is None:
@@ -152,7 +152,7 @@ def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """A task that the plan adds or removes."""
+    """A task that the plan adds or removes, and the reason."""
 
     group: GroupName
     task: TaskName
@@ -166,7 +166,7 @@ def task_changes(
     group_plans: Mapping[GroupName, GroupPlan],
     requests: Sequence[MoveRequest] = (),
 ) -> tuple[TaskChange, ...]:
-    """Return every added and removed task with its reason, by group.
+    """Return the added and removed tasks with their reasons, ordered by group.
 
     `tasks`: tasks of the next plan. `requests`: fulfilled requests to move partitions to an instance.
     """
@@ -230,13 +230,13 @@ class _GroupChange:
         return frozenset[object]().union(*(placement.partitions for placement in self.after.values()))
 
     def _requested(self, task: TaskPlacement) -> str:
-        """Return the reason of the request that moved all partitions of the task; empty if there is none."""
+        """Return the reason of the request that moved all partitions of the task, or an empty string."""
         return next(
             (cause_of(request) for request in self.requests if task.partitions <= request.partitions), ""
         )
 
     def _of_count(self) -> str:
-        """Return the reason for the number of tasks of the group."""
+        """Return the reason why the group has its number of tasks."""
         if self.answer is not None and self.answer.reasons:
             return self.answer.reasons[0]
         return f"the placement strategy chose {counted(len(self.after), 'task')}"

@@ -37,7 +37,7 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance, as input of the reconciliation.
+    """What one instance does and should do: the input of the reconciliation.
 
     `desired`: lanes that the plan of `epoch` assigns to the instance. `running`: running and draining lanes,
     with the specs with which they were started. `stopping`: lanes that are being stopped.
@@ -51,7 +51,7 @@ class InstanceView:
 
 @dataclass(frozen=True)
 class LaneDuties:
-    """Lanes to stop, the holding to publish, and lanes to start afterwards."""
+    """Result of the reconciliation: lanes to stop, the holding to publish, and lanes to start afterwards."""
 
     stop: tuple[LaneKey, ...]
     holding: Holding
@@ -60,7 +60,7 @@ class LaneDuties:
 
 @dataclass(frozen=True)
 class LaneStarts:
-    """Lanes that may start now, and lanes that another instance may still run."""
+    """Missing lanes: those that may start now, and those that another instance may still run."""
 
     start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]
@@ -112,7 +112,7 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Divide the missing lanes into lanes to start, and lanes that another instance may still run.
+    """Divide the missing lanes into those that may start, and those that another instance may still run.
 
     `others`: holdings of the other instances, read after this instance has published its own. None: an
     instance has not published a holding, and therefore runs no lane.
@@ -170,7 +170,7 @@ def lane_specs(
 
 
 def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> frozenset[TopicPartition]:
-    """Return the planned partitions of a group that are being copied, except partitions of paused members."""
+    """Return the planned partitions of a group, without topics that only paused members select."""
     planned = plan.planned.get(group, frozenset())
     if all(member.status.is_mirrored for member in members):
         return planned
@@ -239,7 +239,7 @@ def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance
 def quotas_by_task(
     task_counts: Mapping[GroupName, int], datastreams: Iterable[Datastream]
 ) -> dict[GroupName, float]:
-    """Return the quota of each task of a group, in bytes per second. Groups without a quota are omitted.
+    """Map each group with a quota to the quota of each of its tasks in bytes per second.
 
     All tasks of a group get the same share, because their loads are about equal. Every instance computes the
     shares independently, and their sum never exceeds the quota. Datastreams of one group share the sum of

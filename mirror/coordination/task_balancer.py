@@ -32,7 +32,7 @@ class TaskLoad:
 
 
 class WeightedInstance(Protocol):
-    """A live instance, or a hypothetical host, to which tasks are assigned."""
+    """A live instance, or a hypothetical host, that can get tasks."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ def balance_tasks(
     imbalance: float = math.inf,
     least_gain: float = 0.0,
 ) -> dict[TaskName, InstanceName | None]:
-    """Return an instance for every task (None if there are no instances).
+    """Assign every task to an instance, or to None if there are no instances.
 
     The share of an instance is the number of tasks, times its weight, divided by the total weight. A task
     stays on its instance, except if the instance has left, if it has more than its share (rounded up), or if
@@ -140,7 +140,7 @@ def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceN
 
 
 def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Give tasks to instances below their share, from those that exceed their share the most."""
+    """Move tasks to instances below their share, from the instances that exceed their share the most."""
     while True:
         poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
@@ -156,8 +156,8 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Move tasks between instances to balance loads. A step relieves the fuller of two instances, so no step
-    is undone. There are at most `_MOST_STEPS` steps, and one per task."""
+    """Move tasks between instances to balance loads. Each step relieves the more loaded of two instances, so
+    no step is undone. There are at most `_MOST_STEPS` steps, and one per task."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
@@ -181,9 +181,8 @@ def _level(
 def _best_step(
     full: _Bin, empty: _Bin, may_give: bool, gain: float
 ) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """Return the task to give, and the task to receive in exchange or None. The chosen step minimises the
-    higher of the two relative loads. Returns None if no step relieves the fuller instance by more than
-    `gain`."""
+    """Return the task to move from `full` to `empty`, and the task to move back or None. The choice minimises
+    the higher of the two relative loads. Returns None if no choice relieves `full` by more than `gain`."""
     best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
@@ -196,7 +195,7 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """Return the unpinned tasks of an instance by name; if there are too many, a sample across all loads."""
+    """Return the unpinned tasks of an instance, sorted by name; if too many, a sample across all loads."""
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

@@ -79,7 +79,7 @@ def place_tasks(
 def departures(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
-    """Return the absent and leaving instances to store in the next plan."""
+    """Return the absent and leaving instances that the next plan must record."""
     here, present = {instance.name for instance in staying(live)}, {instance.name for instance in live}
     remembered = {
         name: departure

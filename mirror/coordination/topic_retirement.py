@@ -27,7 +27,7 @@ class RetirementPhase(StrEnum):
 
 
 class WriteDenial(StrEnum):
-    """State of the ACL that denies writes.
+    """State of the ACL that denies writes to a topic.
 
     `WANTED`: the ACL may or may not exist yet.
     """
@@ -42,7 +42,7 @@ class WriteDenial(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Retirement of a topic. Times are in epoch ms.
+    """State of the retirement of one topic. Times are in epoch ms.
 
     `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams that
     select only this topic. `paused`: those datastreams that the retirement pauses and a restoration resumes.
@@ -70,7 +70,7 @@ class Retirement:
     problem: str = ""
 
     def sealed(self, denial: WriteDenial, now_ms: int) -> Retirement:
-        """Return the retirement as it is after sealing the topic."""
+        """Return the retirement after its topic was sealed."""
         return replace(
             self, phase=RetirementPhase.SEALED, denial=denial, due_ms=now_ms + self.wait_ms, problem=""
         )
@@ -89,8 +89,8 @@ class Retirement:
 
 
 def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
-    """Return the reasons not to delete a sealed topic: any use since the seal, whatever the configured
-    limits."""
+    """Return the reasons not to delete a sealed topic. Any use since the seal is a reason, whatever the
+    configured limits."""
     found = dict.fromkeys(evidence.reasons)
     seen = evidence.history
     if evidence.observation.ends != retirement.ends:

@@ -157,7 +157,7 @@ class UnusedRules:
 
 @dataclass(frozen=True, slots=True)
 class TopicEvidence:
-    """All facts about a topic of one cluster.
+    """All facts that decide whether a topic is unused.
 
     `history`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
     is unused.
@@ -178,7 +178,7 @@ class TopicEvidence:
 
 
 def judged(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> TopicEvidence:
-    """Return the evidence with the reasons to keep the topic."""
+    """Return the evidence completed with the reasons to keep the topic."""
     return replace(evidence, reasons=tuple(_reasons(evidence, rules, now_ms)))
 
 

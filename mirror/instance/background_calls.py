@@ -35,10 +35,10 @@ class CallPending(TimedOut):
 
 
 class BackgroundCalls(Protocol):
-    """Runs jobs that may take long, such as requests to slow servers."""
+    """Runs slow jobs, such as requests to slow servers, on background threads. A queue is called a line."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """Run a job on the thread of a line, and return its result. Jobs with the same key share it.
+        """Run a job on the line's thread, and return its result. Jobs with the same key share one result.
 
         Jobs of one line run one after another. Raises the error of the job; CallPending if the result did not
         arrive in time.
@@ -47,7 +47,7 @@ class BackgroundCalls(Protocol):
 
 
 class WaitBudget:
-    """Time that one thread may spend waiting for results.
+    """Limits how long one thread waits for results in total.
 
     The budget starts at `limit_seconds`, and regains a tenth of the elapsed time up to that limit. Even with
     an empty budget, a call may wait briefly. Without the budget, each of N unresponsive clusters would delay
@@ -66,14 +66,14 @@ class WaitBudget:
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Subtract a wait from the budget: from the last call of `left` until `now`."""
+        """Subtract the time since the last call of `left` from the budget."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now
 
 
 class ThreadedCalls:
-    """Runs the jobs of each line on a separate daemon thread.
+    """Runs the jobs of each line one after another on a daemon thread of the line.
 
     `wake`: called on the line's thread when a result has arrived too late for its caller.
     """
@@ -96,7 +96,7 @@ class ThreadedCalls:
 
 
 class _Line:
-    """Runs jobs one after another, and keeps results until they are fetched.
+    """Runs the jobs of one line in order, and keeps results until they are fetched.
 
     The thread of a line ends when no jobs remain. A line becomes slow when a result takes longer than
     `patience_seconds`, and fast again when a job succeeds within that time.
@@ -113,7 +113,7 @@ class _Line:
         self._is_running = False
 
     def is_forgotten(self) -> bool:
-        """Return whether no job of the line is running, and all results that it keeps are outdated."""
+        """Return whether the line can be dropped: no job is running, and all kept results are outdated."""
         return not self._is_running and all(answer.is_stale() for answer in self._answers.values())
 
     def ask(self, key: str, job: Callable[[], _T], wait_seconds: float, wake: Callable[[], None]) -> _T:
@@ -137,7 +137,7 @@ class _Line:
         return answer.result()
 
     def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
-        """Return whether to wait for a result: the line is fast, and no other job precedes it."""
+        """Return whether the caller should wait for a result: the line is fast, and no other job is first."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
         if not self._awaited:
@@ -172,7 +172,7 @@ class _CallResult(Future[_T]):
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
-        """Return whether the caller of this result has given up."""
+        """Return whether the result is outdated, because no caller has fetched it in time."""
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 
@@ -192,7 +192,7 @@ class LoadsPending(LoadUnavailable):
 
 
 class PatientLoads:
-    """A load provider that never blocks its caller. Satisfies `ports.LoadProvider`.
+    """Load provider that never blocks its caller. Implements `ports.LoadProvider`.
 
     `name`: name of a provider that datastreams choose; each provider has its own line.
     """
@@ -215,12 +215,12 @@ class PatientLoads:
 
 
 class PatientFreshness:
-    """Freshness of a provider's loads. Calls never wait: `background_calls` has a wait limit of zero."""
+    """Reads the age of a provider's loads. Calls never wait: `background_calls` has a wait limit of zero."""
 
     def __init__(self, ask: Callable[[ClusterRef], Freshness], background_calls: BackgroundCalls) -> None:
         self._ask = ask
         self._background_calls = background_calls
 
     def __call__(self, cluster: ClusterRef) -> Freshness:
-        """Return the latest freshness of a cluster's loads. Raises CallPending and the provider's errors."""
+        """Return the latest known age of a cluster's loads. Raises CallPending and the provider's errors."""
         return self._background_calls.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

@@ -48,7 +48,7 @@ class EventPublisher:
         self._guard(events, self.log.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
-        """Keep the events of a plan until it is known whether its publication succeeded."""
+        """Keep the events of a plan until the plan is published, or its publication has failed."""
         self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
@@ -69,7 +69,7 @@ class EventPublisher:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A change of a definition, its events, and the nodes that one transaction stores."""
+    """A change of a definition with its node writes and events, which one transaction stores."""
 
     change: StoreDefinition
     before: StoredDatastream
@@ -145,7 +145,7 @@ class DefinitionWriter:
 
 
 def _change_events(change: StoreDefinition, now_ms: int) -> Events:
-    """Return the event of a definition change, or nothing if the change is not reported."""
+    """Return the event for a definition change. Empty if the change is not published."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
 
 

@@ -57,7 +57,7 @@ _TRIES: Final = 30
 
 @dataclass(frozen=True)
 class LeaderStores:
-    """Stores that the leader reads to plan."""
+    """Stores that the leader reads for planning."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -98,7 +98,7 @@ class Planning:
 
 @dataclass(frozen=True)
 class UpdatePreview:
-    """Effects of a change of definitions.
+    """Effects that a change of definitions would have on lanes and tasks.
 
     `decision`: decision of the planner, with the reasons for new tasks. `carried`: bytes per second of the
     lanes that would start, stop or move. `positions`: known source positions of the lanes that would start.
@@ -163,7 +163,7 @@ class FleetPlanner:
         return found
 
     def load_watch(self, health: Health) -> LoadWatch:
-        """Return an object that watches the load providers in use."""
+        """Create the watch of the load providers in use."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, fleet: FleetState) -> None:
@@ -198,7 +198,7 @@ class FleetPlanner:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """Return the loads with which each task was last planned. For tasks of a former leader, the last
+        """Map tasks to the loads with which they were last planned. Tasks of a former leader have the last
         known loads."""
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
@@ -374,7 +374,7 @@ class FleetPlanner:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of lanes, without default loads."""
+        """Return the bytes per second of the lanes. Lanes with only a default load are omitted."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for lane in found:
@@ -393,7 +393,7 @@ class FleetPlanner:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Request topics of the source clusters for a preview. Raises Unreachable without a response."""
+        """Update the topics of the source clusters for a preview. Raises Unreachable without a response."""
         sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)

@@ -101,7 +101,7 @@ class Follower(BackgroundThread):
         self._inbox.put("wake")
 
     def session_changed(self, state: SessionState) -> None:
-        """Process a change of the session state. Called from the thread of the coordination client."""
+        """Handle a change of the session state. Called from the thread of the coordination client."""
         if state is SessionState.LOST:
             self._lease.session_lost()
         self._inbox.put(state)
@@ -207,7 +207,7 @@ class Follower(BackgroundThread):
         self._callbacks.membership_changed(None)
 
     def _report_losses(self) -> None:
-        """Report lost worker processes. After an error, the next iteration retries."""
+        """Publish the losses of worker processes. After an error, the next iteration retries."""
         losses = self._supervisor.losses
         if losses:
             self._callbacks.report_losses(tuple(losses))
@@ -238,7 +238,7 @@ class Follower(BackgroundThread):
             reason = reason_of(error)
             if reason != self._logged_trouble:
                 trace = None if isinstance(error, HeadraceError) else error
-                _log.warning("coordination", reason=reason, exc_info=trace)
+                _log.warning("cannot follow the plan", reason=reason, exc_info=trace)
             self._trouble = self._logged_trouble = reason
             self._plan_executor.state_changed()
 

@@ -34,18 +34,18 @@ class FollowerHealth:
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """Number of measurements and events that this instance could not deliver, by kind. Thread-safe."""
+        """Numbers of measurements and events that this instance could not deliver. Thread-safe."""
         return self._drops
 
     def report_problem(self, reason: str) -> None:
-        """Report that the instance cannot follow a plan now."""
+        """Report in health that the instance cannot follow a plan now."""
         self._health.report(_PART, False, reason)
 
     def report_workers(
         self, epoch: Epoch, lanes: Mapping[LaneKey, LaneStatus], waiting: int, workers: WorkerHealth
     ) -> None:
-        """Report lanes and workers while the instance follows a plan. `waiting`: number of lanes that the
-        former owner has not released."""
+        """Report lanes and workers in health while the instance follows a plan. `waiting`: number of lanes
+        that the former owner has not released."""
         down, silent, starving = workers.down, workers.silent, workers.starving
         paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
         self._health.report(
@@ -63,7 +63,7 @@ class FollowerHealth:
         )
 
     def report_store(self, answer_seconds: float, *, is_lease_over: bool) -> None:
-        """Report a slow store: a warning within the lease, because copying continues."""
+        """Report a store that responds slowly. Only a warning within the lease, because copying continues."""
         is_slow = answer_seconds >= _SLOW_SECONDS
         if is_lease_over:
             reason = "has not responded for longer than the lease; lanes stop"
@@ -83,7 +83,7 @@ class FollowerHealth:
             _log.warning(f"the coordination store is {state}", answer_seconds=round(answer_seconds, 1))
 
     def report_drops(self, drops: Mapping[str, Drops]) -> None:
-        """Report undelivered measurements and events as a warning, because copying continues."""
+        """Report undelivered measurements and events. Only a warning, because copying continues."""
         self._drops = drops
         for kind, dropped in drops.items():
             part = f"{kind} records"
@@ -95,7 +95,7 @@ class FollowerHealth:
                 self._health.forget(part)
 
     def report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
-        """Report the groups with stalled lanes, replacing those reported before."""
+        """Report the groups with stalled lanes to the health status, replacing the previous report."""
         parts = {f"lanes of {group}": reason for group, reason in troubles.items()}
         for part in self._parts - parts.keys():
             self._health.forget(part)

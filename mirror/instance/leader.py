@@ -123,7 +123,7 @@ class Leader(BackgroundThread):
 
     @property
     def loads(self) -> Mapping[LoadSource, LoadStatus]:
-        """State of the loads of each load source, while this instance leads. Thread-safe."""
+        """Load status of each load source while this instance leads, otherwise empty. Thread-safe."""
         return self._load_watch.standings if self.is_leading else {}
 
     @property
@@ -138,7 +138,7 @@ class Leader(BackgroundThread):
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Result of the latest planning run of each group, while this instance leads. Thread-safe."""
+        """Result of each group's latest planning run while this instance leads. Thread-safe."""
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
@@ -285,7 +285,7 @@ class Leader(BackgroundThread):
     def _status_changes(
         self, datastreams: tuple[Datastream, ...], stored: Set[DatastreamName]
     ) -> list[StoreDefinition]:
-        """Return the status changes of the datastreams whose definitions are readable."""
+        """Return the due status changes of datastreams with readable definitions."""
         found: list[StoreDefinition] = []
         for datastream in (datastream for datastream in datastreams if datastream.name in stored):
             with self._board.guarding(datastream.name):

@@ -1,4 +1,4 @@
-"""The plan in effect, as the leader reads and replaces it. Used by the leader's thread."""
+"""Keeps the plan in effect for the leader, which reads and replaces it. Used by the leader's thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaderPlan:
-    """Reads, publishes, and rebuilds the plan in effect. `is_recovered`: the plan was rebuilt."""
+    """Reads, publishes and rebuilds the plan. `is_recovered`: the plan was rebuilt after damage."""
 
     def __init__(
         self, plans: PlanStore, membership: Membership, publisher: EventPublisher, clock: Clock

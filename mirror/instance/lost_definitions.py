@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DefinitionFile(BackgroundThread):
-    """A file with the definitions that an instance knows.
+    """A local file with all definitions that an instance knows, written on a background thread.
 
     `folder`: created if missing. If None, nothing is stored.
     """
@@ -93,7 +93,7 @@ class DefinitionFile(BackgroundThread):
             self._stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
-        """Wait for definitions to write, and return them; None when all are written and the process ends."""
+        """Wait for definitions to write, and return them. Return None at the end of the process."""
         with self._work:
             self._work.wait_for(lambda: self._waiting is not None or self._stopping.is_set())
             known, self._waiting = self._waiting, None
@@ -134,8 +134,8 @@ _NAMES_SHOWN: Final = 20
 
 
 class LossWatch:
-    """Detects lost definitions. Used by the follower's thread. `memory`: stores definitions beyond the
-    process's lifetime."""
+    """Detects definitions that the store has lost. Used by the follower's thread. `memory`: keeps definitions
+    beyond the process's lifetime."""
 
     def __init__(self, nodes: NodeStore, memory: DefinitionFile) -> None:
         self._definitions = DefinitionStore(nodes)
@@ -160,8 +160,8 @@ class LossWatch:
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
-        """Find definitions that the store has lost, if anything has changed. `wake`: called from any thread
-        when another instance publishes, restores or forgets a lost definition. Raises Unreachable,
+        """Find definitions that the store has lost. Does nothing if nothing has changed. `wake`: called from
+        any thread when another instance publishes, restores or forgets a lost definition. Raises Unreachable,
         SessionLost."""
         if definitions is self._seen and not self._has_changed.is_set():
             return
@@ -185,7 +185,7 @@ class LossWatch:
         self._note(frozenset(lost))
 
     def report(self, health: Health) -> None:
-        """Report lost datastreams, and a failed write of definitions."""
+        """Report lost datastreams and a failed write of the definition file in health."""
         if self._lost:
             health.report(_PART, False, _sentence(self._lost))
         else:

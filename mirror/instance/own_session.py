@@ -26,7 +26,7 @@ SHARE: Final = 0.7
 
 
 class Contact(Protocol):
-    """Contact of a session with the coordination store."""
+    """Access to the session's last contact with the coordination store."""
 
     def session_timeout_seconds(self) -> float:
         """Return the session timeout that the server granted, which may be shorter than requested."""
@@ -46,7 +46,8 @@ class Contact(Protocol):
 
 
 class Lease:
-    """Lease of an instance. Times are monotonic seconds, a clock that all processes of a machine share."""
+    """Lease of an instance: the time until which it may copy without contact to the store. Times are
+    monotonic seconds, a clock that all processes of a machine share."""
 
     def __init__(self, contact: Contact) -> None:
         self._contact = contact
@@ -70,7 +71,7 @@ class Lease:
 
 
 class WorkerLease:
-    """Extends the lease of the workers up to the end of the instance's lease.
+    """Extends the lease of the workers to the end of the instance's lease.
 
     From the end of a session until the follower has handled it, the lease is not extended, because the last
     contact may belong to the next session.
@@ -93,15 +94,15 @@ class WorkerLease:
         return self._lease.answer_seconds
 
     def session_lost(self) -> None:
-        """Record the end of the session. Called on the coordination client's thread, before a new session."""
+        """Count the end of a session. Called on the coordination client's thread, before a new session."""
         self._losses += 1
 
     def loss_handled(self) -> None:
-        """Record that the follower has given up the lanes of the ended session."""
+        """Note that the follower has stopped all lanes after the end of a session."""
         self._losses_handled += 1
 
     def extend(self, *, is_member: bool) -> None:
-        """Send a heartbeat, and extend the lease of the workers by the last contact."""
+        """Send a heartbeat, and extend the workers' lease, which starts at the last contact."""
         self._lease.renew()
         until = self._lease.ends_at()
         if is_member and self._losses == self._losses_handled:
@@ -121,7 +122,7 @@ class Identity:
 
 
 class OwnMembership:
-    """Joins and leaves the live instances. `me`: own membership; None before joining."""
+    """Registers and deregisters this instance. `me`: membership of this instance; None before joining."""
 
     def __init__(self, members: Membership, identity: Identity) -> None:
         self._members = members
@@ -169,7 +170,7 @@ class OwnMembership:
 
 
 def _awaited(others: Sequence[LiveInstance]) -> str:
-    """Return why to wait for live instances with the name of this one, or an empty string."""
+    """Return the reason to wait for live instances with the same name, or an empty string."""
     if not others:
         return ""
     other = others[0]

@@ -57,7 +57,7 @@ _TAKEN_OVER_MS: Final = 60_000
 
 @dataclass(frozen=True)
 class FollowerCallbacks:
-    """Callbacks of the follower, called on its thread.
+    """Callbacks that the follower calls on its thread.
 
     `membership_changed`: receives the membership of this instance, or None. `report_losses`: stores and
     publishes lost worker processes. `event_drops`: returns the number of dropped events of this process.
@@ -70,7 +70,7 @@ class FollowerCallbacks:
 
 @dataclass(frozen=True)
 class SharedState:
-    """Stores that an instance reads and writes, and their callbacks."""
+    """Stores that an instance reads and writes, and callbacks of their users."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -85,19 +85,19 @@ class SharedState:
 
 
 class ReadSchedule:
-    """Postpones reads of plan and definitions while they change often. A changed plan is read at once."""
+    """Postpones reads of plan and definitions while they change often. Reads a new plan without delay."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.reset()
 
     def reset(self) -> None:
-        """Make a read of the shared state due now."""
+        """Make a read of the shared state due: the next call of `begin` returns True."""
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
         self._began = self._rests_until = 0.0
 
     def changed(self, *, now: bool = False) -> None:
-        """Note that the definitions may have changed. `now`: do not postpone the next read."""
+        """Note that definitions may have changed. `now`: do not postpone the next read."""
         self._is_stale = True
         if now:
             self._rests_until = 0.0
@@ -121,7 +121,7 @@ class ReadSchedule:
         return True
 
     def end(self) -> None:
-        """Record that the shared state was read, after which further reads may be postponed."""
+        """Mark the end of a read of the shared state. Further reads may be postponed from now on."""
         now = self._clock.monotonic()
         self._rests_until = now + min(_RESTS * (now - self._began), _LONGEST_REST_SECONDS)
 
@@ -171,7 +171,7 @@ class PlanExecutor:
         """All definitions, as last read; None before the first read after joining."""
 
     def joined(self) -> None:
-        """Record that the instance has joined, with an empty holding."""
+        """Note that the instance has joined and runs no lane yet."""
         self._announced = Holding()
         self._reads.changed(now=True)
 
@@ -201,12 +201,12 @@ class PlanExecutor:
 
     @property
     def troubles(self) -> Mapping[GroupName, str]:
-        """Reasons for stalled lanes by group, as of the last pass over this instance's lanes."""
+        """Map each group with stalled lanes to the reason, as of the last check of this instance's lanes."""
         return self._troubles
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes assigned to this instance that no instance runs."""
+        """Lanes that are assigned to this instance, do not run, and need not wait for another instance."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
@@ -277,9 +277,9 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the lanes to run. A running lane without a valid spec continues unchanged."""
+        """Set the lanes to run. If the new spec of a running lane is invalid, the lane keeps its spec."""
         for key in found.problems.keys() - self._undescribed.keys():
-            _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
+            _log.error("cannot derive lane from its definition", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
         kept = {key: lanes[key].spec for key in found.problems if key in lanes}
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
@@ -312,7 +312,7 @@ class PlanExecutor:
         _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
 
     def _loss(self) -> LaneLoss | None:
-        """Return the recent loss of the instance whose lanes are taken over now, or None."""
+        """Return the latest loss of an instance whose lanes are taken over, or None if none is recent."""
         now_ms = self._clock.now_ms()
         lost = [
             (departure.left_ms, name)
@@ -326,5 +326,5 @@ class PlanExecutor:
 
 
 def _describes(plan: Plan) -> tuple[object, object]:
-    """Return the parts of a plan that determine the lanes of this instance."""
+    """Return those parts of a plan from which lane specs are derived."""
     return plan.tasks, plan.excluded

@@ -38,7 +38,7 @@ _READ_AGAIN_SECONDS: Final = 60.0
 
 
 class ProblemBoard:
-    """Collects the problems of datastreams during a tick. For the leader's thread; any thread may read
+    """Collects the problems of datastreams during a tick. Used by the leader's thread. Any thread may read
     `problems`.
 
     A tick starts with `begin` and ends with `settle`. In between, the leader runs each step for a datastream
@@ -77,8 +77,8 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step of the tick for datastreams. An exception excludes them from planning. `through`:
-        exceptions that are raised instead."""
+        """Run a step of the tick for these datastreams. An exception excludes them from planning. `through`:
+        exceptions to raise instead."""
         try:
             yield
         except through:
@@ -89,8 +89,7 @@ class ProblemBoard:
             self.note(error, *names)
 
     def note(self, error: Exception, *names: DatastreamName) -> None:
-        """Exclude datastreams from planning because of an error. Only the first reason of a tick is kept for
-        each datastream.
+        """Exclude datastreams from planning because of an error. Each keeps only its first reason in a tick.
 
         An unexpected exception is logged once with its traceback. A reason is not logged again if only its
         numbers have changed, or if it alternates with a few others.
@@ -113,8 +112,8 @@ class ProblemBoard:
         groups: Mapping[GroupName, Sequence[Datastream]],
         is_preparing: Callable[[Datastream], bool],
     ) -> None:
-        """Record the stalled lanes that instances report, by group. Lanes without a topic are not stalled
-        while the destination topics of their group are being created."""
+        """Add warnings for the groups with stalled lanes that instances report. Lanes without a topic are not
+        stalled while the destination topics of their group are being created."""
         late = {
             group: reason
             for group, reason in troubles.of(znodes.NO_TOPICS).items()
@@ -197,7 +196,7 @@ class ProblemBoard:
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
-        """Return whether to publish the reason of a problem as an event.
+        """Return whether the reason of a problem is published as an event.
 
         The first reason of a problem is published, and a few later reasons that differ in more than numbers,
         each once, so that alternating reasons do not cause many events.

@@ -15,7 +15,7 @@ from mirror.instance.leader import Leader
 
 
 class CoordinationSession(Protocol):
-    """Coordination session of the instance."""
+    """Opens and closes the session with the coordination store."""
 
     def start(self) -> None:
         """Connect to the coordination store. Raises Unreachable."""
@@ -27,7 +27,8 @@ class CoordinationSession(Protocol):
 
 
 class Instance:
-    """Starts session, follower and leader, in this order. `prepare`: called after connecting."""
+    """A running instance: its session, follower and leader, started in this order. `prepare`: called after
+    connecting."""
 
     def __init__(
         self,

@@ -113,7 +113,7 @@ class LeaderSettings(Settings):
 
     @property
     def capacity_terms(self) -> CapacityTerms:
-        """Capacity of tasks of datastreams without settings of their own."""
+        """Terms that determine the task capacity for datastreams without their own settings."""
         number = self.task_capacity_bytes_per_second
         return CapacityTerms(
             bytes_per_second=None if number == "learned" else number,
@@ -124,7 +124,7 @@ class LeaderSettings(Settings):
 
     @property
     def task_capacity(self) -> TaskCapacity:
-        """Capacity of a task without a learned capacity."""
+        """Capacity of a task as long as no capacity has been learned."""
         terms = self.capacity_terms
         number = terms.bytes_per_second or terms.unlearned_bytes_per_second
         return TaskCapacity(number, terms.messages_per_second, terms.utilisation_percent)
@@ -164,7 +164,8 @@ class LeaderSettings(Settings):
 
 
 class AuditSettings(Settings):
-    """Audits of datastreams with the option `audit`. Each instance continuously audits its own lanes."""
+    """Settings of continuous audits. Each instance audits its own lanes of datastreams with the option
+    `audit`."""
 
     topic: str = "headrace-audit-windows"
     """Topic for the results of audits by window of event time, on the cluster of the metrics topic; empty:
@@ -181,7 +182,8 @@ class AuditSettings(Settings):
 
 
 class OwnerQuotaSettings(Settings):
-    """Combined limits of an owner's datastreams. The entry `*` applies to each owner without an entry."""
+    """Limits for the sum over an owner's datastreams. The entry `*` applies to each owner without an
+    entry."""
 
     datastreams: int = Field(default=0, ge=0)
     """Maximum number of datastreams; 0 means no limit."""

@@ -32,17 +32,17 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Known loads of partitions, as this instance last used them."""
+    """Known loads of partitions, from the leader's last tick."""
 
     states: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
     """State of the loads of each source; empty unless this instance leads."""
     newest: NewestLoads | None = None
     """Known loads of partitions; None unless this instance leads."""
     sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
-    """Load source by which each group is planned, as of the last tick in which this instance led."""
+    """Load source of each group, as of the last tick in which this instance led."""
 
     def known(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of a source cluster's partitions; None unless this instance leads."""
+        """Return the known loads of a source's partitions, or None unless this instance leads."""
         return None if self.newest is None else self.newest.known(source)
 
 
@@ -59,17 +59,17 @@ class InstanceSnapshot:
     """Epoch of the plan that the instance follows."""
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
     in_time: LanesInTime = NONE_IN_TIME
-    """Number of lanes without late records by group, and the other lanes."""
+    """For each group, the number of lanes without late records; and all other lanes."""
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     """Totals of each task on this instance since its start."""
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
-    """Seconds for which brokers have throttled workers, summed over workers, by cluster."""
+    """Seconds for which the brokers of each cluster have throttled, summed over all workers."""
     clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
-    """Clock skew of a broker by cluster, without clusters whose skew is unknown."""
+    """Clock skew of a broker of each cluster. Clusters with an unknown skew are missing."""
     illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
-    """Number of topics ignored because of illegal names, by cluster; empty unless this instance leads."""
+    """Number of topics of each cluster ignored because of illegal names; empty unless this instance leads."""
     drops: Mapping[str, Drops] = field(default_factory=dict)
-    """Number of measurements and events that this instance could not deliver, by kind."""
+    """Numbers of measurements and of events that this instance could not deliver."""
     data_planes: frozenset[str] = frozenset()
     """Variants of the data plane (compiled, interpreted) that the workers run; empty until a worker is
     ready."""

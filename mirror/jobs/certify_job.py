@@ -112,8 +112,8 @@ async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> li
 
 
 def certified_job(document: Mapping[str, Any]) -> tuple[VerifyJob, Mapping[str, str]]:
-    """Return the comparison of a certificate, and the ids of the clusters by side. Raises CorruptData if
-    fields are missing."""
+    """Return the comparison that a certificate describes, and the cluster id of each side. Raises CorruptData
+    if fields are missing."""
     try:
         return _job(document), {name: document[name]["cluster_id"] for name in _SIDES}
     except (LookupError, TypeError, ValueError) as error:

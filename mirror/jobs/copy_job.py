@@ -67,7 +67,7 @@ class CopyJob:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """Partitions to copy, and the topics created or changed at the destination.
+    """Result of planning a copy: partitions to copy, and topics created or changed at the destination.
 
     `remarks`: warnings about likely mistakes in the parameters. `unknown_ends`: partitions whose end offset
     is unknown, with the error.
@@ -94,7 +94,7 @@ class CopyPlan:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Topics and partitions that are not copied, with the errors."""
+        """Topics and partitions that are not copied, with the error of each."""
         topics = {topic: str(error) for topic, error in sorted(self.changes.failures.items())}
         return topics | {str(place): str(error) for place, error in sorted(self.unknown_ends.items())}
 
@@ -214,7 +214,7 @@ def _onto_themselves() -> InvalidRequest:
 async def _ends(
     bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, HeadraceError]]:
-    """Return the end offsets of the partitions, and the errors of partitions whose end is unknown.
+    """Return the end offset of each partition, and the error of each partition whose end is unknown.
 
     Raises Unreachable if no end offset can be read.
     """
@@ -232,7 +232,7 @@ async def _ends(
 
 def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceError:
     if code not in TRANSIENT:
-        doing, right = f"reading the end offset of {place} on {source.name}", f"Read on topic {place.topic}"
+        doing, right = f"cannot read the end of {place} on {source.name}", f"Read on topic {place.topic}"
         return source.error(code, doing, right)
     leader = source.leader(place)
     if leader is None:

@@ -41,7 +41,7 @@ class CreationRules:
 
 @dataclass(frozen=True)
 class TopicChanges:
-    """Topics created or changed at the destination, and problems.
+    """Topics created or changed at the destination, and the problems found.
 
     `drift`: messages about settings of existing topics that differ from the source. `failures`: error of each
     source topic that the destination rejects. `adjusted`: messages about settings that the destination
@@ -114,14 +114,14 @@ async def prepare_destination(
 
 
 def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> None:
-    """Raise the error if the settings of a topic are unreadable and must not be ignored."""
+    """Check that the settings of a topic are readable or may be ignored. Raises the error of reading them."""
     if unknown is not None and not rules.ignores_settings:
         advice = "; or ".join(filter(None, (unknown.advice, _IGNORE)))
         raise type(unknown)(unknown.message, advice=advice) from unknown
 
 
 def _note_new(source: TopicDescription, wanted: TopicDescription, changes: TopicChanges) -> None:
-    """Record which settings of a new topic come from broker defaults of the source, and which it lacks."""
+    """Note which settings of a new topic come from broker defaults of the source, and which it lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}
@@ -142,8 +142,8 @@ async def _carry_out(
     done: list[str],
     changes: TopicChanges,
 ) -> None:
-    """Create or extend destination topics. `wanted`: by source topic. `done`: destination topics without an
-    error. Raises Unreachable."""
+    """Create or extend destination topics. `wanted`: maps source topics to destination topics. `done`:
+    receives destination topics without an error. Raises Unreachable."""
     if not wanted:
         return
     seconds = _settle_seconds(sum(topic.partitions for topic in wanted.values()))

@@ -13,7 +13,7 @@ from mirror.protocol.control.offsets import OffsetAnswer
 
 
 class CopyHistory(NamedTuple):
-    """State of a lane, to detect losses of copied records by comparison with an earlier state.
+    """State of a copied partition that shows, compared with an earlier state, whether copies were lost.
 
     `life`: see `LaneProgress`. `losses`: number of losses so far. `target_id`: id of the destination topic.
     `target_end`, `target_epoch`: end and leader epoch of the destination log, read before the checkpoint; -1
@@ -28,18 +28,19 @@ class CopyHistory(NamedTuple):
     target_epoch: int = -1
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether all records copied up to an earlier state may still exist. After a change of the
-        leader epoch, `truncated_logs` gives the answer."""
+        """Return whether all records copied before the earlier state may still exist. After a change of the
+        leader epoch, `truncated_logs` must decide."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
     def has_new_leader(self, before: CopyHistory) -> bool:
-        """Return whether the leader epoch of the destination has changed since an earlier known epoch."""
+        """Return whether the destination has another leader epoch than in an earlier state with a known
+        one."""
         return before.target_epoch not in (-1, self.target_epoch)
 
 
 class StoredCopy(NamedTuple):
-    """Stored progress of a partition, and the end of its copy as read before the progress."""
+    """Stored progress of a partition, and the end offset of its copy, which was read before the progress."""
 
     progress: LaneProgress | None
     target_end: int
@@ -47,7 +48,7 @@ class StoredCopy(NamedTuple):
 
     @classmethod
     def of(cls, progress: LaneProgress | None, end: OffsetAnswer | None) -> StoredCopy:
-        """Return the stored copy with this progress. Without an end, the destination log counts as empty."""
+        """Combine the stored progress with the end of the copy. An unknown end counts as an empty log."""
         return cls(progress, 0) if end is None else cls(progress, end.offset, end.leader_epoch)
 
     @property

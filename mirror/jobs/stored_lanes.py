@@ -60,7 +60,7 @@ def progress_document(key: LaneKey, progress: LaneProgress, *, with_map: bool) -
 
 @dataclass(frozen=True)
 class StoredLanes:
-    """Stored progress of lanes, and the current ids of their destination topics.
+    """Stored progress of the lanes of a copy, and the current ids of their destination topics.
 
     `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for each
     lane that has copied no record yet, a lower bound of the destination offset of its first record.
@@ -73,7 +73,7 @@ class StoredLanes:
     source_error: Unreachable | None = None
 
     def is_current(self, progress: LaneProgress) -> bool | None:
-        """Return whether the progress of a lane belongs to the current destination topic; None if unknown."""
+        """Return whether the destination topic of a lane is still the one it copied to; None if unknown."""
         if progress.target_topic not in self.topic_ids:
             return None
         now = self.topic_ids[progress.target_topic]
@@ -91,7 +91,7 @@ async def stored_and_current(bench: EngineContext, destination: ClusterRef, stat
 
 
 async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes | None]:
-    """Return the current topic ids by topic name.
+    """Map the names of topics to their current ids.
 
     The id of a missing topic is None. A topic with an unknown id has no entry.
     """
@@ -111,7 +111,7 @@ async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes |
 async def stored_to_translate(
     bench: EngineContext, source: ClusterRef, destination: ClusterRef, state: str
 ) -> StoredLanes:
-    """Return the stored lanes with lower bounds for lanes that have copied no record yet.
+    """Return the stored lanes. Adds lower bounds for lanes that have not copied a record yet.
 
     The function reads the end offsets of the destination, then those of the source, and then the checkpoints
     again. If a lane has reached the end of the source without copying a record, the destination had no record
@@ -147,6 +147,6 @@ async def stored_to_translate(
 
 
 async def _ends(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the end offsets of partitions by partition. Omit unavailable partitions. Raises Unreachable."""
+    """Map partitions to their end offsets. Omits unavailable partitions. Raises Unreachable."""
     answers = await cluster.offsets(dict.fromkeys(places, LATEST))
     return {place: answer.offset for place, answer in answers.items() if not answer.error}

@@ -1,4 +1,4 @@
-"""A copy from a source to a sink, of which at least one is a connector.
+"""Copies between a source and a destination of which at least one is a connector.
 
 Several times per second, the job polls the end offsets, and copies new records of a few partitions at a time.
 Only the sink stores positions. The job reads the stored position when it acquires a partition. A failed
@@ -74,7 +74,7 @@ class TransferJob:
 
 
 class Counts(NamedTuple):
-    """Totals of a partition: written records, bytes of their keys and values, and filtered records."""
+    """Totals of a partition: number of written records, bytes of their keys and values, filtered records."""
 
     records: int = 0
     bytes: int = 0
@@ -135,7 +135,7 @@ class Transfer:
         self.lanes: list[TransferLane] = []
 
     async def prepare(self) -> None:
-        """Select the partitions, create their topics in the sink, and read their end offsets.
+        """Select the partitions, create their topics at the destination, and read their end offsets.
 
         A rejected topic is created again when the job acquires one of its partitions. An unknown end offset
         is read again later. Raises TopicMissing if no topic matches, Unreachable, and the error of the sink
@@ -166,11 +166,11 @@ class Transfer:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
 
     def select(self, places: Collection[TopicPartition]) -> None:
-        """Restrict the copy to the given partitions."""
+        """Copy only the given partitions."""
         self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
-        """Create the topics in the sink, one by one if the sink rejects some of them.
+        """Create the destination topics, one by one if some are rejected.
 
         Raises the error of the sink if all topics are rejected.
         """
@@ -334,7 +334,7 @@ class Transfer:
             self._keeper.pass_over(lane.target, skipped)
 
     def _kept(self, lane: TransferLane, portion: RecordPortion, end: int) -> list[Record]:
-        """Transform the records of a portion, and count the offsets that are not written."""
+        """Transform the records of a portion, and count offsets whose records are not written."""
         kept: list[Record] = []
         position, span = lane.read_to, portion.span
         for record in portion.records:
@@ -350,7 +350,7 @@ class Transfer:
         return kept
 
     def _note_hole(self, lane: TransferLane, first: int, following: int, span: Span) -> None:
-        """Count the offsets without a record, before and within the returned span."""
+        """Count the offsets in [first, following) as missing, before and within the returned span."""
         for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
             if start < stop:
                 self._pass_over(lane, compacted(OffsetHole(start, stop, span)))
@@ -387,5 +387,7 @@ class Transfer:
 def _problem(error: Exception) -> HeadraceError:
     if isinstance(error, HeadraceError):
         return error
-    _log.error("a step of a connector failed", exc_info=error)
-    return Unexpected(f"unexpected: {type(error).__name__}: {error}", advice="see the traceback in the log")
+    _log.error("operation of a connector failed", exc_info=error)
+    return Unexpected(
+        f"unexpected error: {type(error).__name__}: {error}", advice="see the traceback in the log"
+    )

@@ -71,7 +71,7 @@ class TranslateJob:
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """Translation of one committed offset to the other cluster.
+    """A committed offset and its translation to the other cluster.
 
     `origin`, `offset`: partition and offset on one cluster. `target`, `becomes`: partition and offset on the
     other cluster.
@@ -150,8 +150,8 @@ class Translator:
         )
 
     def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
-        """Return the translation of an offset by the lane's offset map or its first copied record. Return
-        None if unknown."""
+        """Translate an offset with the lane's offset map or its first copied record. Return None if
+        unknown."""
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
             return look_up(offset)
@@ -160,25 +160,25 @@ class Translator:
 
     @cached_property
     def _topics(self) -> Set[str]:
-        """Names of the mirrored topics on the cluster whose offsets are translated."""
+        """Names of the mirrored topics on the cluster from which offsets are translated."""
         return {place.topic for place in self._keys}
 
     @cached_property
     def _keys(self) -> Mapping[TopicPartition, LaneKey]:
-        """Lanes by partition on the cluster whose offsets are translated."""
+        """Map each partition on the cluster from which offsets are translated to its lane."""
         lanes = self.stored.lanes
         if not self._back:
             return {key.partition: key for key in lanes}
         return {self._places(key, progress)[0]: key for key, progress in lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
-        """Return the partition of a lane on the cluster to translate from, and on the other cluster."""
+        """Return the lane's partition on the cluster to translate from, and that on the other cluster."""
         copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
         return (copy, key.partition) if self._back else (key.partition, copy)
 
 
 class GroupPositions(NamedTuple):
-    """Committed offsets of a group on both clusters."""
+    """Offsets that a group has committed: on the cluster to translate from, and on the other cluster."""
 
     origin: Mapping[TopicPartition, int]
     target: Mapping[TopicPartition, int]
@@ -217,7 +217,7 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """Add the committed offset of the group on the other cluster.
+    """Compare a translation with the offset that the group has already committed on the other cluster.
 
     The translation is skipped if this offset is equal or higher.
     """
@@ -283,7 +283,7 @@ async def commit_positions(
                 advice="upgrade its brokers, or exclude the group",
             )
         if code:
-            doing = f"committing {place} for group {group} on {cluster.name}"
+            doing = f"cannot commit an offset of {place} for group {group} on {cluster.name}"
             raise cluster.error(code, doing, f"Read on group {group} and on topic {place.topic}")
 
 
@@ -296,9 +296,9 @@ async def committed_at(cluster: Cluster, group: str, kind: str = "") -> dict[Top
     found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
-        raise cluster.error(found.error, f"reading offsets of group {group}", right)
+        raise cluster.error(found.error, f"cannot read the offsets of group {group}", right)
     for place, answer in found.offsets.items():
         if answer.error:
             right = f"Describe on group {group} and on topic {place.topic}"
-            raise cluster.error(answer.error, f"reading offsets of group {group} ({place})", right)
+            raise cluster.error(answer.error, f"cannot read the offset of group {group} in {place}", right)
     return {place: answer.offset for place, answer in found.offsets.items()}

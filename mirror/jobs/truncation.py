@@ -1,4 +1,4 @@
-"""Detection of logs that have lost records, by their leader epochs (KIP-320)."""
+"""Detects logs that have lost records, with leader epochs (KIP-320)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.protocol.control.offsets import ends_of_epochs
 async def truncated_logs(
     cluster: Cluster, known: Mapping[TopicPartition, tuple[int, int]]
 ) -> set[TopicPartition]:
-    """Return the partitions whose log has lost records since an earlier time, even if the log is longer now.
+    """Return the partitions whose log was truncated after an earlier time, even if the log is longer now.
 
     `known`: leader epoch and end offset as of the earlier time. A log whose leader does not know the epoch
     counts as truncated. Raises Unreachable if a leader does not respond.

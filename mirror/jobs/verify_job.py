@@ -87,7 +87,7 @@ Tell = Callable[[int, int, int], None]
 
 
 class _ComparisonProgress:
-    """Progress of a comparison, which is reported after each read."""
+    """Counts compared offsets and partitions, and reports the progress after each read."""
 
     def __init__(self, partitions: int, on_progress: Tell | None) -> None:
         self._partitions = partitions
@@ -158,7 +158,7 @@ async def _stored(
 async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, OffsetAnswer]:
-    """Return the current end offsets of the copies, without unknown ends."""
+    """Return the current end offset of each copy. Unknown ends are omitted."""
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
@@ -171,7 +171,7 @@ async def target_ends(
 async def truncated_copies(
     bench: EngineContext, job: VerifyJob, known: Mapping[TopicPartition, tuple[int, int]]
 ) -> set[TopicPartition]:
-    """Return the partitions whose copy has lost records. `known`: leader epoch and end of each copy at an
+    """Return the partitions whose copy was truncated. `known`: leader epoch and end of each copy at an
     earlier time. Raises Unreachable."""
     copies = {job.naming.copy_of(place): place for place in known}
     found = await truncated_logs(
@@ -259,8 +259,8 @@ async def _end_now(side: LogRange) -> int:
 
 
 class _Sides(NamedTuple):
-    """Offset ranges of a partition to compare on both clusters. `expired`: number of copied offsets that the
-    destination has deleted and the source still has. `origins_end`: see `comparison.compare`."""
+    """Offset ranges of one partition to compare: source and destination. `expired`: number of copied offsets
+    that the destination has deleted and the source still has. `origins_end`: see `comparison.compare`."""
 
     source: LogRange
     target: LogRange
@@ -291,8 +291,8 @@ def _sides_within(
     stored: StoredCopy,
     logs: tuple[tuple[int, int], tuple[int, int]],
 ) -> _Sides:
-    """Return the offset ranges of a partition to compare on both clusters. `logs`: start and end offset of
-    the source and the destination log."""
+    """Return the offset ranges of one partition to compare. `logs`: start and end offset of the source and
+    the destination log."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     (start, end), (target_start, target_end) = logs
     account, expired, unjudged, origins_end = None, 0, 0, 0
@@ -392,7 +392,7 @@ async def audit_partition(
 async def ranges_between(
     bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the offset range of the records between two timestamps, by partition."""
+    """Return the offset range of the records between two timestamps for each partition."""
     source = bench.cluster(job.source)
     places = await places_of(bench, job)
     ends = await source.offsets(dict.fromkeys(places, LATEST), committed=job.committed)
@@ -408,7 +408,7 @@ async def ranges_between(
 
 
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
-    """Return whether any record was copied, or no record has to be copied. Raises as `places_of`."""
+    """Return whether at least one record was copied, or there is none to copy. Raises as `places_of`."""
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):

@@ -16,7 +16,7 @@ from mirror.replication.context import EngineContext
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit without a service."""
+    """A continuous audit without a service, with its state between runs."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
@@ -62,7 +62,7 @@ class AuditWatch:
     def _of_former_epochs(
         self, verdicts: Iterable[PartitionVerdict]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return leader epoch and compared end of the copies whose leader epoch has changed."""
+        """Map partitions whose copy has a new leader to the earlier leader epoch and compared end offset."""
         return {
             place: (before.target_epoch, self._positions[place][1])
             for verdict in verdicts

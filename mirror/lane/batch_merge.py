@@ -24,21 +24,21 @@ Compressed batches are excluded, because merging would decompress and compress t
 
 @dataclass(frozen=True, slots=True)
 class BatchMerger:
-    """Size limits for the merged batches of a lane, and the memory budget that they are charged to."""
+    """Merges the waiting batches of a lane, within size limits and a memory budget."""
 
     most_bytes: int
     most_in_flight: int
     budget: ByteBudget
 
     def charge_next(self, lane: Lane) -> None:
-        """Charge the lane's next batch to `budget`."""
+        """Charge the memory of the lane's next batch to `budget`."""
         following = next((item for item in lane.queue.unsent if isinstance(item, OutBatch)), None)
         if following is not None:
             move(following, self.budget)
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:
-    """Charge a batch to the memory budget `budget`, and release its receive buffer or its former budget."""
+    """Charge the memory of a batch to `budget` instead of its receive buffer or its former budget."""
     if batch.slab is not None:
         batch.detach(budget)
     elif batch.budget is not None and batch.budget is not budget:
@@ -47,13 +47,13 @@ def move(batch: OutBatch, budget: ByteBudget) -> None:
 
 
 def bytes_sent_from(budget: ByteBudget, lane: Lane) -> int:
-    """Return the size of the lane's batches in flight that are charged to `budget`."""
+    """Return the total size of the lane's batches in flight whose memory is charged to `budget`."""
     sent = [item for item in lane.queue.sent if isinstance(item, OutBatch) and item.outstanding]
     return sum([len(item.batch) for item in sent if item.budget is budget])
 
 
 def next_size(lane: Lane, most_bytes: int) -> int:
-    """Return the approximate size of the next batch to send, after merging; 0 if no batch waits."""
+    """Return the approximate size in bytes of the next batch to send, after merging; 0 if no batch waits."""
     unsent, rules = lane.queue.unsent, lane.read.rules
     start = next((place for place, item in enumerate(unsent) if isinstance(item, OutBatch)), len(unsent))
     run = _run(unsent[start:], min(most_bytes, rules.batch_limit)) if rules.merge is not None else []

@@ -1,4 +1,4 @@
-"""Decodes and encodes record batches that cannot be copied unchanged.
+"""Rewrites record batches that cannot be copied unchanged.
 
 Batches are framed again (`reframe`) if they have holes, start before the lane's position, have append times
 or are too large, or if small batches have accumulated. Records are decoded and encoded one by one if
@@ -30,7 +30,7 @@ _SPLIT_MARGIN: Final = 0.8
 
 
 class BatchRewriter:
-    """Processes the batches of one Fetch response that must change, and adds the results to `routed`.
+    """Rewrites those batches of one Fetch response that must change, and adds the results to `routed`.
 
     `first`: offset of the first record to copy.
     """
@@ -64,7 +64,7 @@ class BatchRewriter:
         return self._opener.records(batch, header)
 
     def take_message(self, message: memoryview, end: int) -> bool:
-        """Process a message of format 0 or 1; return False if it is at or after the offset `end`."""
+        """Handle a message of format 0 or 1. Return False if it is at or after the offset `end`."""
         last, routed = last_offset(message), self._routed
         if last < routed.position:
             return True
@@ -82,7 +82,8 @@ class BatchRewriter:
         return not is_behind
 
     def join(self, records: Sequence[Record], codec: int, size: int, span: Span, leader_epoch: int) -> None:
-        """Add the records of a source batch of `size` bytes, which covers the offsets of `span`."""
+        """Collect the records of a source batch, to be encoded together. `size`: bytes of the batch. `span`:
+        offsets that it covers."""
         routed = self._routed
         if codec != self._codec or self._bytes + size > self._merge.merged_bytes:
             self.flush()
@@ -114,7 +115,7 @@ class BatchRewriter:
             skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
 
     def flush(self) -> None:
-        """Encode the records added so far. After an error, `routed` contains all records before the error."""
+        """Encode the collected records. After an error, `routed` contains all records before the error."""
         records, self._records = self._records, []
         try:
             with self._routed:
@@ -126,8 +127,8 @@ class BatchRewriter:
     def reframe(
         self, batches: Sequence[tuple[memoryview, BatchHeader, bool]], codec: int, *, is_small: bool
     ) -> None:
-        """Merge or split batches without decoding their records. Each batch comes with True if it must be
-        changed; an undecodable batch that need not be changed passes through. Raises BatchTooLarge,
+        """Merge or split batches without decoding their records. Each batch comes with a flag: whether it
+        must be changed. Undecodable batches without the flag remain unchanged. Raises BatchTooLarge,
         UndecodableBatch, RecordTooLarge."""
         self._codec, self._is_small = codec, is_small
         reframer = Reframer(self._codec_to_write)
@@ -208,7 +209,7 @@ class BatchRewriter:
             raise
 
     def _find_unwritable(self, records: Sequence[Record]) -> None:
-        """Send the records before the record that cannot be encoded, and raise TransformFailed."""
+        """Find the record that cannot be encoded. Sends the records before it, and raises TransformFailed."""
         for number, record in enumerate(records):
             try:
                 write_batch([record])

@@ -58,7 +58,7 @@ class BatchRouter:
         self.largest = 0
         """Size of the largest batch processed."""
         self.is_cut = False
-        """True if the remaining batches of the response were not processed, because `work` reached `room`."""
+        """True if batches of the response remain unprocessed, because `work` reached the limit `room`."""
 
     @property
     def items(self) -> list[Item]:
@@ -76,7 +76,7 @@ class BatchRouter:
         return 0 if self._rewriter is None else self._rewriter.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
-        """Process the record batches of the Fetch response.
+        """Route the record batches of the Fetch response.
 
         Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset. `items`
         and `position` then include all batches before the error.
@@ -107,7 +107,7 @@ class BatchRouter:
             raise
 
     def free(self) -> None:
-        """Release the receive buffers of all items."""
+        """Release the receive buffers of all routed batches."""
         for item in self.items:
             if isinstance(item, OutBatch):
                 item.free()
@@ -156,7 +156,7 @@ class BatchRouter:
         rewriter.join(records, header.codec, len(batch), header.span, header.leader_epoch)
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Process a message of format 0 or 1. Return False for a message at or after the end offset."""
+        """Route a message of format 0 or 1. Return False if it is at or after the end offset."""
         if self._batches:
             self._flush()
         return self._required_rewriter().take_message(message, self._end)
@@ -187,7 +187,7 @@ class BatchRouter:
             self._flush()
 
     def _flush(self) -> None:
-        """Add all batches processed so far to the items. After an error, add all batches before the error."""
+        """Route all batches that are still being merged. After an error, route those before the error."""
         batches, self._batches, self._bytes = self._batches, [], 0
         if self._rewriter is not None and self._rewriter.is_pending:
             self._rewriter.flush()

@@ -1,4 +1,4 @@
-"""Limits the memory of a worker in bytes, shared fairly by its source clusters."""
+"""Memory limit of a worker in bytes, shared fairly by its source clusters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 
 class ByteBudget:
-    """Limit of memory in bytes. `take` never fails: callers check `has_room` or `free` first. `whole`: the
-    budget that contains this part, if any."""
+    """Memory limit in bytes, with the number of bytes used. `take` never fails: callers first check
+    `has_room` or `free`. `whole`: budget of which this budget is a part, if any."""
 
     __slots__ = ("_next", "_parts", "is_wanted", "limit", "on_room", "used", "whole")
 
@@ -23,7 +23,7 @@ class ByteBudget:
         self._next = 0
 
     def part(self) -> ByteBudget:
-        """Return a new part of this budget for another cluster."""
+        """Return a new budget for another cluster that is part of this budget."""
         part = ByteBudget(self.limit, self)
         self._parts.append(part)
         return part
@@ -34,7 +34,7 @@ class ByteBudget:
         return self.limit - self.used
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes fit into the whole budget, or into the share of this part."""
+        """Return whether `size` more bytes fit into the whole budget, or into the fair share of this part."""
         if self.used == 0:
             return True
         if self.whole is None:
@@ -42,7 +42,7 @@ class ByteBudget:
         return self.whole.free >= size or self.used + size <= self.whole.share()
 
     def share(self) -> int:
-        """Return the bytes that each active part of the budget may use."""
+        """Return the fair share of each part in bytes: the limit divided by the number of active parts."""
         active = sum([1 for part in self._parts if part.used or part.is_wanted])
         return self.limit // max(active, 1)
 
@@ -62,7 +62,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Call back the parts that wait for memory, first a different part each time."""
+        """Call the callbacks of the parts that wait for memory. Each call starts with a different part."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)

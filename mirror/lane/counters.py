@@ -28,7 +28,7 @@ _SUMS: Final = (
 
 
 class LaneCounters:
-    """Counters of a lane: since its last measurement (`counters`), or before that measurement (`totals`).
+    """Counters of one lane: since its last measurement (`counters`), or until that measurement (`totals`).
 
     The constructor must assign every field in `MEASURED`. The latency has four parts, each a sum over batches
     of the mean time of their records: `wait_ms` at the source, `fetch_ms` from the source to the mirror,
@@ -73,7 +73,7 @@ class LaneCounters:
         times: AppendTimes,
         grace: CatchUpGrace | None = None,
     ) -> None:
-        """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
+        """Count an acknowledged batch. `now_ms`: wall-clock time. `now`: monotonic seconds.
 
         The latency histogram omits records without a usable timestamp and records that do not count in the
         grace period of a backlog (`grace`). `times` corrects timestamps of wrong clocks.
@@ -95,7 +95,7 @@ class LaneCounters:
     def _count_latency(
         self, outgoing: OutBatch, now_ms: int, now: float, times: AppendTimes, grace: CatchUpGrace | None
     ) -> float | None:
-        """Count the latency of each record, and return the mean in ms; None if no record counts."""
+        """Count the latency of the batch's records. Return the mean in ms, or None if no record counts."""
         summed = known = 0
         since_ms, until_ms = appended = outgoing.appended
         origin = outgoing.made_from
@@ -138,11 +138,11 @@ class LaneCounters:
             self.small_bytes += size
 
     def measured(self) -> dict[str, Any]:
-        """Return the counters listed in `MEASURED` by name."""
+        """Map the names in `MEASURED` to their counters."""
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the counters of `other`."""
+        """Add the counters of `other` to these counters."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

@@ -1,4 +1,4 @@
-"""Flow control of lanes: bytes to fetch now, and the replica to fetch from.
+"""Flow control of lanes: how many bytes to fetch now, and from which replica.
 
 Pure; the clock is passed in.
 """
@@ -14,7 +14,7 @@ from mirror.model.identifiers import GroupName
 
 
 class TokenBucket:
-    """Byte quota per second that allows bursts of one second.
+    """Quota in bytes per second that allows bursts of one second.
 
     A batch is never split for a quota, so the balance may become negative; the debt is paid before the next
     take. `owner`: level at which the quota is set. `for_catching_up`: the quota does not apply to up-to-date
@@ -31,7 +31,7 @@ class TokenBucket:
         self._at = now
 
     def set_rate(self, bytes_per_second: float, now: float) -> None:
-        """Change the quota (bytes/s), and limit the balance to one second of the new quota."""
+        """Set a new quota in bytes per second, and limit the balance to one second of it."""
         self._refill(now)
         self._rate = bytes_per_second
         self._tokens = min(self._tokens, bytes_per_second)
@@ -62,7 +62,7 @@ class TokenBucket:
 
 
 class QuotaBuckets:
-    """Byte quotas that several lanes of this worker share. `now`: monotonic seconds."""
+    """Quotas that the lanes of this worker share, for tasks and datastreams. `now`: monotonic seconds."""
 
     def __init__(self, now: Callable[[], float], task_bytes_per_second: int) -> None:
         self._now = now
@@ -71,12 +71,12 @@ class QuotaBuckets:
         self._shares: Mapping[GroupName, float] = {}
 
     def first(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas of the task and the datastream for a new lane. The whole quota of the datastream
-        applies until this worker has a share of the quota."""
+        """Return the quotas that limit a new lane: those of its task and its datastream. Until this worker
+        has a share, the whole quota of the datastream applies."""
         return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
 
     def shared(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return this worker's shares of the quotas that limit a running lane."""
+        """Return the quotas that limit a running lane: this worker's shares of them."""
         return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
 
     def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
@@ -94,8 +94,8 @@ class QuotaBuckets:
         return tuple(found)
 
     def share(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
-        """Set the copy rate of each group in this worker (bytes/s), and return the groups whose rate changed.
-        Groups without a rate have no quota."""
+        """Set this worker's share of each group's quota in bytes per second. Return the groups whose share
+        changed. Groups without an entry have no quota."""
         changed = {
             group
             for group in shares.keys() | self._shares.keys()
@@ -112,7 +112,7 @@ class QuotaBuckets:
 
 
 class HeldTime:
-    """Total time for which a lane was delayed."""
+    """Sum of the times during which a lane was delayed. Overlapping delays count once."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -122,7 +122,7 @@ class HeldTime:
         self._passed = 0.0
 
     def hold(self, now: float, until: float) -> None:
-        """Record a delay from `now` until at least `until` (monotonic seconds)."""
+        """Add a delay from `now` until at least `until` (monotonic seconds)."""
         self._pass(now)
         self._from, self._until = now, max(self._until, until)
 
@@ -154,22 +154,21 @@ this time therefore omit the client's rack, so that the leader itself returns th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """The broker to fetch from, and the time until which to fetch from it (monotonic seconds). `broker` None
-    is the leader. Requests to the leader omit the client's rack, so that the leader does not redirect the
-    client."""
+    """Replica to fetch from until a time (monotonic seconds). `broker`: None for the leader. Requests to the
+    leader omit the client's rack, so that the leader does not redirect the client."""
 
     broker: int | None
     until: float
 
     def is_usable(self, leader: int, brokers: Container[int], now: float) -> bool:
-        """Return whether the lane may still fetch from this broker."""
+        """Return whether the lane may still fetch from this replica."""
         if now >= self.until:
             return False
         return self.broker is None or (self.broker != leader and self.broker in brokers)
 
 
 def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
-    """Return the replica to fetch from after a Fetch response has named a preferred replica.
+    """Return the replica to fetch from after a Fetch response has named a preferred one.
 
     `present`: the replica that sent the response, None for the leader. The leader is returned if a replica
     names another replica, which could become a loop, or if the metadata does not contain the named broker.

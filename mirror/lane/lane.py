@@ -1,4 +1,4 @@
-"""A lane: the copying of one partition, with its batches in progress, their order, and its progress.
+"""A lane, which copies one partition: its batches in progress and its position.
 
 A lane has a lifecycle and four parts: `read`, `queue`, `ownership` and `progress`. `mirror.replication.lanes`
 changes the parts: its module `delivery` the queue, the position and the progress, its module
@@ -33,7 +33,7 @@ _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_
 
 
 class Lane:
-    """State of the copying of one partition. Without I/O, which `mirror.replication` does.
+    """State of the copying of one partition. Has no I/O; `mirror.replication` does the I/O.
 
     Only `LaneRunner` writes `lifecycle`. Results of operations that began in an earlier `generation` are
     ignored. `key`: group and source partition; `target`: destination partition. `size_cap`: maximum batch
@@ -89,12 +89,12 @@ class Lane:
 
     @property
     def intent(self) -> Intent | None:
-        """Transition (stop, finish, pause, restart) that waits until no batch is in flight."""
+        """Pending transition (stop, finish, pause, restart), which waits until no batch is in flight."""
         return self.lifecycle.intent
 
     @property
     def pause(self) -> Pause | None:
-        """Current or upcoming pause of the lane, with its reason."""
+        """Pause of the lane with its reason, current or about to begin."""
         return self.lifecycle.pause
 
     @property
@@ -104,7 +104,7 @@ class Lane:
 
     @property
     def is_writable(self) -> bool:
-        """Return whether the destination is connected. A lane without a destination is not fetched."""
+        """Return whether the lane is connected to the destination. It is fetched only while connected."""
         return self.writer is not None and self.writer.is_connected
 
     @property
@@ -141,7 +141,7 @@ class Lane:
 
     @property
     def in_hand(self) -> InHand:
-        """State of the lane's unacknowledged batches, on which a pending intent depends."""
+        """State of the lane's unacknowledged batches, for which a pending transition may have to wait."""
         queue, ownership = self.queue, self.ownership
         return InHand(
             queue.in_flight > 0,
@@ -153,7 +153,7 @@ class Lane:
 
     @property
     def halting_loss(self) -> DataLossDetected | None:
-        """Error that halts the lane after the destination lost records; None if `on_loss` is `continue`."""
+        """Error that halts the lane because the destination lost records, or None if it must not halt."""
         loss = self.progress.target_loss
         if not loss or self.spec.policy.on_loss is not OnLoss.HALT:
             return None
@@ -169,7 +169,7 @@ class Lane:
         return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
 
     def restore(self, stored: LaneProgress) -> None:
-        """Resume the lane from stored progress."""
+        """Set the state of the lane from stored progress."""
         read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
         self.progress = replace(stored, caught_up=caught_up)
         if read.grace is not None and read.grace.exemption.end_ms <= caught_up:

@@ -1,4 +1,4 @@
-"""The ledger of a lane: records the class of every source offset, so that no record is lost unnoticed.
+"""The ledger of a lane: assigns a class to every source offset, so that no record is lost unnoticed.
 
 Invariant: the counts of all classes add up to `next - start`; together with the batches in flight, to the
 range of offsets read. An offset is entered once, in order, when its class is certain. No offset gets a class
@@ -24,7 +24,7 @@ _MOST_STRETCHES: Final = 32
 
 
 class OffsetClass(IntEnum):
-    """Class of a source offset: what became of its record."""
+    """Class of a source offset: what happened to its record."""
 
     MIRRORED = 0
     """The record is at the destination."""
@@ -43,11 +43,11 @@ class OffsetClass(IntEnum):
 
 
 class Unaccounted(Exception):
-    """Raised if no evidence exists for the class of a source offset."""
+    """Raised if a source offset cannot be assigned a class for lack of evidence."""
 
 
 class SkippedOffsets:
-    """Source offsets [first, next) that are not sent, and their class. The class is final when all earlier
+    """Source offsets [first, next) that are not sent, and their class. They are final once all earlier
     offsets have a class. Raises Unaccounted for COMPACTED without an observed gap."""
 
     __slots__ = ("first", "next", "offset_class")
@@ -76,7 +76,7 @@ def compacted(hole: OffsetHole) -> SkippedOffsets:
 
 
 class LeftOutStretch(NamedTuple):
-    """Range [first, next) of source offsets in which `records` offsets were filtered or dead-lettered."""
+    """Range [first, next) of source offsets, of which `records` were filtered or dead-lettered."""
 
     first: int
     next: int
@@ -89,7 +89,7 @@ class LeftOutStretch(NamedTuple):
 
 
 class Ledger:
-    """Number of source offsets in [start, next) by class (mirrored, filtered, compacted, ...)."""
+    """Counts of source offsets in [start, next) for each class (mirrored, filtered, compacted, ...)."""
 
     __slots__ = ("_grain", "counts", "left_out", "next", "start")
 
@@ -104,19 +104,19 @@ class Ledger:
         """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """Record the class of the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
+        """Assign a class to the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
         if offset_class is OffsetClass.COMPACTED:
             raise Unaccounted(f"no batch proves a gap of {count} offsets from {self.next} on")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Record the class of skipped offsets. Raises Unaccounted for a gap before `skipped`."""
+        """Count skipped offsets in their class. Raises Unaccounted if offsets before them are missing."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
-        """Record the offsets of a batch: its mirrored records, and the skipped offsets between them. Raises
+        """Count the offsets of a batch: its mirrored records, and the skipped offsets between them. Raises
         Unaccounted if an offset of the batch is missing."""
         place = 0
         for first, count in runs:
@@ -152,11 +152,11 @@ class Ledger:
 
     @property
     def is_balanced(self) -> bool:
-        """Return whether the counts of all classes add up to `next - start`."""
+        """Return whether the ledger is complete: the counts add up to `next - start`."""
         return sum(self.counts) == self.next - self.start
 
     def by_class(self) -> dict[str, int]:
-        """Return the number of source offsets by class name."""
+        """Map class names to the number of source offsets in the class."""
         return {offset_class.name.lower(): self.counts[offset_class] for offset_class in OffsetClass}
 
     def to_json(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Ledger:
 
 
 def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStretch]:
-    """Join ranges of offsets that have no gap between them, or that span at most `grain` offsets together."""
+    """Join ranges that are adjacent, or that together span at most `grain` offsets."""
     joined: list[LeftOutStretch] = []
     for stretch in stretches:
         if joined:

@@ -67,7 +67,7 @@ class ProbeRule:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Pause of a lane, and its reason.
+    """A pause of a lane, its reason, and the time of the next retry.
 
     `delay_ms`: delay before the next retry, not stored. `lasting`: the lane is not retried until an operator
     or a new owner acts. `failed_ms`: time of the latest failure (epoch ms), not stored; 0 for a pause that
@@ -83,7 +83,7 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether an outage of a cluster from `since_ms` until now may have caused the pause."""
+        """Return whether the pause may result from an outage of a cluster from `since_ms` until now."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def to_json(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """Return the pause of a lane after another failure.
+    """Return the pause that follows another failure.
 
     `former`: the pause whose retry has failed, if any. `counts`: False if the cluster was unavailable; such a
     failure neither increases later delays nor replaces an earlier reason.
@@ -136,7 +136,7 @@ class LaneState(StrEnum):
 
 
 class Intent(StrEnum):
-    """Transition of a lane that waits until no batch is in flight."""
+    """A transition of a lane that must wait until no batch is in flight."""
 
     PAUSE_WHEN_DRAINED = "pause when drained"
     """The lane cannot read from the source after the items read so far."""
@@ -181,7 +181,7 @@ class EventKind(StrEnum):
 
 
 class LaneAction(StrEnum):
-    """Action that follows from an event of a lane."""
+    """An action that the lifecycle requests from the lane's runner."""
 
     DETACH_READER = "detach reader"
     DETACH_WRITER = "detach writer"
@@ -200,9 +200,9 @@ class LaneAction(StrEnum):
     """Determine the position to copy from."""
     READ_ON = "read on"
     PROBE = "probe"
-    """Report DUE when the next retry is due."""
+    """Send the event DUE when the next retry is due."""
     AWAIT_CHECKPOINT = "await checkpoint"
-    """Report STORED when the checkpoint is durable."""
+    """Send the event STORED when the checkpoint is durable."""
     MARK_DIRTY = "mark dirty"
     REPORT_PAUSED = "report paused"
     REPORT_RESUMED = "report resumed"
@@ -210,9 +210,9 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """State of a lane's items that are not yet acknowledged. `outstanding`: a sent item has no response.
-    `refused`: the destination has rejected an item. `uncommitted`: an item is part of an open transaction.
-    `lost`: items must be dropped."""
+    """State of a lane's unacknowledged items. `outstanding`: a sent item has no response. `refused`: the
+    destination has rejected an item. `uncommitted`: an item is part of an open transaction. `lost`: items
+    must be dropped."""
 
     outstanding: bool = False
     drained: bool = True
@@ -323,7 +323,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _pause_for_good(now: Lifecycle) -> Advance:
-    """Keep the lasting pause of the lane and its reason, whatever the event."""
+    """Prepare a lasting pause. Later events do not change its reason."""
     intent = Intent.STOP if now.intent is Intent.STOP else Intent.PAUSE
     return now._replace(intent=intent), (_A.DETACH_READER, _A.SETTLE)
 
@@ -360,7 +360,7 @@ def _settling(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
-    """Carry out the pending intent of a lane. Requires that no batch is in flight or uncommitted."""
+    """Perform the pending transition of a lane. Requires that no batch is in flight or uncommitted."""
     if intent in _ENDS:
         if hand.drained:
             return _checkpoint(now, _A.DETACH_WRITER)

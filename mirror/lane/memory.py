@@ -25,7 +25,7 @@ _SMALL: Final = 64 * 1024
 
 
 class BufferStock:
-    """Unused large buffers of one size, shared by the buffer pools of all clusters."""
+    """Stock of unused large buffers of one size, shared by the buffer pools of all clusters."""
 
     __slots__ = ("_free", "_most", "size")
 
@@ -35,13 +35,13 @@ class BufferStock:
         self._most = limit // size if size else 0
 
     def buffer(self, size: int) -> mmap:
-        """Return an unused or new buffer of at least that size."""
+        """Take a buffer of at least that size from the stock, or create one."""
         if size > self.size:
             return _new(size)
         return self._free.pop() if self._free else _new(self.size)
 
     def take_back(self, buffer: mmap) -> None:
-        """Keep a buffer of the standard size for reuse."""
+        """Put a buffer back into the stock if it has the standard size."""
         if len(buffer) == self.size and len(self._free) < self._most:
             self._free.append(buffer)
 
@@ -65,11 +65,11 @@ class ReceiveBuffer:
         self._pool = pool
 
     def retain(self) -> None:
-        """Add a reference."""
+        """Increment the reference count."""
         self.holders += 1
 
     def release(self) -> None:
-        """Remove a reference. Removing the last reference returns the buffer to its pool."""
+        """Decrement the reference count. At zero, return the buffer to its pool."""
         self.holders -= 1
         if self.holders == 0 and self._pool is not None:
             self._pool.take_back(self)
@@ -77,7 +77,7 @@ class ReceiveBuffer:
 
 
 class BufferPool:
-    """Receive buffers for the large responses of one cluster, and its part of the memory budget."""
+    """Creates receive buffers for large responses of one cluster, within its part of the memory budget."""
 
     def __init__(self, size: int, budget: ByteBudget, stock: BufferStock | None = None) -> None:
         self._size = size
@@ -105,7 +105,7 @@ class BufferPool:
         self._budget.is_wanted = True
 
     def take_back(self, slab: ReceiveBuffer) -> None:
-        """Return a buffer without references to the budget."""
+        """Take back a buffer whose reference count is zero, and free its memory in the budget."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)
         if isinstance(slab.buffer, mmap):

@@ -26,7 +26,7 @@ class MapRun(NamedTuple):
 
 
 class Precision(StrEnum):
-    """Kind of record that a translated offset refers to."""
+    """How a translated offset relates to the given offset."""
 
     EXACT = "exact"
     """The offset of the same record."""
@@ -46,7 +46,8 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Source and destination offsets of mirrored records. Runs below `sealed` are stored: see `unsealed`."""
+    """Maps the offsets of mirrored records between source and destination. Runs below `sealed` are already
+    stored in chunks: see `unsealed`."""
 
     __slots__ = ("_counts", "_sources", "_targets", "first_index", "rewinds", "sealed", "stored_from")
 
@@ -93,27 +94,28 @@ class OffsetMap:
             self._counts.append(count)
 
     def forward(self, source: int) -> Translation:
-        """Translate the next source offset of a consumer group to the destination."""
+        """Translate a committed source offset of a consumer group to the destination."""
         return _look_up(self._sources, self._targets, self._counts, source)
 
     def backward(self, target: int) -> Translation:
-        """Translate the next destination offset of a consumer group to the source."""
+        """Translate a committed destination offset of a consumer group to the source."""
         return _look_up(self._targets, self._sources, self._counts, target)
 
     def holds(self, start: int, end: int) -> bool:
-        """Return whether one run contains all source offsets of the non-empty range [start, end)."""
+        """Return whether a single run contains all source offsets of the non-empty range [start, end)."""
         index = bisect_right(self._sources, start) - 1
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset after the last record mirrored below `target`, or None."""
+        """Return the source offset after the last record whose copy is below `target`, or None without
+        any."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None
         return self._sources[index] + min(self._counts[index], target - self._targets[index])
 
     def count(self, start: int, end: int) -> int:
-        """Return the number of mirrored source offsets in [start, end)."""
+        """Return how many source offsets in [start, end) are mirrored."""
         found = 0
         for index in range(len(self._sources)):
             first = self._sources[index]
@@ -131,7 +133,7 @@ class OffsetMap:
         self.sealed = min(self.sealed, last - last % CHUNK)
 
     def truncate(self, runs: int) -> None:
-        """Keep only the first `runs` runs."""
+        """Remove all but the first `runs` runs."""
         del self._sources[runs:], self._targets[runs:], self._counts[runs:]
 
     def forget_targets(self, target: int) -> None:
@@ -157,8 +159,8 @@ class OffsetMap:
             self.sealed = max(self.sealed, self.first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
-        """Return the full chunks of runs to store now, with their numbers, and the remaining runs. The last
-        run may still grow, so it is never part of a full chunk."""
+        """Return the full chunks of runs to store now, numbered, and the remaining runs. The last run may
+        still grow, so it is never part of a full chunk."""
         runs = list(self)
         full: list[tuple[int, list[MapRun]]] = []
         start = max(self.sealed - self.sealed % CHUNK, self.first_index)
@@ -170,7 +172,7 @@ class OffsetMap:
         return full, runs[start - self.first_index :]
 
     def note_stored(self, upto: int, first: int, rewinds: int) -> None:
-        """Record that the runs from number `first` to `upto` are stored in chunks.
+        """Note that the runs from number `first` to `upto` are stored in chunks.
 
         `first`, `rewinds`: attributes of the map at the start of the write. A map that was rewound since then
         may contain other runs, so the next write stores them again.

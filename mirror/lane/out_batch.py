@@ -1,4 +1,4 @@
-"""Queue of a lane's batches in source order: waiting, sent and rejected."""
+"""Queue of a lane's batches in source order: unsent, sent and rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Path(IntEnum):
 
 
 class BatchOrigin:
-    """Source batches that a batch to send was made of.
+    """Source batches from which a batch to send was made.
 
     `passed`: skipped offsets between its records. `by_source`: newest timestamp and record count of each
     source batch. `source_bytes`: size of the source batches; `payload_bytes`: size of the records of the
@@ -59,7 +59,7 @@ class BatchOrigin:
 
 
 class OutBatch:
-    """One batch to send to the destination.
+    """A batch to send to the destination, and the source offsets that it accounts for.
 
     The batch accounts for the source offsets [`first_offset`, `next_offset`): `runs` are the offsets of its
     records, in order; `made_from` has the class of all other offsets, and is None if the batch is unchanged.
@@ -140,7 +140,7 @@ class OutBatch:
         self.slab = slab
 
     def charge(self, budget: ByteBudget) -> None:
-        """Charge the batch's own bytes to a memory budget."""
+        """Charge the memory of the batch to a budget."""
         budget.take(len(self.batch))
         self.budget = budget
 
@@ -176,7 +176,7 @@ Item = OutBatch | SkippedOffsets
 
 
 class RoutedItems:
-    """Batches to send and skipped offsets of one Fetch response, in source order.
+    """Results of processing one Fetch response, in source order: batches to send, and skipped offsets.
 
     `items` account for every offset below `cursor`. The offsets from there to `position` belong to batches
     that are not routed yet, and to `skipped`. The memory of rebuilt batches is charged to `budget`.
@@ -192,7 +192,7 @@ class RoutedItems:
         self._budget = budget
 
     def skip(self, skipped: SkippedOffsets) -> None:
-        """Skip the next source offsets."""
+        """Add skipped offsets that follow the last offset."""
         if self.cursor < self.position:
             self.skipped.append(skipped)
         else:
@@ -206,7 +206,7 @@ class RoutedItems:
             self.skip(compacted(OffsetHole(self.position, following, evidence)))
 
     def note_hole(self, following: int, evidence: Span) -> None:
-        """Skip the source offsets before `following` inside a batch that is not added yet."""
+        """Add skipped offsets before `following` within a batch that is not added yet."""
         if self.position < following:
             self.skipped.append(compacted(OffsetHole(self.position, following, evidence)))
             self.position = following
@@ -234,7 +234,7 @@ class RoutedItems:
         self.cursor = base + count
 
     def add_made(self, outgoing: OutBatch) -> None:
-        """Add a batch that was encoded again, for which `pass_to` was called."""
+        """Add a re-encoded batch. Call `pass_to` first."""
         assert self.slab is not None, "batches taken have a slab"
         outgoing.charge(self._budget)
         self.slab.made_bytes += len(outgoing.batch)
@@ -242,7 +242,7 @@ class RoutedItems:
 
     def pass_to(self, after: int, count: int) -> Sequence[SkippedOffsets]:
         """Advance to source offset `after`, and return the skipped offsets before it. Raises Unaccounted
-        unless these offsets and `count` records cover the range."""
+        unless these and `count` records cover the range."""
         passed = [skipped for skipped in self.skipped if skipped.first < after]
         unknown = after - self.cursor - count - sum(skipped.count for skipped in passed)
         if unknown:
@@ -252,14 +252,14 @@ class RoutedItems:
         return passed
 
     def __enter__(self) -> RoutedItems:
-        """Start to add the offsets before `position`."""
+        """Begin to add a batch. First adds the skipped offsets that precede it."""
         if self.skipped:
             self.send_skipped()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        """After an error in a batch, drop everything behind it; otherwise, raise Unaccounted unless the items
-        account for every offset."""
+        """End the addition of a batch. After an error in it, drop all offsets behind the last added batch;
+        otherwise, raise Unaccounted unless every offset is accounted for."""
         if isinstance(error, (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed)):
             self.send_skipped()
             self.skipped = []
@@ -272,8 +272,8 @@ class RoutedItems:
 
 
 class FoundRecords(NamedTuple):
-    """A run of `length` records that already exist at the destination. `source`, `target`: first offset at
-    the source and at the destination."""
+    """A run of copies that already exist at the destination. `source`, `target`: first offset at the source
+    and at the destination. `length`: number of records."""
 
     source: int
     target: int
@@ -282,7 +282,7 @@ class FoundRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """The first batch of a lane that the destination rejected, with the response. The lane sends no batch
+    """The first batch of a lane that the destination rejected, with the error. The lane sends nothing more
     until every batch in flight has a response."""
 
     outgoing: OutBatch
@@ -292,7 +292,7 @@ class RejectedBatch:
 
 
 class LaneQueue:
-    """Queued items of a lane in source order: first `sent`, then `unsent`.
+    """Queue of a lane's items in source order: first `sent`, then `unsent`.
 
     `bytes_in_hand`: size of all batches. `trouble`: the first rejected batch. `is_slow`: the destination
     partition is under-replicated, so the lane sends one batch at a time. `damaged_sends`: number of batches
@@ -345,5 +345,5 @@ class LaneQueue:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Return whether the destination may have stored unacknowledged batches of the lane."""
+        """Return whether unacknowledged batches of the lane may already be stored at the destination."""
         return any(batch.maybe_stored for batch in self.batches())

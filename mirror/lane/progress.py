@@ -35,7 +35,7 @@ The engine is empty if an older version wrote the record.
 
 
 class Contents(IntEnum):
-    """State of a lane's progress in memory."""
+    """Whether a lane's progress in memory is read, valid, or broken."""
 
     UNREAD = 0
     """The stored progress must be read."""
@@ -58,7 +58,7 @@ class SourceIdentity:
 
 @dataclass(slots=True)
 class LaneProgress:
-    """State that a lane resumes from: checkpoint, ledger, offset map and owner.
+    """Stored state from which a lane resumes: checkpoint, ledger, offset map and owner.
 
     `target_id`, `target_topic`: id and name of the destination topic; `target_cluster`: id of its cluster;
     `target_next`: destination offset after the lane's last record. `restart_ms`: time of the last restart of
@@ -97,11 +97,11 @@ class LaneProgress:
 
     @property
     def target_end(self) -> int:
-        """End offset of the destination log if it has lost no record."""
+        """End offset of the destination log, assuming that it has lost no record."""
         return max(self.offset_map.target_end or 0, self.target_next or 0)
 
     def begin_elsewhere(self) -> None:
-        """Reset all progress except `owner`, because the lane writes to another destination."""
+        """Reset all progress except `owner`, because the lane now writes to another destination."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
@@ -109,7 +109,8 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`. `same_log`: keep the source identity and the offset map."""
+        """Start a new ledger at `position`, with `sentence` as reason. `same_log`: keep source identity and
+        offset map."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
@@ -129,12 +130,12 @@ class LaneProgress:
             self.target_next = 0
 
     def pass_marker(self) -> None:
-        """Skip the transaction marker that follows the mirrored records."""
+        """Advance the destination offset over the transaction marker that follows the mirrored records."""
         if self.target_next is not None:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Record the copies that were found at the destination, in source order from the checkpoint on."""
+        """Add copies that were found at the destination, in source order from the checkpoint on."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -145,15 +146,15 @@ class LaneProgress:
         self.target_next, self.owned_from = target_next, None
 
     def lose_target(self, first: int, place: TopicPartition) -> None:
-        """Record that the destination lost the records from offset `first` on. `place`: source partition."""
+        """Note that the destination lost the records from offset `first` on. `place`: source partition."""
         lost = f"{first} to {self.target_end - 1}"
         self.target_loss = f"the destination lost offsets {lost} of {place}"
         self.gaps.append(self.target_loss)
         self.offset_map.forget_targets(first)
 
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
-        """Record an acknowledged batch in the ledger and the offset map, and return the number of foreign
-        offsets.
+        """Add an acknowledged batch to ledger and offset map. Return the number of foreign destination
+        offsets before it.
 
         Foreign offsets are those that other producers wrote before the batch. `place`: source partition.
         """
@@ -172,7 +173,7 @@ class LaneProgress:
     def to_store(
         self, clean: bool, pause: Mapping[str, Any] | None, spec: LaneSpec, source_end: int
     ) -> LaneProgress:
-        """Return the progress to store, which shares the ledger and the map of this object."""
+        """Return the progress to store. The result shares the ledger and the map of this object."""
         return LaneProgress(
             self.ledger,
             self.offset_map,
@@ -194,8 +195,8 @@ class LaneProgress:
         )
 
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
-        """Return whether this progress belongs to the destination topic and was made after the restart. An
-        empty topic id is unknown. A record written by hand has no destination, and always matches."""
+        """Return whether this progress belongs to the destination topic, and was made after the restart. An
+        empty topic id means unknown. A record written by hand has no destination, and always matches."""
         if self.restart_ms < restart_ms and self.target_topic:
             return False
         is_same_topic = bool(target_id) and self.target_id == target_id
@@ -274,7 +275,7 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks of the offset map that pruning has emptied. `before`: first run that
+    """Return tombstones for chunks of the offset map that are empty after pruning. `before`: first run that
     may be stored. `after`: first run that remains."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 

@@ -18,8 +18,8 @@ _TOPIC_ID_BYTES: Final = 16
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether a former owner wrote `newer` after the current owner wrote `stored`. An owner that was
-    frozen writes outdated progress, recognizable by its lower producer epoch."""
+    """Return whether `newer` was written by a former owner after the current owner wrote `stored`. A frozen
+    owner writes outdated progress, recognizable by its lower producer epoch."""
     if _has_same_owner(stored, newer):
         return False
     before, after = _owner(stored), _owner(newer)
@@ -48,7 +48,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return producer id and epoch of a progress record: empty if the lane never wrote, None if unknown."""
+    """Return producer id and epoch in a progress record. Empty if the lane never wrote, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Rules for processing batches, from destination limits, datastream options and aborted transactions."""
+"""Rules for processing batches: destination limits, datastream options, and aborted transactions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Sizes in bytes below which batches are merged, and the maximum size of a merged batch.
+    """Sizes that decide which small batches are merged, and the maximum size of a merged batch.
 
     `records`: by codec, the number of records below which a batch is small, because the cost of decompression
     depends on the codec. Sizes are compressed except `payload_bytes`.
@@ -48,7 +48,7 @@ NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 
 
 class Refusal(NamedTuple):
-    """A source record or batch to skip: it was rejected or cannot be decoded within the limits.
+    """Decision to skip a source record or batch that was rejected, or cannot be decoded within the limits.
 
     `offset_class`: class of the skipped offsets. `leader_epoch`: latest leader epoch when the refusal was
     recorded. After an unclean election, other records may have the same offsets with a higher leader epoch;
@@ -64,8 +64,8 @@ class Refusal(NamedTuple):
 
 
 def refused(refusals: Mapping[int, Refusal], offset: int, leader_epoch: int) -> OffsetClass | None:
-    """Return the class of a source offset whose record is skipped by a `Refusal`, or None. `leader_epoch`:
-    leader epoch of its batch, -1 for messages of formats 0 and 1."""
+    """Return the offset class of a record that a `Refusal` skips, or None if it is not skipped.
+    `leader_epoch`: leader epoch of its batch, -1 for messages of formats 0 and 1."""
     refusal = refusals.get(offset)
     return None if refusal is None or not refusal.concerns(leader_epoch) else refusal.offset_class
 
@@ -107,12 +107,12 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return these rules without the records and batches to skip in other topics."""
+        """Return a copy of the rules without the records and batches to skip in other topics."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
     def without_refusals(self) -> RoutingRules:
-        """Return these rules without the records and batches to skip."""
+        """Return a copy of the rules without any records and batches to skip."""
         if not self.omitted and not self.unopened and self.opened_below < 0:
             return self
         return replace(
@@ -160,7 +160,7 @@ class RoutingRules:
 
 
 class AbortedFilter:
-    """Determines in offset order whether a batch belongs to an aborted transaction.
+    """Finds the batches of aborted transactions. Call it with the batches in offset order.
 
     `aborted`: (producer id, first offset) in the fetch response. The filter skips the batches of a producer
     from that offset to its abort marker, as `CompletedFetch` of Apache Kafka does.
@@ -173,7 +173,7 @@ class AbortedFilter:
         self._active: set[int] = set()
 
     def offset_class(self, batch: memoryview, header: BatchHeader) -> OffsetClass | None:
-        """Return CONTROL, ABORTED, or None if the batch must be copied."""
+        """Return CONTROL or ABORTED for a batch to skip, or None if the batch must be copied."""
         while self._waiting and self._waiting[-1][1] <= header.last_offset:
             self._active.add(self._waiting.pop()[0])
         if header.attributes & CONTROL:

@@ -1,4 +1,4 @@
-"""Rows of continuous audits: counts of one event-time window in one partition."""
+"""Row of a continuous audit: record counts of one event-time window in one partition."""
 
 from __future__ import annotations
 

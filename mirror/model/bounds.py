@@ -40,7 +40,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def shown(value: object) -> str:
-    """Return a value as text for a message: quoted, escaped, and truncated if long."""
+    """Return a value as text for an error message: quoted, escaped, and truncated if long."""
     if isinstance(value, str):
         return (
             repr(value)
@@ -55,7 +55,7 @@ def shown(value: object) -> str:
 
 
 def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
-    """Return text of a permitted length that can be encoded as UTF-8.
+    """Check that text has a permitted length and can be encoded as UTF-8. Return it.
 
     Control characters other than tabs and line ends are rejected.
     """

@@ -47,7 +47,7 @@ def mapping_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_shape(value: object, deepest: int, most_keys: int) -> None:
-    """Raise InvalidRequest if a document is nested too deeply or an object has too many keys."""
+    """Check the depth of a document and the number of keys of each object. Raises InvalidRequest."""
     level = _below([[value]])
     for _ in range(deepest):
         if any(isinstance(inner, dict) and len(inner) > most_keys for inner in level):
@@ -63,7 +63,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Return the lists and objects directly contained in the given values."""
+    """Return the lists and objects directly inside the given values."""
     return [
         below
         for inner in level
@@ -82,7 +82,7 @@ def _finite(text: str) -> float:
 
 
 class ChangedValue(NamedTuple):
-    """A value that differs between two documents; None for a missing field.
+    """A difference between two documents. A value is None if the field is missing.
 
     `pointer`: JSON pointer of the value (RFC 6901).
     """
@@ -98,7 +98,7 @@ def pointer_to(parts: Iterable[object]) -> str:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """Return a document after a merge patch (RFC 7386).
+    """Apply a merge patch (RFC 7386) to a document, and return the result.
 
     Objects are merged, null removes a field, and any other value replaces the field.
     """

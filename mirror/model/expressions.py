@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched in linear time.
+"""Regular expressions of users, matched in linear time with RE2.
 
 RE2 (google-re2) compiles the expressions, so no expression can take exponential time. Look-around and
 back-references, which RE2 does not support, are rejected.
@@ -105,8 +105,7 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """Return the pattern that matches many names in one call, or None if only one at a time is
-        possible."""
+        """Return a pattern that matches many names in one call, or None if each needs its own call."""
         if self._lines is None and self._is_small:
             import re2
 
@@ -179,7 +178,7 @@ def joined_look_ahead(include: str, exclude: str) -> str:
 
 
 def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
-    """Yield position, character and group depth of each syntax character of an expression.
+    """Yield each syntax character of an expression, with its position and its group depth.
 
     Escaped characters, and characters within a class, are skipped. A closing parenthesis has the depth of the
     enclosing group.
@@ -204,7 +203,7 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 
 
 def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield each alternative of an expression, and the expression reduced to this alternative.
+    """Yield each alternative of an expression, with the expression that contains only this alternative.
 
     Alternatives within a repeated part are not separated, because one name can match several of them. Yields
     nothing for an expression with flags or quotations, or with too many alternatives.
@@ -220,7 +219,7 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield start and end of each group with alternatives, and the positions of its `|`."""
+    """Yield each group with alternatives: its start, its end, and the positions of its `|`."""
     open_groups: list[tuple[int, list[int]]] = [(0, [])]
     closed: list[tuple[int, int, list[int]]] = []
     for at, char, _ in _structure(expression):
@@ -242,7 +241,7 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
 
 
 def require_topic_characters(label: str, expression: str) -> None:
-    """Raise InvalidRequest if an expression contains a character that no topic name can have.
+    """Check that an expression contains only characters that topic names can have. Raises InvalidRequest.
 
     Examples are a class or an escape, such as `[,;]` and `\x2c`, that matches no character of a topic name.
     """
@@ -256,7 +255,7 @@ def require_topic_characters(label: str, expression: str) -> None:
 
 
 class _Atom(NamedTuple):
-    """A part of an expression that matches one character: a literal, a class or an escape."""
+    """Part of an expression that matches exactly one character: a literal, a class or an escape."""
 
     at: int
     end: int
@@ -278,7 +277,7 @@ class _Atom(NamedTuple):
 
 @lru_cache(1_024)
 def _matches_one_of(part: str, characters: str) -> bool:
-    """Return whether a part of an expression matches one of the characters.
+    """Return whether a part of an expression can match any of the characters.
 
     Returns True if the part is not a valid expression by itself.
     """
@@ -321,7 +320,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
-    """Return the syntax element at a position if it contains no literal character, else None."""
+    """Return the syntax element at a position if it contains no literal character, otherwise None."""
     return next((found for pattern in _NOT_LITERAL if (found := pattern.match(expression, at))), None)
 
 
@@ -338,8 +337,8 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes, one of which starts each name that matches the expression. A comparison with the
-    prefixes excludes most names without RE2. Contains the empty string if no prefix is easy to find."""
+    """Return a set of prefixes of which every matching name has at least one. Comparing the prefixes excludes
+    most names without RE2. Contains the empty string if no prefix is easy to find."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

@@ -24,7 +24,7 @@ HOT_SHARE: Final = 0.5
 
 
 class LoadSource(NamedTuple):
-    """A source cluster, and the load provider of its partitions.
+    """Source cluster together with the provider that measures the loads of its partitions.
 
     `provider`: empty for the default provider of the service.
     """
@@ -37,7 +37,7 @@ class LoadSource(NamedTuple):
 
 
 class LoadLevel(StrEnum):
-    """Granularity of a load: measured for the partition, the mean of its topic, or a default."""
+    """How specific a load is: measured for the partition, mean of its topic, or default."""
 
     PARTITION = "partition"
     TOPIC = "topic"
@@ -45,7 +45,7 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """Origin of a load value."""
+    """How a load value was determined."""
 
     SLOPE = "slope"
     """Growth of the log over the whole time range."""
@@ -68,7 +68,7 @@ class RateSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """Load of one partition.
+    """Load of one partition, and its origin.
 
     `messages_per_second`: None if the source does not report it.
 
@@ -93,7 +93,7 @@ class PartitionLoad:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Loads that a provider reports for one source cluster.
+    """Partition loads of one source cluster, as a provider reports them.
 
     `measured_at_ms`: time of the last measurement (epoch ms), None without measurements. `notes`: messages
     for operators, for example about stale data. `at_least`: partitions with a backlog, whose loads are lower
@@ -119,7 +119,7 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Age of the loads of one source cluster.
+    """Age of the latest loads of one source cluster.
 
     `measured_at_ms`: time of the last measurement (epoch ms), None if nothing is measured. `stale_after_ms`:
     age from which the loads are stale. `measured`: number of partitions with a load of their own, None if
@@ -195,7 +195,7 @@ class TaskLimits:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
 
     def hold(self, sizes: Sequence[int]) -> bool:
-        """Return whether tasks with these partition counts respect the limits."""
+        """Return whether tasks with the given partition counts respect the limits."""
         if self.max_tasks is not None and len(sizes) > self.max_tasks:
             return False
         widest = self.max_partitions_per_task
@@ -208,7 +208,7 @@ class TaskLimits:
 
 
 def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
-    """Return the minimum and maximum number of shared tasks if the minimum exceeds the maximum, else None.
+    """Return (minimum, maximum) of the number of shared tasks if they conflict, otherwise None.
 
     `several`: limits of datastreams that share tasks.
     """
@@ -232,12 +232,12 @@ def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
 
 
 def hot_from(usable_bytes_per_second: float) -> float:
-    """Return the load from which a partition is hot, in bytes per second."""
+    """Return the load in bytes per second at which a partition counts as hot."""
     return HOT_SHARE * usable_bytes_per_second
 
 
 class LoadSums(NamedTuple):
-    """Sums over the partitions of a group whose load in an hour is known; rates are per second.
+    """Sums for one hour over the partitions of a group with a known load. Rates are per second.
 
     `alone`: number of partitions whose load exceeds the usable capacity of a task; each gets its own task.
     The other fields do not include such partitions. `rest_bytes`, `rest_messages`: total rates. `heavy`:

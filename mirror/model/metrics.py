@@ -26,7 +26,7 @@ _SERIES: Final = "series"
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Presentation of an additive field as a counter per task.
+    """Describes how a summable field of measurements is shown as a counter of each task.
 
     `divisor`: converts the field to the unit in the name of the counter. `label`, `value`: distinguish fields
     that share a counter. `less`: field to subtract, because another label already counts it. `of_lanes`:
@@ -51,7 +51,7 @@ def _stage(name: str) -> Mapping[str, Series]:
 
 @dataclass(frozen=True, slots=True)
 class LaneInterval:
-    """Lane and interval of a measurement: `interval_ms` up to `time_ms` (epoch ms)."""
+    """The lane that was measured, and the interval: `interval_ms` long, up to `time_ms` (epoch ms)."""
 
     time_ms: int
     interval_ms: int
@@ -65,7 +65,7 @@ class LaneInterval:
 
 @dataclass(frozen=True, slots=True)
 class MirrorMetric(LaneInterval):
-    """Measurements of one partition over an interval.
+    """Measurements of one partition during an interval.
 
     `bytes_copied`: bytes as fetched, usually compressed. `lag_records`: end of the source log minus position,
     at `time_ms`. `lag_ms`: age of the oldest readable source record that is not acknowledged, 0 if there is
@@ -167,9 +167,11 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementEvent:
-    """A change of the plan, or of one partition if `topic` is not empty. `event_key`: unique key, so that an
-    event that is published twice counts once. `sentence`: decision and reason. `bytes_per_second`: load of
-    the moved partition, None if unknown or not a move."""
+    """A published change of the plan, or of one partition if `topic` is not empty.
+
+    `event_key`: unique key, so that an event that is published twice counts once. `sentence`: decision and
+    reason. `bytes_per_second`: load of the moved partition, None if unknown or not a move.
+    """
 
     time_ms: int
     event_key: str

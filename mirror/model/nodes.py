@@ -50,7 +50,7 @@ NodeChange = NodeWrite | NodeDeletion | NextNode | NewNode
 
 
 class SessionState(StrEnum):
-    """State of a session with a node store.
+    """State of the session with a node store.
 
     SUSPENDED: disconnected, but the session may still be alive. LOST: the session has expired, and its
     ephemeral nodes were deleted.

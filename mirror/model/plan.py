@@ -1,5 +1,4 @@
-"""The plan of an epoch: partitions of each task, and the instance of each task. Also requests to a planner,
-and its responses."""
+"""The plan: partitions of each task, and instance of each task. Also requests to planners and results."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class TaskPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Change of the task or instance of one partition. None means unassigned."""
+    """Move of one partition to another task or instance. None means unassigned."""
 
     group: GroupName
     partition: TopicPartition
@@ -41,7 +40,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. `is_lost`: the instance lost its session."""
+    """Departure of an instance, with the tasks that it ran. `is_lost`: the instance lost its session."""
 
     left_ms: int
     tasks: frozenset[TaskName]
@@ -76,12 +75,12 @@ class Plan:
 
     @cached_property
     def by_task(self) -> Mapping[TaskName, TaskPlacement]:
-        """Placement of each task by task name."""
+        """Map task names to tasks."""
         return {placement.task: placement for placement in self.tasks}
 
     @cached_property
     def owners(self) -> Mapping[tuple[GroupName, TopicPartition], TaskPlacement]:
-        """Task of each partition of each group."""
+        """Map each partition of each group to its task."""
         return {
             (placement.group, partition): placement
             for placement in self.tasks
@@ -100,7 +99,7 @@ class Plan:
 
     @cached_property
     def planned(self) -> Mapping[GroupName, frozenset[TopicPartition]]:
-        """Partitions of each group."""
+        """Map each group to its partitions."""
         return {
             group: frozenset().union(*(placement.partitions for placement in placements))
             for group, placements in self.by_group.items()
@@ -108,11 +107,12 @@ class Plan:
 
     @cached_property
     def task_counts(self) -> Mapping[GroupName, int]:
-        """Number of tasks of each group."""
+        """Map each group to its number of tasks."""
         return {group: len(placements) for group, placements in self.by_group.items()}
 
     def excludes(self, name: DatastreamName, topic: str) -> bool:
-        """Return whether another datastream with the same tasks copies the topic instead of this one."""
+        """Return whether another datastream with the same tasks copies the topic, so that this one must
+        not."""
         topics = self.excluded.get(name, frozenset())
         return topics is None or topic in topics
 
@@ -138,7 +138,7 @@ def _gathered(
 
 
 def moves_between(before: Iterable[TaskPlacement], after: Iterable[TaskPlacement]) -> tuple[Move, ...]:
-    """Return a move for each partition whose task or instance differs, sorted by group and partition."""
+    """Return a move for each partition that changes its task or instance, sorted by group and partition."""
     present = {placement.task: placement for placement in before}
     changed = [placement for placement in after if present.get(placement.task) != placement]
     kept = {placement.task for placement in after} - {placement.task for placement in changed}
@@ -169,7 +169,7 @@ def _homes(tasks: Iterable[TaskPlacement]) -> dict[tuple[GroupName, TopicPartiti
 
 @dataclass(frozen=True)
 class PlanningRequest:
-    """Input for planning the tasks of one group.
+    """A request to a planner to plan the tasks of one group.
 
     `current`: task of each partition in the current plan; new partitions have none. `full`: ignore the
     current placement if a better one exists. `rebalance`: move partitions from overloaded tasks and balance
@@ -196,7 +196,7 @@ class PlanningRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlanFigures:
-    """Statistics of a plan and of its computation. Rates are in bytes per second.
+    """Statistics about a plan and its computation. Rates are in bytes per second.
 
     `required_tasks`: number of tasks that the loads require, regardless of limits. Lower bounds apply to
     every feasible plan: to its number of tasks, the load of its fullest task, and its moved bytes.
@@ -217,7 +217,7 @@ class PlanFigures:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """Plan of one group, as a planner returns it: partitions by task, and reasons.
+    """Plan of one group, as returned by a planner: the partitions of each task, and reasons.
 
     `required_tasks`: number of tasks that the loads require, even if `max_tasks` is lower. `move_reasons`:
     reason for every partition that changes its task. `offending`: partitions whose load alone exceeds the
@@ -248,7 +248,7 @@ class GroupPlan:
     cut_short: int = 0
 
     def check(self, request: PlanningRequest) -> None:
-        """Raise PlanRejected if the plan of the group does not match the request. The name of a task starts
+        """Check that a planner's result matches the request. Raises PlanRejected. The name of a task starts
         with the name of its group."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")

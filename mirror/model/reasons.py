@@ -1,4 +1,4 @@
-"""Texts of errors for users: in logs, problems, events and stored results."""
+"""Formats errors for users: for logs, problems, events and stored results."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from mirror.model.bounds import LONGEST_REASON
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error for users, with the class of an unexpected error."""
+    """Return the message of an error for users. An unexpected error is prefixed with its class."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     return legible(f"unexpected {named(error)}")
 
 
 def damage_of(error: BaseException) -> str:
-    """Return why a stored document could not be parsed, as text for users."""
+    """Return the reason why a stored document could not be parsed, for users."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     if isinstance(error, KeyError):

@@ -27,7 +27,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a row, with its type."""
+    """Name and type of a column."""
 
     name: str
     type: ColumnType
@@ -64,7 +64,7 @@ def _type_of(hint: Any) -> ColumnType:
 
 
 def row_of(record: Any) -> dict[str, int | float | str]:
-    """Return a record as the values of its columns, by name."""
+    """Return a record as a row: a mapping of column name to value."""
     row: dict[str, int | float | str] = {}
     for field in fields(record):
         value = getattr(record, field.name)
@@ -78,7 +78,7 @@ def row_of(record: Any) -> dict[str, int | float | str]:
 
 
 def avro_schema(record: type[Any]) -> dict[str, Any]:
-    """Return the Avro schema for the rows of a record class. New columns must be appended, because Pinot
+    """Return the Avro schema for the rows of a record class. Append new columns at the end, because Pinot
     knows only one schema."""
     return {
         "type": "record",

@@ -89,7 +89,7 @@ class SourcePosition(NamedTuple):
 
 
 class WaitingRecord(NamedTuple):
-    """Timestamp of a waiting record, and the retention of its topic by time and by size.
+    """Timestamp of a record that waits to be copied, and the retention of its topic.
 
     The timestamp is in epoch ms, None if unknown. The retention is `UNLIMITED` if all records are kept, None
     if the settings are unreadable.
@@ -111,7 +111,7 @@ def checked_topic(label: str, value: object) -> str:
 
 
 def canary_topic(datastream: str) -> str:
-    """Return the name of the source topic to which the canary of a datastream writes.
+    """Return the name of the source topic that the canary of a datastream writes to.
 
     The name contains a hash if the name of the datastream is too long or has illegal characters.
     """
@@ -124,7 +124,7 @@ def canary_topic(datastream: str) -> str:
 
 @dataclass(frozen=True)
 class TopicSelection:
-    """Topics of a cluster that a datastream mirrors.
+    """Selects the topics of a cluster that a datastream mirrors.
 
     `include`, `exclude`: regular expressions that must match the whole topic name; `exclude` takes
     precedence. `internal`: also mirror internal topics. Names of internal topics start with two underscores
@@ -177,7 +177,7 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Possible prefixes of the selected topics. `beginnings` contains the empty string if unknown."""
+        """Prefixes of which every selected topic has one. Contains the empty string if unknown."""
         beginnings = self._included.beginnings
         return beginnings | {self.canary} if self.canary else beginnings
 
@@ -192,7 +192,7 @@ class TopicSelection:
         return self.internal or topic == self.canary or topic in self._named
 
     def require_topic_characters(self) -> None:
-        """Raise InvalidRequest if an expression contains a character that no topic name can have.
+        """Check that the expressions have only characters that topic names can have. Raises InvalidRequest.
 
         An example is the comma of a list. Stored selections with such a character continue to run, with a
         warning.
@@ -201,7 +201,7 @@ class TopicSelection:
         require_topic_characters("exclude", self.exclude)
 
     def alternatives(self) -> Iterator[tuple[str, Expression]]:
-        """Yield each alternative of `include`, and the expression for this alternative. Ignores `exclude`."""
+        """Yield each alternative of `include`, with the expression that contains only this alternative."""
         for text, alone in single_alternatives(self.include):
             yield text, Expression("topics", alone)
 
@@ -238,8 +238,8 @@ class TopicSelection:
 
 
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
-    """Return a topic selection without look-aheads: those at the start of `include` go to `exclude`. Negative
-    look-aheads at the start of `include` are moved to `exclude`.
+    """Return a topic selection without look-aheads. A negative look-ahead at the start of `include` is moved
+    to `exclude`.
 
     Raises the errors of TopicSelection, and InvalidRequest for any other look-around.
     """
@@ -300,7 +300,7 @@ class TopicNaming:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """Description of a topic.
+    """A topic: its name, partition count and settings.
 
     `settings`: values that are set on the topic itself. `defaults`: inherited values of settings that control
     retention. `settings_error`: why the settings could not be read; both are then empty.
@@ -335,7 +335,7 @@ A controller rejects requests with more than 10,000 changes; each partition and 
 
 
 def first_request(partitions: Iterable[int], most: int = TOPICS_AT_ONCE) -> int:
-    """Return the number of topics, from the first, that one creation request contains; at least one.
-    `partitions`: partition counts of the topics. `most`: maximum number of topics."""
+    """Return how many of the topics, from the first, fit into one creation request; at least one.
+    `partitions`: partition count of each topic. `most`: maximum number of topics."""
     totals = zip(range(most), accumulate(partitions), strict=False)
     return max(1, sum(total <= PARTITIONS_AT_ONCE for _, total in totals))

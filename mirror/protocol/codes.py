@@ -211,9 +211,9 @@ def error_of(
 ) -> HeadraceError:
     """Return the exception for an error code of a broker.
 
-    `doing`: the operation that failed; `message`: error message of the broker. `right`: permissions that the
-    operation requires, such as `Read on topic orders`; an authorization error mentions them if they name the
-    resource type of the error. `principal`: user that needs the permissions.
+    `doing`: start of the message, such as `cannot read topic orders`. `message`: error message of the broker.
+    `right`: permissions that the operation requires, such as `Read on topic orders`; an authorization error
+    mentions them if they name the resource type of the error. `principal`: user that needs the permissions.
     """
     kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
     suffix = f" ({message})" if message else ""

@@ -41,7 +41,7 @@ class SessionPart(NamedTuple):
 
 
 class FetchSession:
-    """Partitions in the fetch session of one connection, as the broker caches them."""
+    """Partitions in the incremental fetch session of one connection, as the broker has cached them."""
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental
@@ -60,7 +60,7 @@ class FetchSession:
 
     @property
     def is_behind(self) -> bool:
-        """True if the last Fetch request does not include all partitions that should be read."""
+        """True if the last Fetch request does not yet reflect the current set of partitions and positions."""
         return bool(self._changed)
 
     def put(self, place: Place, position: FetchPosition) -> None:
@@ -81,7 +81,7 @@ class FetchSession:
             self._removed.add(place)
 
     def forget(self, place: Place) -> None:
-        """Remove the partition from the session; the broker sends its state again when it is added again."""
+        """Remove the partition. When it is added again, the broker sends its state again."""
         self.remove(place)
         if place in self._removed:
             self._left.add(place)

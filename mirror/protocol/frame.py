@@ -105,8 +105,8 @@ def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
 
 
 def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False) -> tuple[View | None, int]:
-    """Return (nullable string or bytes, position after it). `wide`: the length has four bytes in versions
-    that are not flexible.
+    """Read a nullable string or bytes, and return it with the position after it. `wide`: the length has four
+    bytes in versions that are not flexible.
 
     Raises CorruptData if the field exceeds `data`.
     """
@@ -128,7 +128,7 @@ def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False)
 
 
 def read_topic(data: View, position: int, *, by_id: bool, flexible: bool) -> tuple[TopicKey, int]:
-    """Return (topic id or name, position after it). Raises CorruptData for a truncated name."""
+    """Read a topic id or name, and return it with the position after it. Raises CorruptData if truncated."""
     if by_id:
         return bytes(data[position : position + _ID_SIZE]), position + _ID_SIZE
     name, position = read_bytes(data, position, flexible=flexible)
@@ -148,7 +148,7 @@ def skip_tags(data: View, position: int) -> int:
 
 
 def read_nodes(data: View) -> Nodes:
-    """Return the addresses of the leaders in a Fetch or Produce response (KIP-951), by broker id.
+    """Map broker ids to the addresses of leaders in a Fetch or Produce response (KIP-951).
 
     Raises CorruptData, struct.error or UnicodeDecodeError if `data` is truncated or not UTF-8.
     """
@@ -165,7 +165,7 @@ def read_nodes(data: View) -> Nodes:
 
 
 def read_tags(data: View, position: int) -> tuple[dict[int, View], int]:
-    """Return (fields by tag, position after them). Raises CorruptData."""
+    """Read tagged fields. Return a mapping of tag to field, and the position after it. Raises CorruptData."""
     count, position = decode_unsigned(data, position)
     fields: dict[int, View] = {}
     for _ in range(count):
@@ -201,13 +201,13 @@ def encode_unsigned(number: int) -> bytes:
 
 
 def decode_signed(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Return (signed number, position after it). Raises CorruptData if the number is truncated."""
+    """Read a signed number, and return it with the position after it. Raises CorruptData if truncated."""
     number, position = decode_unsigned(data, position)
     return (number >> 1) ^ -(number & 1), position
 
 
 def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Return (number, position after it). Raises CorruptData if the number is truncated."""
+    """Read a number, and return it with the position after it. Raises CorruptData if truncated."""
     number = shift = 0
     try:
         while True:

@@ -87,7 +87,7 @@ def encode_request(
     timeout_ms: int,
     transactional_id: bytes | None = None,
 ) -> tuple[list[Batch], int]:
-    """Return (buffers, total size) of the body of a Produce request with acks=all."""
+    """Encode a Produce request with acks=all. Return the buffers of its body, and their total size."""
     flexible = version >= _FLEXIBLE_FROM
     head = write_string(transactional_id, flexible=flexible)
     head += _OPENING.pack(_ALL_REPLICAS, timeout_ms)
@@ -148,7 +148,7 @@ _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
 """The usual end of a partition's response: no record errors, no message, no tags."""
 _Complaint = tuple[tuple[tuple[int, str], ...], str, LeaderHint | None]
-"""Record errors, error message and leader hint of a partition's response."""
+"""Fields of a partition's response: errors of records, error message, and new leader."""
 _NO_COMPLAINT: Final[_Complaint] = ((), "", None)
 
 

@@ -28,7 +28,7 @@ _OF_ONE_BYTE: Final = 0x80
 
 
 class TopicCounts(NamedTuple):
-    """Partition count by topic, for topics without an error."""
+    """Maps each topic without an error to its partition count."""
 
     throttle_time_ms: int
     counts: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Runs coroutines while a condition holds, and limits how many run at the same time."""
+"""Runs coroutines while a condition is true, and limits how many run at the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror.client.event_loop import Promise
 
 
 class RunWhile:
-    """Awaitable that runs a coroutine while a condition holds.
+    """Awaitable that runs a coroutine as long as a condition is true.
 
     The condition is checked at the start and after every `await`. If the condition is false, the coroutine is
     closed: `finally` blocks and context managers run, and the awaited result or error is discarded.

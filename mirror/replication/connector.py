@@ -32,13 +32,13 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     SOURCES: {"file": f"{_FILES}:open_source"},
     SINKS: {"file": f"{_FILES}:open_sink"},
 }
-"""Built-in connectors by group and name, in the notation of entry points."""
+"""Maps each group and name to a built-in connector, in the notation of entry points."""
 _REFERENCE: Final = re.compile(r"([a-z][a-z0-9+-]*):(/.*)")
 
 
 class Bounds(NamedTuple):
-    """Range [first, end) of the readable offsets of a partition. `origin` identifies the log, and changes
-    when a topic is deleted and created again. Empty if unknown."""
+    """Readable offsets [first, end) of a partition. `origin` identifies the log: it changes when a topic is
+    deleted and created again. Empty if unknown."""
 
     first: int
     end: int
@@ -46,22 +46,22 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: earlier records of the log `origin` are committed or skipped on purpose."""
+    """A committed position. All earlier records of the log `origin` are committed or skipped on purpose."""
 
     next_offset: int
     origin: str = ""
 
 
 class CommitRule(NamedTuple):
-    """Limits after which a sink commits: bytes of keys and values, and seconds since the last commit."""
+    """Limits at which records are committed: bytes of keys and values, and seconds since the last commit."""
 
     most_bytes: int
     most_seconds: float
 
 
 class RecordPortion(NamedTuple):
-    """The records of a source within a range of offsets, in order, possibly none. `span`: the range, such as
-    the offsets in a batch header. Offsets between consecutive spans have no record."""
+    """Consecutive records of a partition, possibly none, and the offset range `span` that they come from,
+    such as that of a batch header. Offsets between consecutive spans have no record."""
 
     span: Span
     records: Sequence[Record] = ()
@@ -111,11 +111,11 @@ class RecordSink(Protocol):
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create missing topics with these numbers of partitions. Existing topics stay unchanged."""
+        """Create missing topics with the given numbers of partitions. Existing topics stay unchanged."""
         ...
 
     async def take(self, place: TopicPartition) -> Position | None:
-        """Become the owner of the partition, and return its last committed position, if any.
+        """Acquire the partition, and return its last committed position, or None without one.
 
         Only one owner can commit: `take` raises Fenced while another owner lives, or fences the other owner.
         Raises Fenced, Unreachable.
@@ -142,10 +142,10 @@ class RecordSink(Protocol):
 
 @runtime_checkable
 class LedgerKeeper(Protocol):
-    """A sink that stores the class of every source offset (mirrored, filtered, compacted, ...)."""
+    """A sink that also stores the class of every source offset (mirrored, filtered, compacted, ...)."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Record skipped source offsets, which are never written. Called before a later record is written."""
+        """Store the class of skipped offsets. Called before a later record is written."""
         ...
 
 

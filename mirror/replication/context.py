@@ -36,7 +36,7 @@ _FRAME_MARGIN: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class EngineIdentity:
-    """Identity of a copy engine: client id, progress topic and quota.
+    """Identity and fixed options of a copy engine.
 
     `client_id`: client id that is sent to brokers. `progress_topic`: topic that stores progress.
     `replication_factor`: its replication factor if Headrace creates it. `task_bytes_per_second`: quota of a
@@ -117,7 +117,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return why the cluster may delete stored progress, or None if it does not."""
+        """Return the reason why the cluster may delete stored progress, or None if it may not."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
@@ -128,7 +128,8 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return when the oldest overdue response of each cluster was due, if before `before`."""
+        """Return when the oldest overdue response of each cluster was due. Omits clusters without one before
+        `before`."""
         found = {name: cluster.watch.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 
@@ -140,7 +141,7 @@ class EngineContext:
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return how long brokers throttled since the previous call (seconds), by cluster."""
+        """Map each cluster to the seconds for which its brokers throttled since the previous call."""
         found = {name: cluster.connections.take_throttled() for name, cluster in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
@@ -151,7 +152,7 @@ class EngineContext:
         return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:
-        """Return the address and the symptom of a cluster that does not respond."""
+        """Return the unresponsive address of a cluster, with a description of the problem."""
         return self._clusters[reference].watch.silence
 
     def rack(self, reference: ClusterRef) -> str:
@@ -159,11 +160,11 @@ class EngineContext:
         return self._access(reference).rack
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """Return the bytes that one Fetch request reads for a lane; fewer if lanes share a quota."""
+        """Return how many bytes one Fetch request reads for a lane. Fewer if lanes share a quota."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
-        """Return the memory budget for responses of that cluster in a fetch tier (live or backlog)."""
+        """Return the memory budget for a cluster's responses to live lanes, or to lanes with a backlog."""
         part = self._parts.get((source, live))
         if part is None:
             part = self._parts[source, live] = (self.live_budget if live else self.budget).part()

@@ -66,7 +66,7 @@ _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """Copies partitions in one thread. Only `step` waits. The engine owns the context and closes it. `lanes`:
+    """Copies partitions on one thread. Only `step` waits. The engine owns the context and closes it. `lanes`:
     registry of lanes. `runner`: changes the state of lanes. `checkpoints`: stores progress."""
 
     def __init__(self, context: EngineContext) -> None:
@@ -98,7 +98,7 @@ class BatchEngine:
         self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Start to copy these lanes from their checkpoints. Other lanes are not affected."""
+        """Start to copy the given lanes from their checkpoints. Other lanes are not affected."""
         for spec in specs:
             if (known := self.lanes.by_key.get(spec.key)) is not None:
                 known.observed.watch.forget()
@@ -110,7 +110,7 @@ class BatchEngine:
                 self.lanes.report(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching, drain and checkpoint these lanes. A stopped lane reports `LaneStopped`."""
+        """Stop fetching, drain and checkpoint the given lanes. A stopped lane reports `LaneStopped`."""
         for key in keys:
             lane = self.lanes.by_key.get(key)
             if lane is None:
@@ -168,7 +168,7 @@ class BatchEngine:
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return the measurements of lanes since the previous call, without lanes that did nothing."""
+        """Return the measurements of lanes since the previous call. Lanes that did nothing are omitted."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, oldest_request = self._context.loop.now(), self._oldest_request()
@@ -216,18 +216,19 @@ class BatchEngine:
         return [lane.read.times.offset_ms for lane in self._measured]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """Return the delay of overdue responses for the lanes in the latest measurements."""
+        """Map lanes in the latest measurements that wait for an overdue response to the delay."""
         return {
             lane.key: lane.observed.overdue for lane in self._measured if lane.observed.overdue != ANSWERED
         }
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the rate limits from socket buffers of brokers for the lanes in the latest measurements."""
+        """Map measured lanes whose rate is limited by the socket buffers of brokers to the limits."""
         found = ((lane.key, windows_of(lane)) for lane in self._measured)
         return {key: windows for key, windows in found if windows != NO_WINDOWS}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds for which brokers throttled since the previous call, by cluster (KIP-219)."""
+        """Map each cluster to how long its brokers throttled since the previous call, in seconds
+        (KIP-219)."""
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
@@ -236,7 +237,8 @@ class BatchEngine:
         return self._context.clock_skews()
 
     def _oldest_request(self) -> float:
-        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds), or infinity if none is
+        overdue."""
         oldest_requests = [
             channel.unanswered_since() for part in self.lanes.sources.values() for channel in part.channels
         ]
@@ -258,7 +260,7 @@ class BatchEngine:
         return [report_of(lane, now) for lane in self.lanes.by_key.values()]
 
     def sums(self) -> LaneSums:
-        """Return the sums over all lanes that have not stopped. Much faster than `reports`."""
+        """Return sums over all lanes that have not stopped. Much faster than adding up `reports`."""
         return sums_of(self.lanes.by_key.values())
 
     def take_final_reports(self) -> list[LaneReport]:

@@ -1,4 +1,4 @@
-"""Changes the state of lanes as `mirror.lane.lifecycle` decides. No other module changes it.
+"""Changes the state of lanes as decided by `mirror.lane.lifecycle`. No other module changes the state.
 
 Everything that happens to a lane is an event for `handle`. Events of an earlier generation are dropped. The
 new state is set before its actions run. If an action fails, the error handling therefore knows the target
@@ -49,11 +49,11 @@ class Transactions(Protocol):
         ...
 
     def commit(self, lane: Lane) -> None:
-        """Commit the lane's transaction now, then carry out its `Intent` (stop, pause or restart)."""
+        """Commit the lane's transaction now, then perform the pending transition (stop, pause or restart)."""
         ...
 
     def invalidate(self, lane: Lane) -> None:
-        """Prevent the commit of the lane's open transaction, if any."""
+        """Prevent a commit of the lane's open transaction, if it has one."""
         ...
 
     def abandon(self, lane: Lane) -> None:
@@ -87,7 +87,7 @@ def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
 
 
 class LaneActions:
-    """Actions of a lane's lifecycle that need no decision: channels, buffers, pending work and reports.
+    """Performs the lifecycle actions that need no decision: on channels, buffers, pending work and reports.
     `abandon`: aborts the open transaction of a lane."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
@@ -100,7 +100,7 @@ class LaneActions:
         self._abandon = abandon
 
     def performers(self) -> Mapping[LaneAction, Performer]:
-        """Return the functions that perform the lifecycle actions, by action."""
+        """Map each lifecycle action to the function that performs it."""
         return {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,
@@ -170,7 +170,7 @@ class LaneActions:
 
 
 class LaneRunner:
-    """Runs the lifecycle and the operations of lanes. `transactions`: creates the transaction manager."""
+    """Runs the lifecycle of lanes, and their operations. `transactions`: creates the transaction manager."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class LaneRunner:
             except Exception as error:
                 if event.kind is not EventKind.BROKE:
                     raise
-                _log.error("action failed", **lane.key.log_fields, action=action.value, exc_info=error)
+                _log.error("lane action failed", **lane.key.log_fields, action=action.value, exc_info=error)
         return True
 
     def _probe_later(self, lane: Lane) -> None:
@@ -282,7 +282,7 @@ class LaneRunner:
                 log("outdated step failed", **lane.key.log_fields, reason=str(error), exc_info=trace)
 
     def pause(self, lane: Lane, error: HeadraceError, *, drain: bool = False, lasting: bool = False) -> None:
-        """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry."""
+        """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry automatically."""
         now_ms, silent = self._context.clock.now_ms(), self._context.silent_clusters(self._context.loop.now())
         reason = f"{error} (source offset {lane.read.position if drain else lane.checkpoint})"
         cause = cause_of(error, lane.spec, silent)
@@ -312,7 +312,7 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: Lane) -> None:
-        """Fetch from the position of a copying lane, or finish the lane if it is at its end offset."""
+        """Start to fetch from the position of a copying lane, or finish a lane that is at its end offset."""
         if not lane.may_read:
             return
         end = lane.spec.end_offset
@@ -327,7 +327,7 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
     def settle(self, lane: Lane) -> None:
-        """Carry out the lane's pending `Intent` (stop, pause or restart) if no batch is in flight."""
+        """Perform the pending transition (stop, pause or restart) if no batch is in flight."""
         if lane.intent is not None and not lane.queue.in_flight:
             self.handle(lane, LifecycleEvent(EventKind.SETTLING, in_hand=lane.in_hand))
 
@@ -343,7 +343,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=generation))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
-        """Restart the lanes that an outage of the cluster since `since_ms` has paused, and return them."""
+        """Restart the lanes paused by an outage of the cluster since `since_ms`, and return them."""
         woken = [
             lane
             for lane in self._lanes.by_key.values()
@@ -365,9 +365,9 @@ class LaneRunner:
 
 def _unexpected(lane: Lane, error: Exception) -> HeadraceError:
     problem = Unexpected(
-        f"unexpected: {type(error).__name__}: {error}"[:_LONGEST_REASON],
+        f"unexpected error: {type(error).__name__}: {error}"[:_LONGEST_REASON],
         advice="see the traceback in the log and report it",
     )
     if lane.pause is None or problem.message not in lane.pause.reason:
-        _log.error("step failed", **lane.key.log_fields, exc_info=error)
+        _log.error("lane operation failed", **lane.key.log_fields, exc_info=error)
     return problem

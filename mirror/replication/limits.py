@@ -1,4 +1,4 @@
-"""Limits of destination topics, and the processing rules of lanes that follow from them.
+"""Limits of destination topics, and the rules for processing batches that follow from them.
 
 Only this module changes the rules of a lane, including rules learned from rejections.
 """
@@ -74,19 +74,19 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
 
 
 def learn_cap(lane: Lane, size: int) -> None:
-    """Halve the maximum batch size of the lane after a rejection of `size` bytes, despite the topic's limit.
-    A larger record has its own batch, which the destination accepts or rejects."""
+    """Set the maximum batch size of the lane to half of `size`, the size of a rejected batch. A larger record
+    has its own batch, which the destination accepts or rejects."""
     lane.size_cap = max(size // 2, 1)
 
 
 def forget_cap(lane: Lane) -> None:
-    """Reset the maximum batch size of `learn_cap`, because the destination's settings may have changed."""
+    """Remove the maximum set by `learn_cap`, because the destination's settings may have changed."""
     lane.size_cap = None
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Encode the rejected batches in [first, following) again. The range is extended to earlier rejected
-    batches, if any. With `singly`, each record becomes a batch."""
+    """Have the rejected batches in [first, following) encoded again. The range is extended to earlier
+    rejected batches, if any. With `singly`, each record becomes a batch."""
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -96,27 +96,27 @@ def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> Non
 
 
 def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Exclude these source records from copying. `source`: the lane's source at the time of the rejection."""
+    """Skip the given source records from now on. `source`: the lane's source at the time of the rejection."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
 def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Exclude the unreadable batch that ends at this source offset from copying. `source`: the lane's source
-    at the time of reading."""
+    """Skip the unreadable batch that ends at this source offset from now on. `source`: the lane's source at
+    the time of reading."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
 def forget_unnamed_topic(lane: Lane) -> None:
-    """Drop the rejections of a source topic without a topic id when another log replaces it. A recreated
+    """Drop the rejections of a source topic without a topic id, because another log replaces it. A recreated
     topic cannot be distinguished, but its leader epochs start over."""
     if not lane.progress.source.topic_id:
         lane.read.rules = lane.read.rules.without_refusals()
 
 
 def forget_other_topics(lane: Lane) -> None:
-    """Drop the rejections of former source topics after the current topic was looked up.
+    """Drop the rejections of former source topics, after the current topic is known.
 
     Rejections in the current topic remain valid if the first transaction in this topic aborts, and the lane
     therefore returns to the progress of the former topic.
@@ -146,7 +146,7 @@ class RoutingRuleCache:
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
-        """Return the rules of a starting lane, with the recorded rejections from its start position on.
+        """Return the rules of a starting lane, including known rejections from its start position on.
 
         The start is the stored position, not the position in an open transaction. All rejections are kept if
         the position is -1 (unknown) or belongs to an earlier life of the log.

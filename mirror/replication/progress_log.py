@@ -63,7 +63,7 @@ class ProgressLog:
         return known is not None and not known.error
 
     async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
-        """Read and return the progress of each of these lanes. Raises Unreachable, CorruptData, NewerFormat,
+        """Read and return the progress of the given lanes. Raises Unreachable, CorruptData, NewerFormat,
         UnsafeProgressTopic."""
         await self.catch_up(keys)
         return {key: self.stored(key) for key in keys}
@@ -78,7 +78,7 @@ class ProgressLog:
         return self._stored.is_damaged
 
     def want(self, keys: Iterable[LaneKey]) -> None:
-        """Keep the progress of these lanes in memory from the next read on."""
+        """Keep the progress of the given lanes in memory, starting with the next read."""
         self._stored.want({main_key(key) for key in keys})
 
     def release(self, key: LaneKey) -> None:
@@ -93,7 +93,7 @@ class ProgressLog:
         await self.catch_up()
 
     async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
-        """Read the records written since the last read, and all records of these lanes."""
+        """Read all records written since the last read, and earlier records of given lanes if necessary."""
         self.want(keys)
         while self._reading is not None and not self._reading.is_done:
             await self._reading  # the running read may have started before the requested records were written
@@ -118,7 +118,7 @@ class ProgressLog:
             _log.debug("settings of the progress topic unknown", topic=self.topic, reason=str(error))
 
     async def forget(self, keys: Sequence[LaneKey], now_ms: int) -> None:
-        """Delete the stored progress of these lanes. Raises Unreachable."""
+        """Delete the stored progress of the given lanes. Raises Unreachable."""
         await self.catch_up(keys)
         dropped = self._stored.keys_of_lanes({main_key(key) for key in keys})
         await self._cluster.loop.together(
@@ -178,7 +178,7 @@ class ProgressLog:
         await self._topic.read()
 
     def _forget_other_cluster(self) -> None:
-        """Drop the records of the former cluster after the operator has accepted a different cluster."""
+        """Drop all records in memory if the operator has accepted a different cluster."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._stored.clear()
             self._places.clear()
@@ -190,7 +190,7 @@ class ProgressLog:
 
 
 def batches_of(entries: Sequence[Entry], now_ms: int) -> list[bytearray]:
-    """Group progress records into as few batches as possible, with the records of a lane in one batch."""
+    """Encode progress records as few batches. The records of a lane are in one batch."""
     groups: list[list[Record]] = [[]]
     size = 0
     for key, value in entries:

@@ -26,7 +26,7 @@ _log = get_logger(__name__)
 
 
 class ProgressTopic:
-    """The progress topic of one cluster. `stored`: records that were read so far."""
+    """Creates and reads the progress topic of one cluster. `stored`: records that were read so far."""
 
     def __init__(self, cluster: Cluster, name: str, replication: int) -> None:
         self.stored = StoredProgress()
@@ -52,10 +52,10 @@ class ProgressTopic:
             call = create_topic(self._name, PARTITIONS, self._replication, SETTINGS)
             outcome = await self._cluster.ask_controller(call)
             if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                raise self._with_rights(outcome.error, "creating", outcome.message)
+                raise self._with_rights(outcome.error, "cannot create", outcome.message)
             raise Unreachable(f"topic {self._name} was just created and is not ready yet")
         if topic.error and topic.error not in TRANSIENT:
-            raise self._with_rights(topic.error, "describing")
+            raise self._with_rights(topic.error, "cannot describe")
         if not topic.is_ready:
             raise Unreachable(f"topic {self._name} has partitions without a leader")
 
@@ -66,8 +66,8 @@ class ProgressTopic:
         )
 
     async def problem(self) -> UnsafeProgressTopic | None:
-        """Return why the settings of the progress topic may lose progress, or None. Without permission to
-        describe the topic, the settings are unknown, and the result is None."""
+        """Return the reason why the settings of the progress topic may lose progress, or None. Without
+        permission to describe the topic, the settings are unknown, and the result is None."""
         found = await self._cluster.ask(describe_settings([self._name]))
         policy = found.get(self._name, {}).get("cleanup.policy")
         if policy is None or "delete" not in policy.value:
@@ -85,7 +85,7 @@ class ProgressTopic:
         for place, answer in ends.items():
             if answer.error:
                 right = f"Read on topic {place.topic}"
-                raise self._cluster.error(answer.error, f"reading the end offset of {place}", right)
+                raise self._cluster.error(answer.error, f"cannot read the end offset of {place}", right)
         unseen, again = self.stored.begin_read(self.count)
         try:
             await self._cluster.loop.together(

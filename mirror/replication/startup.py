@@ -1,4 +1,4 @@
-"""Starts lanes in batches: reads their progress, metadata, positions and limits, then copies.
+"""Starts lanes, many at a time: reads their progress, metadata, positions and limits, then copies.
 
 Requests are batched for all lanes. A problem of one lane pauses only that lane.
 """
@@ -50,7 +50,7 @@ Starting = Callable[[], list[Lane]]
 
 
 class LaneStartup:
-    """Starts the lanes in `LaneRegistry.to_start`."""
+    """Starts the lanes in `LaneRegistry.to_start`, many at a time."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class LaneStartup:
                 self._lanes.ends.note_end_while_paused(lane, end.offset)
 
     async def _load(self, starting: Starting) -> None:
-        """Load the stored progress of lanes that have no progress in memory."""
+        """Read the stored progress of lanes that have no progress in memory."""
         wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
@@ -267,7 +267,7 @@ class LaneStartup:
         return problem
 
     def _begin_target(self, lane: Lane, sentence: str) -> None:
-        """Start in a new destination log that contains none of the lane's records.
+        """Start in a new destination log that contains no records of the lane.
 
         The log has no producer state, so it would accept any first sequence number, even from former owners.
         The lane therefore acquires its producer id again, and fences former owners in the new log.
@@ -297,8 +297,8 @@ class LaneStartup:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin_at_offset(self, lane: Lane) -> None:
-        """Start at the offset that the datastream's definition requests. If the offset is outside the source
-        log, the missing records count as a loss."""
+        """Start at the offset in the datastream's definition. If the source log begins later, the missing
+        records count as a loss."""
         assert lane.spec.start_offset is not None
         self._unsaved.begin(lane, lane.spec.start_offset)
 
@@ -312,7 +312,7 @@ class LaneStartup:
                 advice="start at earliest, latest or offsets",
             )
         if answer.error:
-            doing = f"looking up the start offset of {place} of {cluster.name}"
+            doing = f"cannot look up the start offset of {place} of {cluster.name}"
             raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
         self._unsaved.begin(lane, answer.offset)
 
@@ -361,7 +361,7 @@ def _route(lane: Lane) -> tuple[ClusterRef, ClusterRef]:
 
 
 def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
-    """Return the brokers that lead any of these partitions."""
+    """Return the brokers that lead any of the partitions."""
     return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
 
 
@@ -383,5 +383,5 @@ def _begins_at(lane: Lane) -> int:
 
 
 def _is_missing(answer: OffsetAnswer) -> bool:
-    """Return whether the partition has no record at or after the requested time."""
+    """Return whether the response means that no record exists at or after the requested time."""
     return not answer.error and answer.offset < 0

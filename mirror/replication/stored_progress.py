@@ -1,4 +1,4 @@
-"""Progress of lanes in memory, as read from the progress topic. No I/O."""
+"""Progress of lanes as read from the progress topic, in memory. No I/O."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _COMMIT_MARKER: Final = 1
 
 
 class StoredProgress:
-    """Progress records of the requested lanes, or of all lanes. Lanes that are requested later require
-    another read of their partitions."""
+    """Progress records in memory, of the requested lanes or of all lanes. Lanes that are requested later
+    require another read of their partitions."""
 
     def __init__(self) -> None:
         self._parts: dict[int, ProgressPart] = {}
@@ -39,12 +39,13 @@ class StoredProgress:
         return read_progress(key, self.records_of(main_key(key)))
 
     def records_of(self, main: bytes) -> ChainMap[bytes, bytes]:
-        """Return the lane's records by key, from the partitions with its main record, newest first."""
+        """Return a mapping of record key to value for the lane, from the partitions with its main record,
+        newest first."""
         return ChainMap(*(self._parts[number].values for number in self.holders(main)))
 
     @property
     def partitions(self) -> list[dict[bytes, bytes]]:
-        """Progress records by partition of the progress topic and key."""
+        """Progress records in memory: for each partition of the topic, a mapping of record key to value."""
         return [part.values for part in self._parts.values()]
 
     @property
@@ -54,7 +55,7 @@ class StoredProgress:
 
     @property
     def is_grown(self) -> bool:
-        """Return whether the progress topic got partitions after lanes first stored progress."""
+        """Return whether partitions were added to the progress topic after it contained progress."""
         return len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
 
     @property
@@ -63,7 +64,7 @@ class StoredProgress:
         return [key for part in self._parts.values() for key in part.values]
 
     def keys_of_lanes(self, mains: Set[bytes]) -> dict[int, list[bytes]]:
-        """Return the keys of the lanes' progress records by partition, without empty partitions."""
+        """Map each partition to the record keys of the given lanes. Omits partitions without such records."""
         found = {
             number: [key for key in part.values if main_of(key) in mains]
             for number, part in self._parts.items()
@@ -78,12 +79,12 @@ class StoredProgress:
         return found
 
     def want(self, mains: Set[bytes]) -> None:
-        """Keep the progress of these lanes from the next read on."""
+        """Keep the progress of the given lanes in memory, starting with the next read."""
         if not self._keeps_all:
             self._unseen.update(mains - self._wanted)
 
     def keep_all(self) -> None:
-        """Keep the progress of every lane from the next read on."""
+        """Keep the progress of all lanes in memory, starting with the next read."""
         self._keeps_all = True
         self._parts.clear()
 
@@ -96,12 +97,12 @@ class StoredProgress:
                 part.forget(main)
 
     def clear(self) -> None:
-        """Drop all progress records, which belong to another cluster."""
+        """Drop all progress records, because they belong to another cluster."""
         self._parts.clear()
         self._counts.clear()
 
     def begin_read(self, count: int) -> tuple[set[bytes], set[int]]:
-        """Return the lanes requested since the last read, and the partitions of the topic to read again.
+        """Return which lanes were requested since the last read, and which partitions to read again for them.
         `count`: number of partitions of the topic."""
         self._counts.add(count)
         unseen, self._unseen = self._unseen, set()
@@ -111,22 +112,22 @@ class StoredProgress:
         return unseen, {zlib.crc32(main) % count for main in unseen}
 
     def abandon_read(self, unseen: set[bytes]) -> None:
-        """Record that a read has failed: the lanes of `begin_read` are still to be read."""
+        """Undo `begin_read` after a failed read, so that the next read includes these lanes."""
         self._wanted -= unseen
         self._unseen |= unseen
 
     def part(self, number: int, end: int) -> ProgressPart | None:
-        """Return the records already read from a partition, or None if it must be read from its start. `end`:
-        end offset of the partition."""
+        """Return the records already read from a partition. Return None if it must be read from its start.
+        `end`: end offset of the partition."""
         known = self._parts.get(number)
         return known if known is not None and known.read_up_to <= end else None
 
     def new_part(self, number: int, count: int, start: int) -> ProgressPart:
-        """Return an empty partition, which `put` stores in place of the existing one."""
+        """Create an empty partition, with which `put` replaces the present one."""
         return ProgressPart(None if self._keeps_all else self._wanted, start, (number, count))
 
     def put(self, number: int, part: ProgressPart) -> None:
-        """Set the progress records of a partition."""
+        """Replace the records of a partition."""
         self._parts[number] = part
 
 
@@ -147,7 +148,7 @@ class ProgressPart:
         self._open: dict[int, list[Entry]] = {}
 
     def take(self, batch: memoryview, header: BatchHeader) -> None:
-        """Add the records of the next batch of the partition."""
+        """Add the records of the partition's next batch."""
         try:
             records = read_batch(batch, header, _LARGEST_BATCH)
         except CorruptData as error:
@@ -171,7 +172,7 @@ class ProgressPart:
             self._apply(entries)
 
     def note_damage(self, error: CorruptData) -> None:
-        """Record that a batch is damaged and was skipped."""
+        """Note that a damaged batch was skipped."""
         self.is_damaged = True
         _log.error("damaged batch of the progress topic skipped", reason=str(error))
 

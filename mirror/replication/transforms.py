@@ -117,8 +117,8 @@ BUILT_IN: Final[dict[str, Factory]] = {
 
 @cache
 def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
-    """Return the transforms with these names, in order. Raises ConfigError for an unknown name or an invalid
-    argument."""
+    """Return the transforms with the given names, in order. Raises ConfigError for an unknown name or an
+    invalid argument."""
     return tuple(
         found(text) if callable(found) else _created_by(found, text) for found, text in map(_found, names)
     )

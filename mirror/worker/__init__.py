@@ -1,2 +1,1 @@
-"""Worker processes: the loop of a worker, the channel between a worker and the control process, and the pool
-of workers."""
+"""Worker processes: main loop of a worker, channel to the control process, and pool of workers."""

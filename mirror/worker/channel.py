@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MessageQueue:
-    """Encoded messages to a worker, in sending order. Pure."""
+    """Queue of encoded messages to a worker. Pure."""
 
     def __init__(self) -> None:
         self._lease: bytes | None = None
@@ -94,12 +94,12 @@ class ChannelWriter:
 
     @property
     def taken(self) -> int | None:
-        """Number of chunks of the pending messages that the worker has read; None if no message is
+        """Number of chunks of the pending messages that the worker has read. None if no message is
         pending."""
         return None if self.is_idle else self._taken
 
     def close(self) -> None:
-        """Stop the writer thread.
+        """Stop the writer thread without waiting for it.
 
         A write in progress ends when the channel is shut down.
         """
@@ -156,7 +156,7 @@ class WorkerGone:
 
 @dataclass(slots=True)
 class ReaderHeartbeat:
-    """Heartbeat of a worker's channel, written only by its reader thread.
+    """Counter of the data received from a worker, updated only by its reader thread.
 
     `beats`: number of reads from the worker.
     """

@@ -39,7 +39,7 @@ def dumps(plain: Any) -> str:
 
 
 def joined(texts: Iterable[str], most: int) -> Iterator[str]:
-    """Join texts with commas into parts of at most `most` characters.
+    """Join texts with commas. Yields several parts if one would exceed `most` characters.
 
     Yields one empty part if there are no texts.
     """
@@ -55,7 +55,7 @@ def joined(texts: Iterable[str], most: int) -> Iterator[str]:
 
 
 def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
-    """Encode lane specifications as JSON in parts of at most `most` characters.
+    """Encode lane specs as JSON, in parts of at most `most` characters.
 
     Raises InvalidRequest for a spec larger than `LARGEST_SPEC`.
     """
@@ -113,7 +113,7 @@ def _read_specs(plain: Any) -> tuple[LaneSpec, ...]:
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to a list of its fields, recursively."""
+    """Convert a value to nested lists of its fields, for JSON."""
     kind: Any = type(value)
     if kind in _PLAIN or _is_plain(kind):
         return value

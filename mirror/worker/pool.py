@@ -42,7 +42,7 @@ Inbox = queue.SimpleQueue[object]
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """Restart delay and silence limit of a worker pool.
+    """Settings of a worker pool: restart delay, and permitted silence of workers.
 
     `restart_delay_seconds`: delay after the first crash, doubled after each further crash.
     `silence_limit_seconds`: time without messages after which a worker is killed.
@@ -54,7 +54,7 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """A worker of a pool, which continues to exist when its process is restarted.
+    """A worker of a pool. It continues to exist when its process is replaced.
 
     Consists of the process, if it is running, the channel to the process, and the reader and writer threads
     of the channel. The reader updates `pulse`.
@@ -126,7 +126,7 @@ class PooledWorker:
 
 
 class WorkerPool:
-    """Pool of `count` workers that are kept running, and `spares` that run only after an explicit launch.
+    """Pool of `count` workers, whose processes are restarted, and `spares`, which run only after `launch`.
 
     `setup`: first message to each process.
     """
@@ -203,7 +203,7 @@ class WorkerPool:
         return how
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
-        """Return the worker that sent the item, or None if its process was replaced.
+        """Return the worker that sent the item, or None if the sending process was replaced.
 
         If the process reports that it is ready, its data plane is recorded.
         """
@@ -222,7 +222,7 @@ class WorkerPool:
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Request that a worker drains its lanes until the deadline and exits.
+        """Instruct a worker to drain its lanes until the deadline and exit.
 
         If the process does not exit, `check` kills it after the grace period.
         """
@@ -296,7 +296,8 @@ def cpu_seconds(process_id: int) -> float | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a worker that has closed its channel. Kill a process that does not exit."""
+    """Wait for the exit of a worker that has closed its channel, and return the exit code. Kill it if it does
+    not exit."""
     try:
         return process.wait(_LAST_WORDS_SECONDS)
     except subprocess.TimeoutExpired:

@@ -83,7 +83,7 @@ class LeaseOver(SessionLost):
 
 
 class Worker:
-    """Runs one copy engine as the control process commands.
+    """Runs one copy engine, controlled by messages from the control process.
 
     `control`: socket to the control process.
     """
@@ -161,7 +161,7 @@ class Worker:
         return True
 
     def _obey_some(self) -> None:
-        """Process received messages for a short time only, because the next lease may have arrived."""
+        """Process received messages for a limited time, because a new lease may have arrived meanwhile."""
         until = self._clock.monotonic() + _ORDERS_SECONDS
         while self._orders:
             self._obey(self._orders.popleft())

@@ -42,7 +42,7 @@ class ExpectLanes:
 
 @dataclass(frozen=True, slots=True)
 class StartLanes:
-    """Message to a worker: start these lanes, which the plan of this epoch assigns."""
+    """Message to a worker: start lanes that the plan of the given epoch assigns."""
 
     epoch: Epoch
     specs: tuple[LaneSpec, ...]
@@ -50,13 +50,13 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """Message to a worker: drain, checkpoint and release these lanes."""
+    """Message to a worker: drain, checkpoint and release lanes."""
 
     keys: tuple[LaneKey, ...]
 
 
 class QuotaShare(NamedTuple):
-    """Rate limit in bytes per second for the lanes of one datastream group in one worker."""
+    """Rate limit for the lanes of one datastream group in one worker."""
 
     group: GroupName
     bytes_per_second: float
@@ -71,7 +71,7 @@ class ShareQuotas:
 
 @dataclass(frozen=True, slots=True)
 class ExtendLease:
-    """Message to a worker: permission to write until this time (monotonic seconds).
+    """Message to a worker: it may write until this time (monotonic seconds).
 
     A worker whose lease is not extended stops, even if the control process is frozen.
     """
@@ -124,7 +124,7 @@ NO_CORE_USE: Final = CoreUse()
 
 @dataclass(frozen=True, slots=True)
 class LaneRate:
-    """Recent rates per second of one lane, and its lag in records and in ms (None if unknown).
+    """Recent rates of one lane per second, with its lag in records and in ms (None if unknown).
 
     `shown`: rates of the fields in `SHOWN_OF_LANES`, in that order. `position`: None if the worker omits it
     (see `LanePosition.is_watched`). `core`: CPU use of the worker process. `checkpoint`: source offset to
@@ -175,7 +175,7 @@ class LaneRate:
 
 @dataclass(frozen=True, slots=True)
 class TaskSums:
-    """Counters summed over the lanes of a task, for one interval or since the instance started.
+    """Sums of the counters of a task's lanes, for one interval or since the instance started.
 
     `sums`: values of the `SUMMED` fields of `MirrorMetric`, in that order.
     """
@@ -187,7 +187,7 @@ class TaskSums:
 
     @classmethod
     def of(cls, metric: MirrorMetric) -> TaskSums:
-        """Return what one lane adds to the sums of its task."""
+        """Return the contribution of one lane to the sums of its task."""
         return cls(
             group=GroupName(metric.datastream),
             task=TaskName(metric.task),
@@ -196,7 +196,7 @@ class TaskSums:
         )
 
     def by_name(self) -> dict[str, float]:
-        """Return the sums by field name."""
+        """Map field names to sums."""
         return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
@@ -207,7 +207,7 @@ class TaskSums:
 
 
 class ThrottledTime(NamedTuple):
-    """Seconds for which brokers of a cluster have throttled one worker."""
+    """Seconds for which the brokers of a cluster have throttled one worker."""
 
     cluster: ClusterRef
     seconds: float

@@ -26,7 +26,7 @@ _BILLION: Final = 1e9
 
 
 def waited_seconds(counted: Path = _COUNTED) -> float | None:
-    """Return the seconds that the calling thread has waited for a CPU core since its start.
+    """Return how many seconds the calling thread has waited for a CPU core since its start.
 
     Returns None if the system does not report this time.
     """
@@ -42,7 +42,7 @@ _DROPS_SECONDS: Final = 1.0
 
 
 class WorkerReports(Protocol):
-    """Reports of a worker, which its main loop sends in every iteration and when it closes the engine."""
+    """Interface of a worker's reports, which its main loop sends regularly and when it closes the engine."""
 
     def due(self, now: float) -> Sequence[Message]:
         """Return the reports that are due, as messages.
@@ -61,7 +61,7 @@ class WorkerReports(Protocol):
 
 
 class MetricReports:
-    """Reports measurements to the service.
+    """Reports the measurements of lanes to the service.
 
     Writes measurements of lanes to the sink, and sends rates and sums to the control process.
     """
@@ -119,7 +119,7 @@ class MetricReports:
         return (self._waited - before) * 1000 / max(metrics[0].interval_ms, 1)
 
     def closed(self) -> Sequence[Message]:
-        """Return nothing, because lane events report the end of lanes."""
+        """Return no reports, because lane events already report the end of lanes."""
         return ()
 
 

@@ -36,11 +36,13 @@ Within this time, the watchdog of the worker ends an endless loop and logs its s
 
 @dataclass(eq=False)
 class WorkerSilence:
-    """Seconds for which a running worker process has sent nothing and read nothing. `limit_seconds`: silence
-    after which a process that is ready and computes nothing is killed. `heartbeats`: number of reads from the
-    process. `taken`: number of chunks that it has read; None if no message is pending. `cpu_at`: length of
-    the silence and CPU time when the process last computed, in seconds. `is_fatal`: whether it was killed
-    because of silence."""
+    """Detects a worker process that no longer sends or reads.
+
+    `limit_seconds`: silence after which a process that is ready and computes nothing is killed. `heartbeats`:
+    number of reads from the process. `taken`: number of chunks that it has read; None if no message is
+    pending. `cpu_at`: length of the silence and CPU time when the process last computed, in seconds.
+    `is_fatal`: whether it was killed because of silence.
+    """
 
     limit_seconds: float
     heartbeats: int = 0
@@ -58,7 +60,7 @@ class WorkerSilence:
         self.is_fatal = False
 
     def listen(self, now: float, beats: int, taken: int | None, *, is_ending: bool) -> None:
-        """Update the times of silence. A process that is ending is not expected to send anything."""
+        """Update how long the process has been silent. A process that is ending need not send anything."""
         waited, self.listened_at = now - self.listened_at, now
         if self.heartbeats != beats or is_ending:
             self.heartbeats, self.seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
@@ -74,7 +76,7 @@ class WorkerSilence:
         return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
 
     def is_long(self, *, is_ready: bool) -> bool:
-        """Return whether the process has sent nothing for half of its limit."""
+        """Return whether the process has been silent for half of its limit."""
         return self.seconds >= self._limit(is_ready=is_ready) / 2
 
     def _limit(self, *, is_ready: bool) -> float:
@@ -99,13 +101,15 @@ class WorkerSilence:
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """State of a worker across restarts of its process. `generation`: number of the current process, starting
-    at 1. `data_plane`: data plane that the process reported; empty until the process is ready. `failures`:
-    consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at which a process that
-    was requested to exit is killed. `over_since`: time at which the exit of the process was first
-    observed. `starved`: number of consecutive processes that exited because of an expired lease although the
-    control process had a lease. `has_started`: whether any process of the worker has been ready. `is_unborn`:
-    whether the system could not start the latest process."""
+    """State of a worker across restarts of its process.
+
+    `generation`: number of the current process, starting at 1. `data_plane`: data plane that the process
+    reported; empty until the process is ready. `failures`: consecutive crashes; `deaths`: crashes since the
+    instance started. `end_by`: time at which a process that was requested to exit is killed. `over_since`:
+    time at which the exit of the process was first observed. `starved`: number of consecutive processes that
+    exited because of an expired lease although the control process had a lease. `has_started`: whether any
+    process of the worker has been ready. `is_unborn`: whether the system could not start the latest process.
+    """
 
     number: int
     restart_delay_seconds: float
@@ -124,7 +128,7 @@ class WorkerSlot:
     is_unborn: bool = False
 
     def launch(self, now: float) -> None:
-        """Record that a process of the worker was started."""
+        """Note that a new process of the worker was started."""
         self.generation += 1
         self.is_running = True
         self.data_plane = ""
@@ -133,7 +137,7 @@ class WorkerSlot:
         self.silence.restart(now)
 
     def end(self, now: float, *, failed: bool) -> float:
-        """Record that the process has exited, and return the seconds until the next start.
+        """Handle the exit of the process. Return the seconds until the next start.
 
         The delay doubles with each failure.
         """
@@ -152,11 +156,11 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record that the worker exited because its lease expired, although the instance had a lease."""
+        """Note that the worker exited because its lease expired, although the instance had a lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
-        """Return whether leases have expired repeatedly, and no process has run for long since then."""
+        """Return whether leases have expired repeatedly, and no later process has run for long."""
         return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property
@@ -173,7 +177,7 @@ class WorkerSlot:
         return self.end_by is not None and now >= self.end_by
 
     def is_over(self, now: float) -> bool:
-        """Return whether the process has exited and the wait for the end of its channel has timed out.
+        """Return whether the process has exited, and its channel must no longer be waited for.
 
         A child of the process may keep the channel open.
         """
@@ -182,8 +186,8 @@ class WorkerSlot:
         return now - self.over_since >= _LAST_WORDS_SECONDS
 
     def listen(self, now: float, beats: int, taken: int | None = None) -> None:
-        """Update the times for which the worker has sent nothing and read nothing. `beats`: number of reads
-        from the worker. `taken`: number of chunks that the worker has read; None if no message is pending."""
+        """Update how long the worker has neither sent nor read. `beats`: number of reads from the worker.
+        `taken`: number of chunks that the worker has read; None if no message is pending."""
         self.silence.listen(now, beats, taken, is_ending=self.is_ending)
 
     @property

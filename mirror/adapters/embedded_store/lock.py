@@ -1,4 +1,4 @@
-"""Exclusive use of a folder by one process."""
+"""A lock file that lets only one process use a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LockHolder(NamedTuple):
 
 
 class FolderLock:
-    """A lock that the kernel releases when the process ends."""
+    """A lock on a folder. The kernel releases the lock when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -75,7 +75,7 @@ _FRAME_HEAD_SIZE: Final = _FRAME_HEAD.size + 2 * _SUM.size
 
 
 class Frames(NamedTuple):
-    """Intact frames of a file. `cut_off`: number of bytes of an incomplete frame at the end of the file."""
+    """Intact frames read from a file. `cut_off`: size of an incomplete frame at the end in bytes."""
 
     payloads: list[bytes]
     size: int

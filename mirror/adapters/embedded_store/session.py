@@ -58,11 +58,11 @@ class EmbeddedSession(StoreSession):
         """Do nothing: the store is in this process."""
 
     def last_contact(self) -> float:
-        """Return the current time in monotonic seconds, because the store is always reachable."""
+        """Return the current time (monotonic seconds), because the store is in this process."""
         return time.monotonic()
 
     def session_timeout_seconds(self) -> float:
-        """Return the time after which workers stop if this process freezes."""
+        """Return the number of seconds after which workers stop if this process freezes."""
         return _TIMEOUT_SECONDS
 
     def answer_seconds(self) -> float:
@@ -70,12 +70,12 @@ class EmbeddedSession(StoreSession):
         return 0.0
 
     def is_answering(self) -> bool:
-        """Return True: reads never depend on the disk."""
+        """Return True: this store always responds promptly."""
         return True
 
 
 class _CopiedLog:
-    """In-memory copy of the state that accepts changes. Implements `CommandLog`. Not thread-safe."""
+    """In-memory copy of the state. Changes affect only the copy. Implements `CommandLog`. Not thread-safe."""
 
     def __init__(self, state: State) -> None:
         self.replica = StateReplica(state)

@@ -47,7 +47,7 @@ OnCondition = Callable[[bool, str], None]
 
 @dataclass
 class _Waiting:
-    """A command that waits to be written to the file. Afterwards, it contains a result or an error."""
+    """A command that waits to be written to the file, and its result or error after the write."""
 
     command: Command
     result: Result | None = None
@@ -57,7 +57,7 @@ class _Waiting:
 
 @dataclass
 class _Compaction:
-    """Decides when the file is replaced by a new snapshot.
+    """Decides when to replace the file by a new file that starts with a snapshot.
 
     `least_growth`: see `_LEAST_GROWTH`.
     """
@@ -66,7 +66,7 @@ class _Compaction:
     due_at: int = field(default=0)
 
     def after(self, size: int) -> None:
-        """Set the file size from which growth is measured, after an attempt to write a new file."""
+        """Measure the growth of the file from this size on. Called after each attempt to write a new file."""
         self.due_at = size + max(size, self.least_growth)
 
 
@@ -143,8 +143,7 @@ class EmbeddedStore:
         """Do nothing: the replica always contains every acknowledged command."""
 
     def submit(self, command: Command) -> Result:
-        """Write a command, together with waiting commands of other threads. Raises Unreachable if the disk
-        fails.
+        """Write a command to the file, and return its result. Raises Unreachable if the disk fails.
 
         A failed command has no effect, unless the process ends before the disk recovers.
         """
@@ -188,7 +187,7 @@ class EmbeddedStore:
             for waiting in group:
                 if not waiting.is_done:
                     waiting.is_done = True
-                    waiting.error = Unreachable("the coordination store was interrupted")
+                    waiting.error = Unreachable("the write to the coordination store was interrupted")
 
     def _write_all(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
         """Apply and write a group of commands, and publish the state. Raises OSError.

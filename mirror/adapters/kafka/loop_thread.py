@@ -52,7 +52,8 @@ class LoopThread:
     ) -> _T:
         """Run a coroutine on the loop's thread, and return its result.
 
-        `while_waiting`: called periodically until the coroutine has ended.
+        `operation`: start of the message of TimedOut, such as `cannot list topics`. `while_waiting`: called
+        periodically until the coroutine has ended.
 
         Raises the errors of the coroutine, and TimedOut after `seconds`. After a timeout, the coroutine
         continues, and its result is discarded.

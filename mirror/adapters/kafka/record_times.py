@@ -1,4 +1,4 @@
-"""Finds the write time of a record with offset lookups by timestamp, without reading records.
+"""Determines when a record was written by looking up offsets by timestamp, without reading records.
 
 A broker returns the first record with a timestamp at or after a given time. The search repeats the lookup
 with other times, and converges on the newest timestamp up to the position. Retention depends on the same
@@ -64,8 +64,7 @@ class TimeSearch:
 async def record_times(
     cluster: Cluster, places: Mapping[TopicPartition, int], now_ms: int
 ) -> Mapping[TopicPartition, int | None]:
-    """Return the newest timestamp up to the first record at or after each offset (epoch ms), or None if
-    unknown.
+    """Return the write time of the first record at or after each offset (epoch ms), or None if unknown.
 
     Omits partitions without a leader. Sends at most `MOST_QUESTIONS` requests to each leader. Raises
     Unreachable, Refused.

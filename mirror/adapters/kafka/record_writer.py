@@ -41,7 +41,7 @@ _RECORD_BYTES: Final = 200
 
 @dataclass(frozen=True)
 class DeliveryCalls:
-    """Callbacks of a writer, called on the thread of the event loop.
+    """Callbacks of a record writer, called on the thread of the event loop.
 
     `delivered`: called after all replicas have stored a batch. `dropped`: called with the number of dropped
     records and the reason.
@@ -97,7 +97,8 @@ class RecordWriter:
         return True
 
     def close(self, deadline_seconds: float) -> int:
-        """Wait for queued records until the deadline. Return the number of unwritten records."""
+        """Wait until the deadline for queued records to be written. Return the number of unwritten
+        records."""
         with self._is_empty:
             self._is_empty.wait_for(lambda: not self._count, deadline_seconds)
             left, self._is_closed = self._count, True
@@ -139,7 +140,7 @@ class RecordWriter:
             await cluster.refresh([self._topic])
             known, self._looked_at = cluster.topics[self._topic], loop.now()
         if known.error:
-            doing = f"reading metadata of topic {self._topic} of {cluster.name}"
+            doing = f"cannot read metadata of topic {self._topic} of {cluster.name}"
             raise cluster.error(known.error, doing, f"Write on topic {self._topic}")
         if not known.leaders:
             raise Unreachable(f"topic {self._topic} of {cluster.name} has no partitions yet")
@@ -176,7 +177,7 @@ class RecordWriter:
     async def _pause(
         self, loop: Loop, entries: deque[_PendingRecord], error: HeadraceError, refused: int | None = None
     ) -> None:
-        """Drop expired and rejected records of a partition, then pause.
+        """Drop the expired or rejected records of a partition after a failed write, then pause.
 
         `refused`: number of rejected records at the front; None means all.
         """

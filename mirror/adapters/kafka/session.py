@@ -24,7 +24,7 @@ _ADVICE: Final = "check that a Kafka broker listens there, and whether the port 
 
 
 async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
-    """Wait until a broker has responded on a new connection, which remains open.
+    """Open a connection to any broker and wait for its response. The connection remains open.
 
     Raises Unreachable if no address accepts a connection, TimedOut if no broker responds in time, and
     NotAuthorized if a broker rejects the credentials.
@@ -92,9 +92,9 @@ class _Race:
 
 
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
-    """Combine several errors into one, which is permanent if any of them is permanent."""
+    """Combine several errors into one. It is permanent if any of the errors is permanent."""
     if not failures:
-        return Unreachable(f"{name} has no addresses")
+        return Unreachable(f"no broker address of {name} is known")
     worst = next((failure for failure in failures if not failure.retriable), failures[-1])
     message = "; ".join(dict.fromkeys(failure.message for failure in failures))
     return type(worst)(message, advice=worst.advice)

@@ -35,7 +35,7 @@ _USER, _CLIENT_ID = "user", "client-id"
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """State of a broker as an inspection found it.
+    """State of a broker, as found by an inspection.
 
     `problem`: reason why the broker is unreachable. The other fields are unknown if the broker is
     unreachable.
@@ -54,7 +54,7 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """State of a topic as an inspection found it.
+    """State of a topic, as found by an inspection.
 
     `rights`, `settings`: None if the broker does not report them.
     """
@@ -71,7 +71,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """State of a cluster as an inspection found it.
+    """State of a cluster, as found by an inspection.
 
     `rights`, `quotas`: None if the cluster does not report them. `why`: reasons for missing facts.
     """
@@ -114,7 +114,7 @@ class ClusterSurvey:
         async def names(cluster: Cluster) -> frozenset[str]:
             return frozenset(await cluster.all_topics())
 
-        operation = f"listing topics of {self._settings.bootstrap_servers}"
+        operation = f"cannot list the topics of {self._settings.bootstrap_servers}"
         return self._loop.ask(operation, self._seconds, lambda loop: self._session.ask(loop, names))
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ async def _describe(topics: Sequence[str], user: str, client_id: str, cluster: C
     for entity, name in ((_USER, user), (_CLIENT_ID, client_id)):
         found = await _unless_refused(cluster, client_quotas(entity, name), why) if name else None
         if found is not None and found.error:
-            doing, right = f"reading the quotas of {entity} {name}", "DescribeConfigs on the cluster"
+            doing, right = f"cannot read the quotas of {entity} {name}", "DescribeConfigs on the cluster"
             why.append(str(cluster.error(found.error, doing, right)))
         if name and (found is None or found.error):
             quotas = None
@@ -180,7 +180,7 @@ async def _topics(cluster: Cluster, names: Sequence[str], why: list[str]) -> dic
         described, allowed = settings.get(topic.name), rights.get(topic.name)
         problem = ""
         if described is not None and described.error:
-            doing = f"reading the settings of {topic.name}"
+            doing = f"cannot read the settings of {topic.name}"
             right = f"DescribeConfigs on topic {topic.name}"
             problem = str(cluster.error(described.error, doing, right, described.message))
         facts[topic.name] = TopicFacts(

@@ -34,7 +34,7 @@ _LONGEST_SECONDS: Final = 300.0
 
 @cache
 def _shared_loop() -> LoopThread:
-    """Return the loop of all clients of this process; records are decoded on its thread."""
+    """Return the event loop that all topic clients of this process share. Its thread also decodes records."""
     return LoopThread("topics")
 
 
@@ -79,7 +79,7 @@ class TopicClient:
 
     def ends(self) -> Mapping[int, int]:
         """Return the end offset of each partition. Raises TopicMissing, Unreachable, NotAuthorized."""
-        return self.ask("reading the ends of", self._ends)
+        return self.ask("cannot read the ends of", self._ends)
 
     async def _ends(self, cluster: Cluster) -> dict[int, int]:
         ends = await partition_offsets(cluster, await self.partitions(cluster), LATEST)
@@ -102,7 +102,7 @@ class TopicClient:
                 waiting.pop()
 
         if records:
-            self.ask("writing to", write)
+            self.ask("cannot write to", write)
 
     async def partitions(self, cluster: Cluster) -> list[TopicPartition]:
         """Return the partitions of the topic. Raises TopicMissing, Unreachable, NotAuthorized."""
@@ -144,7 +144,7 @@ class TopicClient:
 
 
 async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
-    """Create a topic unless it exists. Raises NotAuthorized, Refused; Unreachable until it is created."""
+    """Create a topic unless it exists. Raises Unreachable if it is not ready yet; NotAuthorized, Refused."""
     topic = wanted.name
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)
@@ -153,4 +153,4 @@ async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
         raise Unreachable(f"topic {topic} of {cluster.name} is being created")
     if found.error:
         right = f"Describe on topic {topic}"
-        raise cluster.error(found.error, f"reading metadata of topic {topic} of {cluster.name}", right)
+        raise cluster.error(found.error, f"cannot read metadata of topic {topic} of {cluster.name}", right)

@@ -56,7 +56,7 @@ class _QueuedCommand(NamedTuple):
 
 @dataclass(slots=True)
 class _Commands:
-    """Queue of commands to write, and promises of all commands without a result."""
+    """Commands to write to the log, and the promises of all commands that have no result yet."""
 
     waiting: deque[_QueuedCommand] = field(default_factory=deque)
     results: dict[int, Promise[Result]] = field(default_factory=dict)
@@ -78,8 +78,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command for the log. Return a promise of the result. The promise resolves when the command
-        is read back from the log. The command fails with Unreachable if its result is unknown."""
+        """Queue a command for the log. The returned promise resolves when the command is read back from the
+        log, and fails with Unreachable if the result is unknown."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
@@ -126,7 +126,7 @@ class CommandWriter:
             self._is_writing = False
 
     def _next_group(self) -> list[_QueuedCommand]:
-        """Take as many commands from the queue as fit into one batch, but at least one."""
+        """Remove and return the first commands of the queue that fit into one batch, at least one."""
         waiting, group, size = self._queue.waiting, list[_QueuedCommand](), 0
         while waiting:
             needed = len(waiting[0].encoded) + PART_OVERHEAD + _RECORD_OVERHEAD
@@ -181,7 +181,7 @@ class CommandWriter:
         found = await self._cluster.patiently(lambda: self._cluster.ask(init_producer_id(None, 0)))
         if found.error:
             right = "IdempotentWrite on the cluster"
-            raise self._cluster.error(found.error, "acquiring a producer id", right)
+            raise self._cluster.error(found.error, "cannot acquire a producer id", right)
         return ProducerStamp(found.producer_id, found.epoch)
 
     def _next_epoch(self) -> None:

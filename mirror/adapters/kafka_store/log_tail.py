@@ -29,14 +29,14 @@ class LogRecord(NamedTuple):
 
 
 class ReadRecords(NamedTuple):
-    """Records of the log in order. `size`: total size of the records in bytes."""
+    """Log records in offset order. `size`: total size of the records in bytes."""
 
     records: tuple[LogRecord, ...]
     size: int
 
 
 class LogDiscontinued(Exception):
-    """The partition does not continue the records that were read.
+    """Raised when the log no longer continues at the next offset to read.
 
     The caller must load a snapshot, and then read the log after it.
     """
@@ -59,11 +59,11 @@ class LogTail:
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
         if part.error in TRANSIENT:
             await self._refresh()
-            raise Unreachable(f"reading {self._place}: broker returned {name_of(part.error)}")
+            raise Unreachable(f"cannot read {self._place}: broker returned {name_of(part.error)}")
         if part.error == Code.OFFSET_OUT_OF_RANGE:
             raise LogDiscontinued(f"{self._place} no longer has offset {self._position}")
         if part.error:
-            doing = f"reading {self._place} of {self._cluster.name} at offset {self._position}"
+            doing = f"cannot read {self._place} of {self._cluster.name} at offset {self._position}"
             raise self._cluster.error(part.error, doing, f"Read on topic {self._place.topic}")
         if part.diverging is not None:
             raise LogDiscontinued(f"{self._place} has lost records before offset {self._position}")

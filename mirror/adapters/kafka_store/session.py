@@ -39,7 +39,7 @@ _JUDGED_TIMEOUTS: Final = 3.0
 def coordination_cluster(
     loop: Loop, name: str, access: ClusterAccess, session_timeout_seconds: float
 ) -> Cluster:
-    """Return the cluster for a store, with timeouts that fit its session."""
+    """Return a client of the store's cluster, with request timeouts shorter than the session timeout."""
     pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
     seconds = session_timeout_seconds * _REQUEST_SHARE
     config = ConnectionConfig(loop, pool, access, _CLIENT_ID, seconds)
@@ -73,12 +73,14 @@ class ThreadedLog:
         async def ask(_: Loop) -> Result:
             return await store.submit(command)
 
-        return self._thread.ask("changing the coordination store", self._seconds, ask, self._while_waiting)
+        return self._thread.ask(
+            "cannot change the coordination store", self._seconds, ask, self._while_waiting
+        )
 
     def sync(self) -> None:
         """Ensure that the replica contains all commands appended before this call."""
         store = self.opened()
-        doing = "reading the coordination store"
+        doing = "cannot read the coordination store"
         self._thread.ask(doing, self._seconds, lambda _: store.sync(), self._while_waiting)
 
 
@@ -146,7 +148,7 @@ class KafkaSession(StoreSession):
         if store.contact is not None:
             try:
                 seconds = min(_FAREWELL_SECONDS, self._settings.session_timeout_seconds)
-                self._thread.ask("ending the session", seconds, lambda _: store.end_session())
+                self._thread.ask("cannot end the session", seconds, lambda _: store.end_session())
             except HeadraceError as error:  # it ends by its timeout
                 _log.warning("session not ended in the coordination store", reason=str(error))
         self._thread.post(lambda _: store.close())
@@ -163,7 +165,7 @@ class KafkaSession(StoreSession):
         """Wait until every other session has sent a heartbeat or has been ended. Raises TimedOut."""
         store = self._threaded.opened()
         seconds = store.longest_timeout * _JUDGED_TIMEOUTS
-        self._thread.ask("waiting for silent sessions", seconds, lambda _: store.others_judged())
+        self._thread.ask("cannot check other sessions", seconds, lambda _: store.others_judged())
 
     def beat(self) -> None:
         """Do nothing: the store sends heartbeats automatically."""

@@ -95,7 +95,7 @@ class SnapshotTopic:
             code = await self._cluster.ask(delete_records(place, before), leader[0])
             if code not in _TRIMMED:
                 right = f"Delete on topic {place.topic}"
-                raise self._cluster.error(code, f"trimming {place}", right)
+                raise self._cluster.error(code, f"cannot trim {place}", right)
 
         try:
             await self._cluster.patiently(attempt, topic=place.topic)

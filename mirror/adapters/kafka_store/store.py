@@ -72,7 +72,7 @@ class StoreEvents:
 
 @dataclass(slots=True)
 class _Followed:
-    """Position in the log, and the state read since the log was last loaded.
+    """The loaded log: its topics, its state, and the position of the reader.
 
     `growth`: bytes since the latest snapshot.
     """
@@ -87,14 +87,14 @@ class _Followed:
 
 @dataclass(slots=True)
 class LogTrouble:
-    """The error that prevents the use of the log, and whether it was reported."""
+    """The error that currently prevents the use of the log, and the last error that was reported."""
 
     error: HeadraceError | None = None
     since: float = 0.0
     reported: str = ""
 
     def note(self, error: HeadraceError | None, now: float, patience: float) -> bool:
-        """Record the current error, or None if the log is usable. Return whether to report the change.
+        """Set the current error; None means that the log is usable. Return whether to report the change.
 
         A retriable error is reported only after `patience` seconds, because the election of a partition
         leader takes less time.
@@ -111,9 +111,8 @@ class LogTrouble:
 
 
 class KafkaStore:
-    """The store on Kafka: a replica and a session. For the event loop's thread only, except `replica`,
-    `identity` and `state`. After a session is lost, a new session is opened as soon as the log is usable
-    again."""
+    """The store on Kafka: a replica of the log's state, and the session of this process. Opens a new session
+    after one was lost. Use only on the event loop's thread, except `replica`, `identity` and `state`."""
 
     def __init__(self, cluster: Cluster, options: StoreOptions, events: StoreEvents) -> None:
         self._cluster = cluster
@@ -141,7 +140,7 @@ class KafkaStore:
 
     @property
     def contact(self) -> SessionContact | None:
-        """Contact times of the current session, or None without a session."""
+        """Times of the last contact of the current session, or None without a session."""
         return self._contact
 
     @property
@@ -195,7 +194,7 @@ class KafkaStore:
 
     @property
     def longest_timeout(self) -> float:
-        """Longest session timeout of any instance in seconds."""
+        """Longest session timeout among all instances, in seconds."""
         return max(self._observer.longest_timeout, self._options.session_timeout_seconds)
 
     @property
@@ -364,13 +363,13 @@ class KafkaStore:
         if followed is not None:
             own = followed.state.state.sessions.get(self.identity.name)
             if own is None:
-                self._lose_session(SessionLost("another instance has ended the silent session"))
+                self._lose_session(SessionLost("another instance ended this session for lack of heartbeats"))
                 return
             contact.read_back(own.heartbeat, now)
             self.answered_at = contact.answered_at
         state = contact.state(now)
         if state is SessionState.LOST:
-            self._lose_session(SessionLost("the coordination log was silent for the session timeout"))
+            self._lose_session(SessionLost("no heartbeat was read back within the session timeout"))
         elif state is not self.state:
             if state is SessionState.CONNECTED:
                 self._observer.restart(now)

@@ -15,7 +15,7 @@ from mirror.client.log_reader import log_range
 
 
 class SharedStoreFacts(NamedTuple):
-    """Offsets of the log, and the lower replication factor of the two topics.
+    """State of the store's two topics. `replicas`: the lower of their replication factors.
 
     `missing`: topics that the first instance will create. If there are any, the other fields are 0.
     """

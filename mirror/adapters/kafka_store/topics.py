@@ -38,7 +38,7 @@ _BATCH_MARGIN: Final = 4 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoreTopics:
-    """The two topics of the store after their check.
+    """The two topics of the store, after `check_topics` has accepted them.
 
     `log_id`: topic id of the log in hexadecimal digits; empty if the cluster has no topic ids.
     `largest_bytes`: maximum size of the records in a batch that both topics accept. `replicas`: the lower
@@ -53,7 +53,7 @@ class StoreTopics:
 
 
 def _required(topic: str) -> dict[str, Mapping[str, str]]:
-    """Return the names of both topics with their required settings."""
+    """Return a mapping of topic name to required settings, for both topics of the store."""
     return {topic: _LOG, f"{topic}{SNAPSHOT_SUFFIX}": _SNAPSHOTS}
 
 
@@ -90,7 +90,7 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
             raise Unreachable(f"topic {name} of {cluster.name} is being created")
         if found.error:
             right = f"DescribeConfigs on topic {name}"
-            raise cluster.error(found.error, f"describing topic {name}", right, found.message)
+            raise cluster.error(found.error, f"cannot describe topic {name}", right, found.message)
         values = {key: setting.value for key, setting in found.settings.items()}
         wrong += list(_problems(name, values, settings, replicas[name], len(cluster.brokers)))
         largest.append(int(values["max.message.bytes"]))
@@ -121,7 +121,7 @@ def _check_metadata(cluster: Cluster, name: str) -> None:
     if topic.error in _BEING_CREATED:
         raise Unreachable(f"topic {name} of {cluster.name} is being created")
     if topic.error:
-        raise cluster.error(topic.error, f"reading metadata of topic {name}", f"Describe on topic {name}")
+        raise cluster.error(topic.error, f"cannot read metadata of topic {name}", f"Describe on topic {name}")
     if len(topic.leaders) > 1:
         raise ConfigError(
             f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the"

@@ -31,7 +31,7 @@ async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication
 @dataclass
 class Attempt:
     """An attempt to create one topic. `partitions`: number of new partitions. `settings`: settings of the
-    next request. `reasons`: reason of the cluster by rejected setting."""
+    next request. `reasons`: maps each rejected setting to the cluster's reason."""
 
     topic: TopicDescription
     partitions: int
@@ -54,7 +54,7 @@ class Attempt:
         return True
 
     def without(self, key: str) -> Attempt:
-        """Return an attempt without this topic setting."""
+        """Return a copy of this attempt without one topic setting."""
         fewer = {name: value for name, value in self.settings.items() if name != key}
         return replace(self, settings=fewer, reasons={**self.reasons, key: "the broker gave no reason"})
 
@@ -124,8 +124,8 @@ class TopicCreations:
         return create_topics(topics, self._replication)
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
-        """Return what is done to one topic, and the permission that it requires, for error messages."""
-        return f"creating topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
+        """Return the operation and the permission that it requires, as texts for error messages."""
+        return f"cannot create topic {topic.name}", f"Create on topic {topic.name} or on the cluster"
 
     async def _send(self, cluster: Cluster, part: Sequence[Attempt]) -> Mapping[str, TopicOutcome]:
         """Send one CreateTopics request, and return the outcome of each topic.
@@ -145,8 +145,8 @@ class TopicCreations:
         return {topic.name: found.get(topic.name, nothing) for topic in wanted}
 
     async def settle(self, cluster: Cluster, attempt: Attempt, outcome: TopicOutcome) -> None:
-        """Record the result of creating a topic. If the cluster rejects a setting without naming it, try to
-        create the topic without each setting in turn."""
+        """Set the result of creating a topic. If the cluster rejects a setting without naming it, first try
+        to create the topic without each setting in turn."""
         optional = attempt.settings.keys() - FORCED_SETTINGS.keys()
         for key in sorted(optional) if outcome.error == Code.INVALID_CONFIG else ():
             fewer = attempt.without(key)
@@ -165,5 +165,5 @@ class TopicCreations:
 
 
 def _is_of_the_request(outcomes: Collection[TopicOutcome]) -> bool:
-    """Return whether one topic, or the size of the request, may have caused the errors of all topics."""
+    """Return whether all topics failed with an error that one of them or the request size may cause."""
     return len(set(outcomes)) == 1 and next(iter(outcomes)).error in _OF_ONE_OR_ALL

@@ -15,5 +15,5 @@ async def remove_topic(cluster: Cluster, topic: str, topic_id: str = "") -> None
     await cluster.refresh(())
     outcome = await cluster.ask_controller(delete_topic(topic, bytes.fromhex(topic_id)))
     if outcome.error and outcome.error not in MISSING:
-        doing = f"deleting topic {topic}"
+        doing = f"cannot delete topic {topic}"
         raise cluster.error(outcome.error, doing, f"Delete on topic {topic}", outcome.message)

@@ -16,7 +16,7 @@ _NO_RESULT: Final = DescribedTopic(Code.UNKNOWN_SERVER_ERROR, "no result", {})
 
 
 async def describe_topics(cluster: Cluster, partitions: Mapping[str, int]) -> dict[str, TopicDescription]:
-    """Return the topics with their settings. An error of a topic affects only its description.
+    """Return the descriptions of topics with their settings. A failed topic does not affect the others.
 
     `partitions`: partition count by topic. Topics that no longer exist are omitted. Raises Unreachable.
     """
@@ -31,7 +31,7 @@ async def describe_topics(cluster: Cluster, partitions: Mapping[str, int]) -> di
                 continue
             error = None
             if result.error:
-                doing = f"reading the settings of topic {name} on {cluster.name}"
+                doing = f"cannot read the settings of topic {name} on {cluster.name}"
                 error = cluster.error(result.error, doing, f"DescribeConfigs on topic {name}", result.message)
             own, defaults = values_of(result.settings, KEEPING_SETTINGS)
             found[name] = TopicDescription(name, partitions[name], own, defaults, error)

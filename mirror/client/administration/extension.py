@@ -41,6 +41,6 @@ class TopicExtensions(TopicCreations):
         return create_partitions({topic.name: topic.partitions for topic in topics})
 
     def purpose(self, topic: TopicDescription) -> tuple[str, str]:
-        """Return what is done to one topic, and the permission that it requires, for error messages."""
-        doing = f"increasing topic {topic.name} to {counted(topic.partitions, 'partition')}"
+        """Return the operation and the permission that it requires, as texts for error messages."""
+        doing = f"cannot increase topic {topic.name} to {counted(topic.partitions, 'partition')}"
         return doing, f"Alter on topic {topic.name}"

@@ -26,9 +26,10 @@ Place = tuple[int, str]
 
 
 class BrokerConnections:
-    """Connections to the brokers of a cluster, by broker and role. `known`: connections, including closed
-    ones. `pinned`: id of the accepted cluster; empty for any cluster. `reachability`: results of connection
-    attempts."""
+    """Connections to the brokers of one cluster, one for each broker and role. `known`: connections,
+    including closed ones. `pinned`: id of the accepted cluster; empty for any cluster. `reachability`:
+    results of connection attempts.
+    """
 
     def __init__(self, configs: ConnectionConfigs, cluster: str) -> None:
         self._configs = configs
@@ -93,7 +94,7 @@ class BrokerConnections:
         return connection
 
     def check_cluster(self, cluster_id: str) -> None:
-        """Close every connection and raise UnexpectedCluster if a broker belongs to another cluster."""
+        """Close every connection and raise UnexpectedCluster if a broker reports another cluster id."""
         if self.pinned and cluster_id != self.pinned:
             self.disconnect()
             raise UnexpectedCluster.at(self._cluster, self.pinned, cluster_id)
@@ -127,7 +128,7 @@ class BrokerConnections:
         other.promptness.continue_from(silent.promptness, silent.unanswered_since, now)
         self.known[place], self._opened_at[place] = other, now
         reset_on_close(silent.transport.socket)
-        silent.close(TimedOut(f"{silent.name} answers on another connection only"))
+        silent.close(TimedOut(f"{silent.name} responds only on another connection"))
 
     def round_trip(self, broker: int) -> float:
         """Return the shortest round trip to the broker in seconds, or 0 if unknown."""

@@ -10,7 +10,7 @@ from mirror.protocol.control.cluster import Endpoint
 
 class BrokerDirectory:
     """Addresses of brokers: bootstrap servers under negative ids, and the brokers that the cluster lists.
-    `brokers`: listed brokers by id. `departed`: addresses of formerly listed brokers."""
+    `brokers`: maps each listed broker to its address. `departed`: addresses of formerly listed brokers."""
 
     def __init__(self, bootstrap: Sequence[Endpoint]) -> None:
         self.seeds = {-1 - number: address for number, address in enumerate(bootstrap)}
@@ -19,7 +19,7 @@ class BrokerDirectory:
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
-        """Distinct broker addresses by broker id."""
+        """Map broker ids to addresses. Omits listed brokers that have the address of a bootstrap server."""
         seeds = set(self.seeds.values())
         found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
         return {**self.seeds, **found}

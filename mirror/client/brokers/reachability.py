@@ -1,4 +1,4 @@
-"""Tracks since when brokers of a cluster are unreachable, unresponsive or slow.
+"""Tracks which brokers of a cluster are unreachable, unresponsive or slow, and since when.
 
 Logs one line at the start and one at the end of an outage. The end of an outage also wakes the coroutines
 that wait for the cluster.
@@ -33,7 +33,7 @@ A new connection needs `PATIENCE_SECONDS` to show that the broker is still silen
 
 
 class _Silence(NamedTuple):
-    """A period without responses from an address: its start and last observation. `is_over`: the address has
+    """A period in which an address did not respond. `latest`: last observation. `is_over`: the address has
     responded again."""
 
     began: float
@@ -67,7 +67,7 @@ class Reachability:
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
-        """Record a connection attempt, and return the seconds to wait before it."""
+        """Register the start of a connection attempt, and return the backoff before it in seconds."""
         attempts = self._attempts_of(endpoint)
         if attempts.since is None:
             attempts.since = self._continued(_name(endpoint), now)
@@ -77,13 +77,13 @@ class Reachability:
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def ended(self, endpoint: Endpoint, now: float) -> None:
-        """Record that a connection attempt has succeeded or failed."""
+        """Register the end of a connection attempt, whether it succeeded or failed."""
         attempts = self._attempts_of(endpoint)
         attempts.under_way = max(attempts.under_way - 1, 0)
         attempts.latest = now
 
     def failed(self, endpoint: Endpoint, error: HeadraceError, now: float) -> None:
-        """Record a failed connection attempt."""
+        """Store the error of a failed connection attempt."""
         attempts = self._attempts_of(endpoint)
         attempts.failures = min(attempts.failures + 1, _MOST_DOUBLINGS)
         attempts.error = error.message
@@ -92,7 +92,7 @@ class Reachability:
         self._note_outage(_name(endpoint), kind, error.message, now)
 
     def opened(self, endpoint: Endpoint, now: float) -> None:
-        """Record a connection on which the broker has responded."""
+        """Clear the failures of an address after its broker has responded on a new connection."""
         attempts = self._attempts_of(endpoint)
         attempts.since, attempts.failures, attempts.error = None, 0, ""
         self._note_end(_name(endpoint), now)
@@ -123,7 +123,7 @@ class Reachability:
                 self._note_end(name, now)
 
     def _forget_untried(self, now: float) -> None:
-        """Drop the failures of addresses that no connection is attempted to any longer."""
+        """Drop the failures of addresses to which no connection is attempted any longer."""
         for endpoint, attempts in list(self._attempts.items()):
             is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
             if attempts.since is not None and not is_trying:
@@ -133,13 +133,13 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield each failing address, with the start of the failures and the last error."""
+        """Yield each unreachable address with the start of its failures and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all brokers except these."""
+        """Drop the state of all addresses except the given ones."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
@@ -170,20 +170,20 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return when the current silence of an address began, or `now` if it responds."""
+        """Return when the address stopped responding, or `now` if it responds."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence of an address that includes `due`. A silent broker may accept new
-        connections in between, so a recent silence of the address also counts."""
+        """Return the start of the silence of an address that includes the time `due`. A silent broker may
+        accept new connections in between, so a recent silence of the address also counts."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due
         return min(due, former.began)
 
     def take_returned(self) -> float | None:
-        """Return the earliest start of the outages that ended since the previous call, or None."""
+        """Return the earliest start of the outages that have ended since the previous call, or None."""
         returned, self._returned = self._returned, None
         return returned
 

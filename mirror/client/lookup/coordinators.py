@@ -22,7 +22,7 @@ _AT_ONCE: Final = 100
 
 
 class Brokers(Protocol):
-    """Access to the brokers of a cluster; see `Cluster`."""
+    """Interface to the brokers of a cluster, for the coordinator cache. Implemented by `Cluster`."""
 
     directory: BrokerDirectory
 
@@ -54,20 +54,20 @@ class Brokers(Protocol):
 
 
 class Coordinators:
-    """Cache of coordinators by kind (group or transactional id) and name."""
+    """Cache of the coordinators of groups and transactional ids."""
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
         self._known: dict[tuple[int, str], int] = {}
         self._sought: dict[int, dict[str, Promise[int]]] = {}
-        """Names whose coordinators the next lookup requests, by kind."""
+        """For each kind (group or transactional id), names whose coordinators the next lookup requests."""
 
     def forget(self) -> None:
-        """Drop all coordinators."""
+        """Drop all cached coordinators."""
         self._known = {}
 
     def _forget_one(self, kind: int, key: str) -> None:
-        """Drop a coordinator that has moved, so that the next call finds the new one."""
+        """Drop a coordinator from the cache after it has moved, so that the next call finds the new one."""
         self._known.pop((kind, key), None)
 
     async def ask(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
@@ -87,7 +87,7 @@ class Coordinators:
         if (code := error(answer)) in COORDINATOR_MOVED:
             self._forget_one(kind, key)
         if code in TRANSIENT:
-            raise self._cluster.error(code, f"{call.name} request to the coordinator of {key}", "")
+            raise self._cluster.error(code, f"{call.name} request to the coordinator of {key} failed", "")
         return answer
 
     async def find(self, kind: int, key: str) -> int:
@@ -130,7 +130,7 @@ class Coordinators:
     def _learn(self, kind: int, key: str, found: Coordinator | None) -> int:
         cluster = self._cluster
         if found is None:
-            raise Unreachable(f"the response does not name the coordinator of {key}")
+            raise Unreachable(f"the broker's response does not name the coordinator of {key}")
         if found.error:
             right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
             raise cluster.error(found.error, f"cannot find the coordinator of {key}", right)

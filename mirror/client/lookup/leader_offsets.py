@@ -23,7 +23,7 @@ OffsetCall = Callable[[Mapping[TopicPartition, int]], Call[Answers]]
 
 
 class Leaders(Protocol):
-    """Access to the leaders of a cluster; see `Cluster`."""
+    """Interface to the partition leaders of a cluster, for offset lookups. Implemented by `Cluster`."""
 
     name: str
     topics: dict[str, TopicMetadata]
@@ -34,7 +34,7 @@ class Leaders(Protocol):
         ...
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return broker id and epoch of the partition's leader."""
+        """Return the broker id and the epoch of the partition's leader, or None if unknown."""
         ...
 
     async def ask(self, call: Call[T], broker: int | None = None) -> T:
@@ -42,24 +42,23 @@ class Leaders(Protocol):
         ...
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of these topics."""
+        """Refresh the metadata of the given topics."""
         ...
 
     async def try_refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of these topics; a failure is only logged."""
+        """Refresh the metadata of the given topics. A failure is only logged."""
         ...
 
 
 def by_time(*, committed: bool) -> OffsetCall:
-    """Return a function that creates ListOffsets requests by timestamp."""
+    """Return a function that creates ListOffsets requests."""
     return lambda wanted: list_offsets(wanted, committed=committed)
 
 
 async def ask_leaders(
     cluster: Leaders, wanted: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> None:
-    """Request the offsets missing in `found` from leaders once. Raises Unreachable if a retry may find
-    more."""
+    """Request the offsets missing in `found` once. Raises Unreachable if a retry may find more."""
     missing = {place: value for place, value in wanted.items() if place not in found}
     topics = {place.topic for place in missing}
     await cluster.refresh({place.topic for place in missing if cluster.leader(place) is None})
@@ -73,13 +72,13 @@ async def ask_leaders(
         # permanent error, although the topic is in the metadata.
         await cluster.refresh(topics)
         request, code = call_of(missing).name, name_of(codes[0])
-        raise Unreachable(f"{request} request to {cluster.name}: broker returned {code}")
+        raise Unreachable(f"{request} request to {cluster.name} failed: broker returned {code}")
 
 
 async def _ask_each(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
-    """Send one request to every leader concurrently. Return the error codes that may be transient."""
+    """Send one request to each leader concurrently. Return the error codes that may be transient."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

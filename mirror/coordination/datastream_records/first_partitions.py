@@ -1,4 +1,4 @@
-"""Partitions that existed when a datastream was first planned. Pure.
+"""Initial partitions of a datastream: those that existed when it was first planned. Pure.
 
 Only these partitions may start at the end of their log. A partition that is added later contains only records
 written after the datastream was created, so it is copied from the start of its log.
@@ -17,7 +17,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 
 @dataclass(frozen=True)
 class FirstPartitions:
-    """Partition counts by topic when the datastream was first planned.
+    """Partition count of each topic when the datastream was first planned.
 
     `since_ms`: creation time of the datastream, 0 if unknown. `selection`: topic selection of the datastream
     at that time.
@@ -45,7 +45,7 @@ def begins_at_end(datastream: Datastream) -> bool:
 def first_partitions(
     datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
 ) -> FirstPartitions:
-    """Return the initial partitions of a datastream, to be stored.
+    """Return the initial partitions to store for a datastream.
 
     `topics`: partition counts of all source topics. `known`: stored initial partitions, or None.
 
@@ -63,8 +63,8 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane's spec with the start position of its partition. `first`: stored initial partitions. At
-    the first start, `first` is None or belongs to an earlier datastream with the same name."""
+    """Return the lane's spec with the start position for its partition. `first`: stored initial partitions;
+    at the first start, None or those of an earlier datastream with the same name."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

@@ -27,7 +27,7 @@ _DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError
 
 
 class FirstPartitionsStore:
-    """Initial partitions of each datastream that starts at `latest`, in the coordination store.
+    """Stores the initial partitions of each datastream that starts at `latest`.
 
     Thread-safe; only the leader writes.
     """
@@ -70,8 +70,8 @@ class FirstPartitionsStore:
         znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
 
     def forget(self, name: DatastreamName) -> str:
-        """Forget a deleted datastream. Return the path of its initial partitions, which the caller removes
-        with the definition, because a new datastream may have the same name."""
+        """Drop a deleted datastream from the cache. Return the path of its initial partitions, which the
+        caller deletes with the definition, because a new datastream may have the same name."""
         self._recorded.pop(name, None)
         return _path(name)
 
@@ -87,7 +87,7 @@ class FirstPartitionsStore:
             selection = TopicSelection(**found["selection"])
             return FirstPartitions(int(found["since_ms"]), selection, counts), node.version
         except _DAMAGES as error:
-            _log.error("record of first partitions ignored", path=path, reason=damage_of(error))
+            _log.error("damaged record of initial partitions ignored", path=path, reason=damage_of(error))
             return FirstPartitions(since_of(datastream), datastream.selection, {}), node.version
 
 

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LostStore:
-    """Lost definitions in the coordination store, by name. Thread-safe.
+    """Stores the definitions of lost datastreams in the coordination store. Thread-safe.
 
     Every instance may publish and remove definitions.
     """
@@ -66,7 +66,7 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions that were not deleted. Return False to request another call.
+        """Store lost definitions that were not deleted. Return False if the caller must call again.
 
         Of two definitions with the same name, the one that was created later is kept. A definition that
         another instance drops at the same time is not stored.
@@ -123,14 +123,14 @@ def _read(path: str, node: Node) -> StoredDatastream | None:
 
 
 class RestoredRecords:
-    """Writes the nodes that a restored datastream needs."""
+    """Writes the nodes that a restored datastream needs besides its definition."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._beginnings = FirstPartitionsStore(nodes)
         self._made, self._adopted = MadeTopics(nodes), MadeTopics(nodes, znodes.ADOPTED)
 
     def begin(self, datastream: Datastream) -> None:
-        """Make all partitions without a checkpoint start at their earliest record.
+        """Start all partitions without a checkpoint at their earliest record.
 
         A datastream that started at `latest` is restored likewise. The initial partitions are unknown, and
         copying too many records is better than skipping some.
@@ -139,7 +139,7 @@ class RestoredRecords:
             self._beginnings.record(datastream, {})
 
     def claim(self, datastream: Datastream, topics: Collection[str]) -> None:
-        """Record destination topics as written by the group of a datastream.
+        """Add destination topics to the record of topics that the datastream's group writes.
 
         The topics count as created by Headrace, unless the datastream adopts topics. Raises VersionConflict,
         InvalidRequest.

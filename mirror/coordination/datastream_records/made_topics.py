@@ -1,4 +1,4 @@
-"""Records of the destination topics of each group of datastreams.
+"""Stores which destination topics each group of datastreams has created or adopted.
 
 One record has the topics that Headrace has created for the group, another the existing topics that the group
 has adopted. The record of created topics outlives the datastream, so that a new datastream with the same name
@@ -18,11 +18,12 @@ from mirror.model.nodes import NewNode, NodeChange, NodeWrite
 from mirror.ports import NodeStore
 
 Made = Mapping[ClusterRef, frozenset[str]]
-"""Topic names by cluster, as recorded for one group."""
+"""Maps each cluster to topic names, as stored for one group."""
 
 
 class MadeTopics:
-    """Records of created or adopted destination topics in the coordination store, one per group. Thread-safe.
+    """Names of created or adopted destination topics in the coordination store, a node per group.
+    Thread-safe.
 
     `parent`: parent node of the records.
     """

@@ -25,8 +25,8 @@ class PlacementEffect:
 
 
 def effect_of(decision: Decision) -> PlacementEffect:
-    """Return the effect of a decision on the task loads of all planned groups. The former load of a task is
-    computed from its new load and the loads of the moved partitions."""
+    """Return the effect of a decision on the task loads of the planned groups. The load of a task before the
+    plan is computed from its new load and the loads of the moved partitions."""
     moves = decision.moves
     loads = {
         (group, partition): load.bytes_per_second

@@ -24,7 +24,7 @@ MOST_ACTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Switch by which an operator permits or forbids rebalances by monitors.
+    """Permission for monitors to request rebalances, set by an operator.
 
     `changed_ms`: time of the last change, 0 if never set.
     """

@@ -50,7 +50,7 @@ class ActingStore:
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream whose rebalance by a monitor is not planned yet, or None."""
+        """Return the datastream for which a monitor has requested a rebalance not planned yet, or None."""
         waiting = [request for request in self._requests.waiting() if isinstance(request, RebalanceRequest)]
         return state.waiting(waiting)
 
@@ -86,7 +86,7 @@ class ActingStore:
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
-        """Request a rebalance for the monitor that holds the lease, and return the id of the request.
+        """Queue a rebalance request of the monitor that holds the lease, and return the id of the request.
 
         Raises IllegalTransition if the monitor does not hold the lease, if rebalances by monitors are
         forbidden, or if another rebalance is pending; Unreachable.

@@ -16,7 +16,7 @@ from mirror.model.plan import Plan, moves_between
 
 @dataclass(frozen=True)
 class Application:
-    """Result of a request to apply a reviewed plan.
+    """Outcome of a request to apply a reviewed plan.
 
     `decision`: decision to publish, or None. `failure`: error, None if the request succeeds.
     """
@@ -27,7 +27,7 @@ class Application:
 
     @property
     def sentence(self) -> str:
-        """Result of the request in one sentence, for use after the decision is published."""
+        """Result of the request in one sentence. Valid only after the decision is published."""
         if self.decision is not None:
             return self.decision.sentence
         return f"plan {self.request.proposal} is in effect"

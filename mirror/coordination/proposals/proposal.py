@@ -108,7 +108,7 @@ def applied(fleet: FleetState, proposal: Proposal, request: ApplyRequest, now_ms
 
 
 def answer_shown(proposal: Proposal) -> GroupPlan:
-    """Parse the reasons for tasks and moves from the description of the proposal.
+    """Parse the displayed proposal for the reasons of its tasks and moves.
 
     Values in an unknown format are omitted.
     """

@@ -31,7 +31,7 @@ class StoredProposal:
     version: int
 
     def check_not_applied(self) -> None:
-        """Raise IllegalTransition if a request to apply the proposal exists already."""
+        """Raise IllegalTransition if the queue already contains a request to apply the proposal."""
         if self.proposal.asked_by is not None:
             raise IllegalTransition(f"plan {self.identity} was already applied by {self.proposal.asked_by}")
 

@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class SelectionIndex(Generic[_T]):
-    """Index of topic selections that finds all selections matching a topic.
+    """Index that finds all topic selections that match a topic.
 
     Selections are stored by the common prefix of the names that they match. A topic name is tested only with
     selections that have a matching prefix or no known prefix (such as `.*-orders`).
@@ -25,7 +25,7 @@ class SelectionIndex(Generic[_T]):
         self._lengths = sorted({len(beginning) for beginning in self._under})
 
     def matching(self, topic: str) -> list[_T]:
-        """Return the values whose selections match the topic, in insertion order."""
+        """Return the values of the selections that match the topic, in insertion order."""
         # A dict, because several prefixes of one expression may match the name (`a.*|ab.*`).
         candidates = {
             position: (selection, value)

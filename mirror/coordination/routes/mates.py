@@ -14,8 +14,8 @@ from mirror.model.load import impossible_limits, joint_limits
 
 
 def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName, str]:
-    """Return a message about each conflict of a datastream with an older datastream of its group. The message
-    contains the setting that applies. `datastreams`: datastreams, oldest first."""
+    """Map each datastream to a message about its conflicts with older datastreams of its group. The message
+    names the setting that applies. `datastreams`: oldest first."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         groups.setdefault(datastream.group, []).append(datastream)
@@ -32,7 +32,7 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
 
 
 def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
-    """Return the different `group.id` of the other datastream, or an empty string.
+    """Return the `group.id` of `other` if it differs from that of `datastream`, otherwise an empty string.
 
     Returns an empty string unless both datastreams set a `group.id`.
     """
@@ -43,8 +43,8 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield a message for each limit of the datastream that contradicts a limit of its group. The minimum of
-    one datastream can exceed the maximum of another."""
+    """Yield a message for each older datastream of the group whose task limits contradict those of the
+    datastream. The minimum of one datastream can exceed the maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

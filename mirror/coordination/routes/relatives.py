@@ -24,7 +24,7 @@ _MOST_STEMS: Final = 100
 
 
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
-    """Return the names that share a stem with any topic of the new datastream.
+    """Return the names that equal a topic of the new datastream, apart from prefixes added by copying.
 
     `ways`: all datastreams that can copy records back, including the new one. Returns all names if stems are
     ambiguous, or if there are too many paths through the clusters.
@@ -43,7 +43,7 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
 
 
 def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
-    """Return the prefixes that copying adds to topic names.
+    """Return the prefixes that datastreams add to topic names.
 
     Returns None if a name may have several stems.
     """
@@ -59,7 +59,7 @@ def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
 
 
 def _stripped(name: str, prefixes: tuple[str, ...]) -> list[str]:
-    """Return the source topic names that copying may have turned into this name, longest first."""
+    """Return the topic names from which copying may have derived this name, longest first."""
     found = []
     while name.startswith(prefixes):
         prefix = next(prefix for prefix in prefixes if name.startswith(prefix))

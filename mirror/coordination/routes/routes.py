@@ -59,7 +59,7 @@ class Route:
 
 @dataclass
 class _TopicNode:
-    """State of one topic name across all clusters.
+    """Where the records of one topic name come from, on every cluster.
 
     `origins`: for each cluster, the clusters from which its records may come, each with the datastream that
     copies them. `reasons`: reason for each datastream that must not copy the topic. `taken`: routes that copy
@@ -72,7 +72,7 @@ class _TopicNode:
 
 
 class ReturningTopics:
-    """Finds topics whose records would return to a cluster. Caches the results.
+    """Finds topics whose records would return to a cluster from which they were copied. Caches the results.
 
     `routes`: routes that may be part of a loop, oldest first.
     """
@@ -96,7 +96,7 @@ class ReturningTopics:
         return _index(self.routes)
 
     def reason(self, route: Route, topic: str) -> str | None:
-        """Return why a datastream must not copy a selected topic, or None if it may."""
+        """Return why a datastream must not copy a topic that it selects, or None if it may."""
         if route.datastream.name not in self._circular:
             return None
         place = self._place(topic)
@@ -104,7 +104,7 @@ class ReturningTopics:
         return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
     def _place(self, topic: str) -> _TopicNode:
-        """Return the state of a topic name across all clusters.
+        """Return the origins of a topic name on every cluster.
 
         The recursion ends, because every destination name except `*` makes names longer.
         """
@@ -124,7 +124,7 @@ class ReturningTopics:
     def _bring(
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
-        """Add the origins of a name that the first suitable route makes from a shorter name.
+        """Record that the first suitable route makes the topic name by renaming a shorter name.
 
         `alike`: equal routes that select the shorter name.
         """
@@ -137,7 +137,7 @@ class ReturningTopics:
                 return
 
     def _take(self, route: Route, place: _TopicNode) -> None:
-        """Record that a route copies the topic name, unless its records would return."""
+        """Record that a route copies the topic name. If records would return, record the reason instead."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -167,8 +167,8 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins of a topic name if a route copies it. Further copies under the same name add more
-    origins."""
+    """Return the origins of a topic name as they would be if `route` also copied it. Includes further copies
+    under the same name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True
@@ -184,7 +184,7 @@ def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamNa
 
 
 def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
-    """Return the clusters that the records of each cluster can reach, including the cluster itself."""
+    """Map each cluster to the clusters that its records can reach, including itself."""
     clusters = {cluster for route in routes for cluster in (route.source, route.destination)}
     onward: dict[str, set[str]] = {cluster: set() for cluster in clusters}
     for route in routes:
@@ -202,7 +202,7 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class RouteVerdict:
-    """Restrictions on what datastreams may copy.
+    """Topics and datastreams that must not be copied, with the reasons.
 
     `refused`: reason for each datastream that must not be mirrored at all. `left_out`: topics that each
     datastream must not copy, with the reason. `remarks`: conflicts that do not prevent copying. `waiting`:
@@ -215,7 +215,7 @@ class RouteVerdict:
     waiting: Mapping[DatastreamName, Mapping[str, IncompleteTopic]] = field(default_factory=dict)
 
     def reasons(self, name: DatastreamName) -> Reasons:
-        """Return the reason for each topic that the datastream does not copy completely."""
+        """Map each topic that the datastream does not copy completely to the reason."""
         waits = {topic: wait.reason for topic, wait in self.waiting.get(name, {}).items()}
         return {**waits, **self.left_out.get(name, {})}
 
@@ -241,7 +241,7 @@ class RouteJudge:
     def verdict(
         self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
     ) -> RouteVerdict:
-        """Return what each datastream must not copy.
+        """Determine what each datastream must not copy.
 
         `topics`: existing topics that each datastream selects. `written`: source topics that each group
         currently copies.
@@ -301,7 +301,7 @@ _ONTO_ITSELF: Final = (
 
 
 def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
-    """Return the group members that differ from the oldest member in source, destination or naming.
+    """Return members that differ from their group's oldest in source, destination or naming, with reasons.
 
     Lanes are identified by group and partition, so two sources would use the same lane names. `routes`:
     routes, oldest first.
@@ -334,7 +334,7 @@ def _doubles(
     written: Mapping[GroupName, Collection[str]],
     left_out: Mapping[DatastreamName, Reasons],
 ) -> list[tuple[Route, str, str]]:
-    """Return the topics whose destination another group already writes.
+    """Return the topics whose destination topic another group already writes, with datastream and reason.
 
     `routes`: oldest first.
     """
@@ -367,6 +367,6 @@ def _double(holder: Datastream, datastream: Datastream) -> str:
 
 
 def in_words(reasons: Reasons) -> str:
-    """Return a message that names a few of the topics that are not copied, each with its reason."""
+    """Return a message that names some of the topics that are not copied, each with the reason."""
     topics = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
     return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({topics})"

@@ -37,7 +37,7 @@ _Take = Callable[[int], bytes]
 
 
 def encode_command(command: Command) -> bytes:
-    """Return a command encoded as a record."""
+    """Encode a command as a record."""
     match command:
         case OpenSession(session, timeout_ms):
             return _record(["open", session, timeout_ms] if timeout_ms else ["open", session])
@@ -131,7 +131,7 @@ def split_records(joined: bytes) -> Iterator[bytes]:
 
 
 def encode_state(state: State) -> Iterator[bytes]:
-    """Yield the records that encode a state. Equal states have equal records."""
+    """Encode a state as records. Equal states have equal records."""
     sessions = [[name, *_encode_session(session)] for name, session in sorted(state.sessions.items())]
     yield _record(["state", state.applied, sessions])
     heads: list[list[Any]] = []
@@ -173,7 +173,7 @@ def _decode_state(records: Iterator[bytes]) -> State:
                 return State(root, {name: _decode_session(session) for name, *session in sessions}, applied)
             case _:
                 break
-    raise ValueError("incomplete")
+    raise ValueError("the state is incomplete")
 
 
 def _place(root: TreeNode, path: str, node: TreeNode) -> None:
@@ -214,7 +214,7 @@ def _record(head: Sequence[Any], blobs: Iterable[bytes] = ()) -> bytes:
 
 
 def _opened(record: bytes) -> tuple[Any, _Take]:
-    """Return the head of a record, and a function that reads the next bytes of its data."""
+    """Return the parsed head line of a record, and a function that reads the next bytes of its data."""
     line, _, data = record.partition(b"\n")
     try:
         head = json.loads(line)

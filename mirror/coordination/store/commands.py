@@ -72,7 +72,7 @@ class Heartbeat:
 @dataclass(frozen=True, slots=True)
 class EndSession:
     """Command: end a session and delete its ephemeral nodes. `heartbeat`: end the session only if its last
-    heartbeat has this number, so that a late heartbeat keeps the session open; None ends it in any case."""
+    heartbeat has this number, so that a late heartbeat keeps the session open; None: always end it."""
 
     session: str
     heartbeat: int | None = None
@@ -80,7 +80,7 @@ class EndSession:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Apply several operations of a session in order and atomically.
+    """Command: apply several operations of a session in order and atomically.
 
     `request`: number of the command in its session, starting at 1. A command with a repeated number has no
     effect and returns the first result.
@@ -93,7 +93,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNote:
-    """Announces a complete snapshot of a shared log up to an offset. Changes nothing.
+    """Command: announce a complete snapshot of the shared log up to an offset. Changes no node.
 
     `size`: size of the snapshot in bytes.
     """
@@ -137,7 +137,7 @@ Answer = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Paths whose watches fire.
+    """Paths of changed nodes, whose watches fire.
 
     `data`: created, written or deleted nodes. `children`: created or deleted nodes, and their parents.
     """

@@ -1,5 +1,5 @@
-"""Heartbeats of this process's session with a shared log, and detection of other sessions that have sent none
-for their timeout. Pure.
+"""Sends heartbeats of this process's session through a shared log, and detects other sessions whose
+heartbeats have stopped. Pure.
 
 Times are monotonic seconds of this process.
 
@@ -26,7 +26,7 @@ _MOST_PENDING: Final = 2
 
 
 class SessionContact:
-    """Heartbeats of one session with the shared log, and their times.
+    """Send times of the heartbeats of one session, and the latest heartbeat that was read back from the log.
 
     The command that opens the session counts as heartbeat 0. `sent`: send time of this command.
     """
@@ -47,14 +47,14 @@ class SessionContact:
         return self.send(now) if is_due and len(self._sent) < _MOST_PENDING else None
 
     def send(self, now: float) -> int:
-        """Record that a heartbeat is sent now, and return its number."""
+        """Return the number of the next heartbeat, which is sent now."""
         self._number += 1
         self._latest_sent = now
         self._sent = {**self._sent, self._number: now}
         return self._number
 
     def read_back(self, number: int, now: float) -> None:
-        """Record that this process has read its heartbeats up to a number from the log."""
+        """Handle a heartbeat that was read back from the log. It also confirms all earlier heartbeats."""
         sent = self._sent.get(number)
         if sent is not None:
             self.answered_at, self.answer_seconds = sent, now - sent
@@ -88,7 +88,7 @@ class SilenceObserver:
         self._unheard: set[str] = set()
 
     def observe(self, sessions: Mapping[str, SessionRecord], own: str, now: float) -> None:
-        """Record the heartbeats in a state that was just read from the log."""
+        """Compare the heartbeats in a new state of the log with those seen before."""
         seen = {}
         for name, session in sessions.items():
             if name == own:
@@ -105,7 +105,7 @@ class SilenceObserver:
 
     @property
     def unheard(self) -> int:
-        """Number of sessions without a new heartbeat since this process first read them."""
+        """Number of other sessions from which this process has not seen a new heartbeat yet."""
         return len(self._unheard)
 
     @property

@@ -20,7 +20,7 @@ _NO_SNAPSHOT: Final = SnapshotNote(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """State after all records before `next_offset`.
+    """State of the store after all log records before `next_offset`.
 
     `unfinished`: see `parts.py`. `foreign`: number of records that were not commands. `snapshot`: latest
     announced snapshot.
@@ -35,7 +35,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class AppliedCommand:
-    """A command whose parts have all been read.
+    """A command whose parts have all been read, and its result.
 
     `writer`, `number`: see `CommandPart`.
     """

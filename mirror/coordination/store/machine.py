@@ -54,7 +54,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State after `applied` commands."""
+    """State of the coordination store. `applied`: number of applied commands."""
 
     root: TreeNode = field(default_factory=TreeNode)
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)

@@ -44,7 +44,7 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCommand:
-    """A command whose parts have not all been read.
+    """A command of which only some parts have been read.
 
     `offset`: offset of the latest part.
     """
@@ -110,7 +110,7 @@ def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Un
 
 
 def _following(known: UnfinishedCommand | None, part: CommandPart, offset: int) -> UnfinishedCommand | None:
-    """Add a part to the unfinished command of its writer, or return None if the part does not follow."""
+    """Return the writer's unfinished command with the part added, or None if the part does not follow."""
     same = known is not None and (known.number, known.count, known.checksum) == (
         part.number,
         part.count,

@@ -18,7 +18,7 @@ _log = get_logger(__name__)
 
 
 class WatchKind(Enum):
-    """Event that a watch waits for."""
+    """Kind of change that a watch waits for: data or children."""
 
     DATA = "data"
     CHILDREN = "children"
@@ -92,7 +92,7 @@ class StateReplica:
 
 
 def call_watches(fired: Iterable[FiredWatch]) -> None:
-    """Call the given watches.
+    """Call the watches that have fired.
 
     Exceptions of watches are logged, because a watch must not fail the write that fired it.
     """

@@ -54,7 +54,7 @@ class CommandLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentity:
-    """Id of a session, and the number of its last request."""
+    """Id of a session, and a counter that numbers its requests."""
 
     name: str
     requests: Iterator[int] = field(default_factory=lambda: count(1))

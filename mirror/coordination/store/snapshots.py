@@ -28,7 +28,7 @@ _END: Final = "end"
 
 
 class SnapshotEnd(NamedTuple):
-    """Content of the end record of a snapshot.
+    """End record of a snapshot, which shows that the snapshot is complete.
 
     `log`: id of the log. `next_offset`: see `LogState`.
     """
@@ -102,7 +102,7 @@ def _encoded(log: LogState) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Collected:
-    """Records of one snapshot that were read so far.
+    """Records of one snapshot that have been read so far.
 
     `keys`: keys of all these records, including records whose values were dropped.
     """
@@ -149,7 +149,7 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Free the memory of superseded snapshots, but remember their keys."""
+        """Free the memory of superseded snapshots, but keep their record keys."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
@@ -163,7 +163,7 @@ class SnapshotShelf:
         return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of undamaged snapshots that the log [start, end) continues, latest first."""
+        """Yield the undamaged snapshots from which the log [start, end) can continue, latest first."""
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:
@@ -172,7 +172,7 @@ class SnapshotShelf:
                     continue
 
     def superseded(self, log: str) -> tuple[int, list[bytes]]:
-        """Return the offset up to which the log can be trimmed, and the record keys of snapshots to delete.
+        """Return the offset before which the log can be trimmed, and the record keys of snapshots to delete.
 
         The latest `KEPT` complete snapshots are kept, and unfinished snapshots that were started after the
         oldest of them.

@@ -28,7 +28,7 @@ class TreeNode:
 
 
 def names_of(path: str) -> list[str]:
-    """Split a path into names. Both the empty string and `/` mean the root."""
+    """Split a path into node names. Both the empty string and `/` mean the root."""
     return path.strip("/").split("/") if path.strip("/") else []
 
 
@@ -67,7 +67,7 @@ def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
 
 
 class Draft:
-    """A modified version of an immutable tree, which stays unchanged. The original tree is not modified.
+    """A modified version of an immutable tree. The original tree is not modified.
 
     `root`: root of the new version.
     """

@@ -1,4 +1,4 @@
-"""Stores cluster ids by the cluster names in definitions.
+"""Stores the id of each cluster under the cluster name that definitions use.
 
 With stored ids, Headrace recognises two names of one cluster even during an outage.
 """
@@ -17,7 +17,7 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Cluster ids that clusters report, by cluster name. Thread-safe. Every instance may write them."""
+    """Stores a cluster id for each cluster name. Thread-safe. Every instance may write the ids."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes
@@ -41,8 +41,8 @@ class ClusterIds:
 
 
 class BoundClusters:
-    """Bound cluster ids: the id first seen or last accepted under each cluster name. Thread-safe. Lanes use a
-    cluster only if it has the bound id."""
+    """Stores bound cluster ids: the id first seen or last accepted under each cluster name. Thread-safe.
+    Lanes use a cluster only if it has the bound id."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -89,8 +89,8 @@ class KnownClusters:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to a cluster, without those of clusters with other ids.
-        `identity`: an additional id of the cluster."""
+        """Return the aliases that may refer to the same cluster. Excludes aliases of clusters with another
+        id. `identity`: an additional id of the cluster."""
         mine = self._ids(cluster) | ({identity} - {""})
         return [alias for alias in aliases if not mine or not (theirs := self._ids(alias)) or mine & theirs]
 

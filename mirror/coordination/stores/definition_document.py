@@ -139,7 +139,7 @@ def _resumption(document: Mapping[str, Any]) -> Resumption:
 
 
 def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return start, requester and end of a pause.
+    """Return start, requester and end of a pause, as stored in the definition.
 
     The end may be missing, because older versions did not write it.
     """

@@ -64,7 +64,7 @@ class Definitions:
 
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Definitions by name. A damaged definition is replaced by its last readable version."""
+        """Definitions, sorted by name. A damaged definition is replaced by its last readable version."""
         known = [stored.datastream for stored in self.readable]
         last = [damaged.last for damaged in self.damaged if damaged.last is not None]
         return tuple(sorted([*known, *last], key=lambda datastream: datastream.name) if last else known)
@@ -136,7 +136,7 @@ class DefinitionStore:
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
-        """Return the current change counters of groups and owners."""
+        """Return a guard that detects concurrent changes of the named groups and owners."""
         guard = Guard(self._nodes, names)
         guard.read()
         return guard
@@ -267,15 +267,15 @@ class DefinitionStore:
 
 
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
-    """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a node."""
+    """Return the node write that replaces a definition. Raises InvalidRequest if it does not fit into a
+    node."""
     return NodeWrite(_path(datastream.name), node_codec.encode(to_document(datastream)), stored.version)
 
 
 def _is_version(
     found: StoredDatastream | DamagedDefinition, known: StoredDatastream | DamagedDefinition
 ) -> bool:
-    """Return whether a stored definition is a known version. Versions of a new datastream start again at
-    0."""
+    """Return whether a stored definition equals a known one, or has its version if that one is damaged."""
     if isinstance(known, StoredDatastream):
         return found == known
     return isinstance(found, DamagedDefinition) and found.version == known.version
@@ -384,7 +384,7 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """Watch on the node of a definition.
+    """Watch callback for the node of a definition.
 
     Watches on the same node are equal, so that only one is registered.
     """
@@ -399,7 +399,7 @@ class _Changed:
 
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
-    """Separate readable from damaged definitions, which are given in order of their names."""
+    """Separate readable from damaged definitions. The input must be sorted by name."""
     readable = tuple([definition for definition in found if isinstance(definition, StoredDatastream)])
     return Definitions(
         readable, tuple([definition for definition in found if isinstance(definition, DamagedDefinition)])
@@ -433,7 +433,7 @@ def _path(name: str) -> str:
 
 
 def _paths(name: str) -> tuple[str, ...]:
-    """Return the possible paths of a definition: its own node, or a node that was created manually."""
+    """Return the paths where a definition may be stored: its own, and that of a manually created node."""
     own = _path(name)
     if not 0 < len(own) <= _LONGEST_PATH:
         return ()

@@ -49,7 +49,7 @@ class Deletions:
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
     def guard(self, datastream: Datastream) -> tuple[NodeChange, ...] | None:
-        """Return changes that make a transaction fail if the datastream is deleted concurrently.
+        """Return node changes that make a transaction fail if the datastream is deleted concurrently.
 
         Returns None if the datastream was already deleted.
         """
@@ -87,8 +87,8 @@ def _path(name: DatastreamName) -> str:
 
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
-    """Return the recorded creation times of deleted datastreams by name, oldest record first. A damaged node
-    is ignored, so its datastreams may be reported as lost. An operator can drop lost datastreams."""
+    """Map deleted datastreams to their creation times, oldest record first. A damaged node is ignored, so its
+    datastreams may be reported as lost. An operator can drop lost datastreams."""
     if node is None:
         return {}
     try:
@@ -98,5 +98,5 @@ def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
             for name, moment in document["deleted"]
         }
     except _DAMAGES as error:
-        _log.error("record of deletions ignored", path=path, reason=damage_of(error))
+        _log.error("damaged record of deleted datastreams ignored", path=path, reason=damage_of(error))
         return {}

@@ -93,8 +93,8 @@ class EventLog:
         znodes.change_each(self._nodes, wanted, on_applied, apply_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log on every `_TRIMMED_EVERY`-th call, because listing the log costs more than a change.
-        Called after an entry of a frequent change was stored."""
+        """Trim the log on every `_TRIMMED_EVERY`-th call, because listing the log costs more than adding an
+        entry. Called after an entry of a frequent change was stored."""
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
@@ -127,7 +127,7 @@ class EventLog:
     def publications(
         self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
     ) -> Mapping[int, tuple[PlacementEvent, ...]]:
-        """Return all publications of events by number, oldest first.
+        """Map the number of each publication to its events, oldest publication first.
 
         Only publications that are missing in `known` are read. `watch`: fires when a publication is added or
         dropped.
@@ -150,8 +150,8 @@ class EventLog:
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream of events published together; empty for several or none. The limit per
-    group applies to this name."""
+    """Return the group or datastream that all events concern, or an empty string. The limit per group applies
+    to this name."""
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
 
@@ -298,12 +298,12 @@ def worker_event(instance: InstanceName, loss: WorkerLoss) -> PlacementEvent:
 def _sentence_event(
     now_ms: int, key: str, kind: ChangeKind, leader: InstanceName, datastream: str, sentence: str
 ) -> PlacementEvent:
-    """Return an event that consists of a sentence and concerns no plan and no partition."""
+    """Return an event that contains only a sentence, without plan and partition."""
     return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
 
 
 def _plan_event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
-    """Return an event for a plan, or for its changes to one group."""
+    """Return an event for a plan, or for the plan's changes to one group."""
     kind = ChangeKind.DATASTREAM if group else ChangeKind.PLAN
     key = f"{plan.epoch}/{group}" if group else f"{plan.epoch}"
     return _event(plan.created_ms, plan.epoch, key, kind, leader, group, sentence)
@@ -318,7 +318,7 @@ def _event(
     datastream: str,
     sentence: str,
 ) -> PlacementEvent:
-    """Return an event that does not concern a partition."""
+    """Return an event that does not concern a single partition."""
     return PlacementEvent(
         time_ms=time_ms,
         event_key=key,

@@ -1,4 +1,4 @@
-"""Optimistic locks on groups and owners.
+"""Detects concurrent changes of groups and owners with counters (optimistic locking).
 
 A change fails if a related datastream was added or changed concurrently.
 
@@ -22,7 +22,7 @@ BUCKETS: Final = 1_024
 
 
 class Guard:
-    """Counters of groups and owners as of the last `read`.
+    """Change counters of groups and owners, as of the last `read`.
 
     `names`: names of groups and owners, or other strings.
     """

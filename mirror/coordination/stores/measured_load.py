@@ -1,4 +1,4 @@
-"""Rates and backlogs that the instances measure and share in the store: the load provider `self`."""
+"""The load provider `self`: rates and backlogs that instances measure and share through the store."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
 MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]]
-"""Bytes and messages per second of each partition, by source cluster."""
+"""For each source cluster, bytes and messages per second of each partition."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
-"""Partitions that may receive records faster than the measured rate, by source cluster."""
+"""For each source cluster, partitions that may receive records faster than the measured rate."""
 
 
 class LateRecords(NamedTuple):
-    """Known backlog of a late lane at its source.
+    """Backlog of one partition: records that are not copied yet and are already late.
 
     `catch_up_seconds`: time in which the backlog should be copied; None for the global setting.
     """
@@ -36,7 +36,7 @@ class LateRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceMeasurements:
-    """Measurements of one instance: arrival rates and backlogs of its partitions."""
+    """Measurements of one instance: arrival rates and backlogs of its partitions on each cluster."""
 
     rates: MeasuredRates
     behind: Behind = field(default_factory=dict)
@@ -45,7 +45,7 @@ class InstanceMeasurements:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Rates and backlogs of one cluster's partitions, as measured by one instance."""
+    """Rates and backlogs that one instance has measured for one cluster."""
 
     measured_ms: int = 0
     rates: Mapping[TopicPartition, PartitionLoad] = field(default_factory=dict)
@@ -104,8 +104,8 @@ class MeasuredLoads:
             znodes.put(self._nodes, f"{folder}/{name}", chunk)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """Return when the cluster was last measured, and the number of measured and late partitions. The time
-        is missing if no instance measures partitions of the cluster."""
+        """Return when the cluster was last measured, and the numbers of measured and late partitions. The
+        time is missing if no instance measures partitions of the cluster."""
         found = []
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():

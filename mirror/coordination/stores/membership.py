@@ -64,8 +64,8 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Return whether another instance may start a lane of this instance under its plan epoch. Returns
-        False if this instance follows a newer epoch, which may have assigned the lane to it again."""
+        """Return whether another instance may start this lane under its own plan epoch. Returns False if this
+        instance follows a newer epoch, which may have assigned the lane to it again."""
         if self.is_unreadable:
             return False
         return key.group not in self.groups or (self.epoch == epoch and key not in self.releasing)
@@ -171,7 +171,7 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish the holding of an instance in a node that is deleted with the session."""
+        """Publish the lanes that an instance may still run, in a node that is deleted with the session."""
         path = _holding_path(instance)
         data = node_codec.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
@@ -187,7 +187,7 @@ class Membership:
         except NotFound:
             return None
         except (DamagedState, InvalidRequest) as error:
-            _log.error("cannot read the holding of an instance", instance=instance.name, reason=str(error))
+            _log.error("cannot read lanes held by an instance", instance=instance.name, reason=str(error))
             return _MAY_HOLD_ANYTHING
 
     def refresh(self) -> None:
@@ -223,7 +223,7 @@ class Membership:
         return found
 
     def _unreadable(self, node: str) -> LiveInstance | None:
-        """Return a placeholder for an unreadable instance with a holding, else None."""
+        """Return a placeholder for an unreadable instance if it has a holding, otherwise None."""
         unreadable = LiveInstance(
             InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True
         )

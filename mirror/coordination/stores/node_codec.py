@@ -51,8 +51,8 @@ def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> l
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode the chunks of a document. Raises DamagedState for incomplete, damaged or too large chunks. The
-    limit is `LARGEST_DOCUMENT`."""
+    """Join and decode the chunks of a document. Raises DamagedState for incomplete or damaged chunks, and
+    above `LARGEST_DOCUMENT`."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
@@ -70,7 +70,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
-    """Encode partitions as ranges by topic, for example `{"orders": "0-3,7"}`."""
+    """Encode partitions as ranges of each topic, for example `{"orders": "0-3,7"}`."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)

@@ -61,8 +61,8 @@ Part = tuple[GroupName, InstanceName | None]
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan as read from the store, and the documents that it was read from. `documents`: node of each part
-    that was read. `task_counts`: number of tasks of each group, including parts that were not read."""
+    """A plan as read from the store. `documents`: name of the document from which each part was read.
+    `task_counts`: number of tasks of each group, including parts that were not read."""
 
     plan: Plan
     version: int | None
@@ -112,7 +112,7 @@ class PlanStore:
         return self._read(known, watch, instance)
 
     def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
-        """Return a plan to continue from if the marker is unreadable, and its description.
+        """Rebuild a plan after the marker became unreadable. Also describe the marker's content.
 
         `last`: latest plan that the caller has read. A plan with epoch 0 is rebuilt from the documents that
         do not conflict. `obeyed`: epochs that live instances follow. Raises NotFound if there is no marker.
@@ -225,8 +225,8 @@ class PlanStore:
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
     ) -> tuple[str, list[tuple[str, bytes]]]:
-        """Return the name and the nodes of a new document. The first node contains the first chunk. The
-        children of the node contain the other chunks."""
+        """Return the name of a new document, and its nodes. The first node contains the first chunk, and its
+        children contain the other chunks."""
         content: dict[str, Any] = {task.task: node_codec.encode_partitions(task.partitions) for task in tasks}
         first, *others = node_codec.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")
@@ -240,7 +240,7 @@ class PlanStore:
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
-            _log.error("part omitted from the plan", group=part[0], document=name, reason=damage_of(error))
+            _log.error("damaged plan part omitted", group=part[0], document=name, reason=damage_of(error))
             found.append(part)
 
         for part, name in wanted:
@@ -301,8 +301,8 @@ class PlanStore:
 
 
 def check_storable(group: GroupName) -> None:
-    """Raise InvalidRequest if the name of a group is too long for a path. ZooKeeper would close the session
-    on a request with such a path."""
+    """Check that the name of a group fits into a path. Raises InvalidRequest. ZooKeeper would close the
+    session on a request with a longer path."""
     try:
         length = len(znodes.child(znodes.PLAN, group).encode())
     except UnicodeError as error:
@@ -322,13 +322,13 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
 
 
 def _epoch_of(name: str) -> float:
-    """Return the epoch in a document's name; infinity for another node, which is therefore never deleted."""
+    """Return the epoch in a document's name. Other nodes get infinity, so that they are never deleted."""
     digits = name.partition("-")[0]
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
 
 def _instance_in(name: str) -> InstanceName | None:
-    """Return the instance in the name of a plan document, or None."""
+    """Return the instance named in the name of a plan document, or None if the document has no instance."""
     _, mark, home = name.rpartition("x")[0].rpartition("@")
     return InstanceName(unquote(home)) if mark and home else None
 
@@ -378,7 +378,7 @@ def _epoch_in(data: bytes) -> Epoch:
 
 
 def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the excluded topics in a commit marker by datastream. Markers of older versions contain none."""
+    """Return the excluded topics of each datastream, read from a commit marker. Old markers contain none."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for name, topics in bounds.mapping("excluded", marker.get("excluded", {})).items():
         if topics is not None and not isinstance(topics, list):
@@ -390,7 +390,7 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
 
 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
-    """Return the groups that have the same task or partition in two plan documents."""
+    """Return the groups that have the same task or partition in more than one plan document."""
     by_group: dict[GroupName, list[TaskPlacement]] = {}
     for task in tasks:
         by_group.setdefault(task.group, []).append(task)

@@ -25,7 +25,7 @@ _MOST_TROUBLES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem of a datastream, with its start time (epoch ms).
+    """A problem of a datastream. `since_ms`: start time (epoch ms).
 
     `sets_aside`: False for a warning: the datastream is copied, but perhaps not as its owner expects.
     `is_told`: False if the problem is not published as an event, because it depends on the traffic.
@@ -38,7 +38,7 @@ class Problem:
 
 
 class ProblemStore(RecordFolder[DatastreamName, Problem]):
-    """Problems by datastream in the coordination store. Only the leader writes."""
+    """Stores the problem of each datastream. Only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
         super().__init__(nodes, znodes.PROBLEMS, DatastreamName, _data_of, _read_problem)
@@ -58,7 +58,7 @@ def _read_problem(path: str, data: bytes) -> Problem:
 
 
 class TroubleStore:
-    """Lanes that are slower than they could be, by instance and group of datastreams.
+    """Stores the groups whose lanes are slow, and the reasons, as reported by each instance.
 
     One folder for each kind: `TROUBLES` (stalled), `QUOTAS` (throttled), `NO_TOPICS` (without a destination
     topic). The nodes are ephemeral.
@@ -68,7 +68,7 @@ class TroubleStore:
         self._nodes = nodes
 
     def publish(self, folder: str, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Replace the groups that an instance reports in a folder. Stores only the first groups by name."""
+        """Replace the groups that an instance reports in a folder. Stores only the first names in order."""
         path = f"{folder}/i-{sequence:010}"
         if not troubles:
             self._nodes.delete(path)
@@ -78,14 +78,14 @@ class TroubleStore:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def of(self, folder: str) -> Mapping[GroupName, str]:
-        """Return the groups in a folder, each with the reason that one of its instances reports."""
+        """Map each group in a folder to the reason reported by one of its instances."""
         found: dict[GroupName, str] = {}
         paths = [f"{folder}/{node}" for node in self._nodes.children(folder)]
         for path, node in self._nodes.read_present(paths).items():
             try:
                 document = node_codec.decode(node.data, path)
             except CorruptData as error:
-                _log.warning("cannot read the troubles of an instance", reason=str(error))
+                _log.warning("cannot read the slow lanes of an instance", reason=str(error))
                 continue
             for group, reason in document.items():
                 found.setdefault(GroupName(group), legible(str(reason)))

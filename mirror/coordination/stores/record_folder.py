@@ -1,4 +1,4 @@
-"""Folders of nodes: cached children, values by name, and limits for the nodes of each group.
+"""Folders of nodes: caches their children, stores named values, and limits the number of nodes of each group.
 
 Folders that are listed often are cached, and only changed nodes are read again.
 """
@@ -36,7 +36,7 @@ class ChildrenCache(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """Return the parsed values of all children by node name, sorted. The latest changes of other
+        """Map the sorted names of the child nodes to their parsed values. The latest changes of other
         processes may be missing."""
         with self._lock:
             names = self._nodes.children(self._path)
@@ -70,7 +70,7 @@ class _Noted:
 
 
 class RecordFolder(Generic[_K, _T]):
-    """Values stored by name, one node per value. Thread-safe.
+    """Stores values under names, with one node for each value. Thread-safe.
 
     `name_of`: type of the names. `encode`: serialises a value. `decode`: parses the path and data of a node;
     returns None to omit the node.
@@ -92,7 +92,7 @@ class RecordFolder(Generic[_K, _T]):
         self._folder = ChildrenCache(nodes, parent, decode)
 
     def all(self) -> Mapping[_K, _T]:
-        """Return all values in the folder by name. The latest changes of other instances may be missing."""
+        """Return a mapping of name to value. The latest changes of other instances may be missing."""
         return {self._name_of(znodes.name_of(node)): value for node, value in self._folder.newest().items()}
 
     def get(self, name: _K) -> _T | None:
@@ -104,7 +104,7 @@ class RecordFolder(Generic[_K, _T]):
             return None
 
     def put(self, name: _K, value: _T) -> None:
-        """Store the value of a name. Raises VersionConflict on a concurrent write."""
+        """Store a value under a name. Raises VersionConflict on a concurrent write."""
         znodes.put(self._nodes, self._path(name), self._encode(value))
         self._folder.changed(self._path(name))
 
@@ -161,7 +161,7 @@ _READ_AT_ONCE: Final = 100
 
 
 class NodeGroups:
-    """Cache of the group that each node belongs to. Thread-safe.
+    """Caches which group each node belongs to. Thread-safe.
 
     Nodes are immutable, so each is read only once. `group_of`: returns the group from the path and data of a
     node.
@@ -174,11 +174,11 @@ class NodeGroups:
         self._known: dict[str, str] = {}
 
     def note(self, node: str, group: str) -> None:
-        """Record the group of a node that the caller has created."""
+        """Add a node that the caller has created to the cache."""
         self._known[node] = group
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the group of each node, in the given order. Omits nodes that were removed in the
+        """Map the names of nodes to their groups, in the given order. Omits nodes that were removed in the
         meantime."""
         known = self._known
         unknown = [f"{self._parent}/{name}" for name in names if name not in known]
@@ -193,7 +193,7 @@ class NodeGroups:
 
 
 def surplus(groups: Mapping[str, str], most_of: Callable[[str], int], most: int) -> Sequence[str]:
-    """Return the nodes to drop so that the limits per group and in total are met, oldest first.
+    """Return the nodes to drop, oldest first, to meet the limits per group and in total.
 
     `groups`: group of each node, oldest node first; `most_of`: maximum number of nodes of a group; `most`:
     maximum number of nodes in total. If the total exceeds `most`, the oldest nodes of the groups with the

@@ -83,7 +83,7 @@ class MoveRequest:
 
     @property
     def reason(self) -> str:
-        """Reason of the request, as shown in events."""
+        """Text shown as reason in events: number of partitions and target."""
         return f"{counted(len(self.partitions), 'partition')} to {self.host}"
 
 
@@ -106,7 +106,7 @@ class ApplyRequest:
 
     @property
     def reason(self) -> str:
-        """Reason of the request, as shown in events."""
+        """Text shown as reason in events."""
         return f"apply plan {self.proposal}"
 
 
@@ -129,7 +129,7 @@ Request = PlacementRequest | DamagedRequest
 
 
 def cause_of(request: Request) -> str:
-    """Return requester and reason of a request, as shown in events."""
+    """Return a text with requester and reason of a request, for events."""
     return f"requested by {request.requested_by}" + (f": {request.reason}" if request.reason else "")
 
 
@@ -164,7 +164,7 @@ class RequestQueue:
         raise VersionConflict("too many concurrent requests for this group", advice="retry the request")
 
     def _surplus(self, group: GroupName) -> list[Request]:
-        """Return the pending requests that a new request of the group replaces. Raises Busy."""
+        """Return the oldest requests of the group, which a new request replaces. Raises Busy at the limit."""
         waiting = self._folder.newest()
         mine = [request for _, request in sorted(waiting.items()) if request.group == group]
         old = mine[: max(0, len(mine) - MOST_OF_GROUP + 1)]
@@ -176,7 +176,7 @@ class RequestQueue:
         return old
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
-        """Return the oldest pending requests, at most 100.
+        """Return at most the 100 oldest pending requests.
 
         `watch`: fires when a request is added or removed. A damaged entry is returned as a DamagedRequest.
         """
@@ -189,7 +189,7 @@ class RequestQueue:
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that was fulfilled or has failed from the queue.
+        """Remove a request from the queue after it was fulfilled or has failed.
 
         `entries`: nodes with the result, created in the same transaction. Returns False if another leader has
         already removed the request.

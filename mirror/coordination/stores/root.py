@@ -1,4 +1,4 @@
-"""Root node, format version of the stored state, and shared secret of the instances."""
+"""Root node of the service, format version of the stored state, and secret shared by the instances."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def ensure_root(nodes: NodeStore) -> None:
 
 
 def check_root(nodes: NodeStore) -> bool:
-    """Return whether the root node of the service exists. Does not create the root. Raises NewerFormat;
-    CorruptData; IllegalTransition if an import is unfinished."""
+    """Return whether the root node exists, without creating it. Raises NewerFormat; CorruptData;
+    IllegalTransition if an import is unfinished."""
     present = nodes.read_present([znodes.IMPORT, znodes.VERSION])
     if znodes.IMPORT in present:
         raise IllegalTransition(
@@ -49,7 +49,7 @@ def check_root(nodes: NodeStore) -> bool:
 
 
 def service_secret(nodes: NodeStore) -> str:
-    """Return the secret that instances share, after creating it on first use. Raises DamagedState. The ACL of
+    """Return the secret that all instances share. Creates it on first use. Raises DamagedState. The ACL of
     the session protects all nodes, also the secret."""
     while True:
         try:

@@ -104,7 +104,7 @@ ACTING: Final = "/monitor"
 IMPORT: Final = "/import"
 TOPIC_USE: Final = "/topic-use"
 DR: Final = "/dr"
-"""States of the pairs of clusters that `headrace dr` manages, by name."""
+"""State of each pair of clusters that `headrace dr` manages."""
 DRILLS: Final = "/drills"
 """Pairs of clusters for which a drill is running."""
 RETIREMENTS: Final = "/retirements"
@@ -169,7 +169,7 @@ def put_over(
 
 
 def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return the changes that create nodes or replace their content, by path.
+    """Map each path to the changes that create its node or replace its content.
 
     The changes are empty for unchanged nodes. Reads all nodes in one batch.
     """
@@ -185,7 +185,7 @@ def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tup
 
 
 def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return the changes that delete existing nodes, by path."""
+    """Map each path to the change that deletes its node, or to no change if the node is missing."""
     present = nodes.read_present(paths) if paths else {}
     return {path: (NodeDeletion(path),) if path in present else () for path in paths}
 
@@ -196,7 +196,7 @@ def change_each(
     on_applied: Callable[[Sequence[_K]], None],
     apply_alone: Callable[[_K], None],
 ) -> None:
-    """Apply the changes of many keys in a few transactions, and singly if a transaction fails.
+    """Apply the changes of many keys in a few transactions. If a transaction fails, apply its keys singly.
 
     `on_applied`: callback with the keys whose changes were applied. `apply_alone`: callback for each key of a
     failed transaction, which applies the changes of that key and reports errors. Raises Unreachable,

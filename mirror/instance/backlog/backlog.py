@@ -1,4 +1,4 @@
-"""Reads the backlog of uncopied partitions and the age of their first records from the source clusters."""
+"""Reads how many records of uncopied partitions wait at the source, and how old their first records are."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Route = tuple[ClusterRef, str]
 
 
 class Backlog:
-    """Source positions of partitions that are not copied. Used by the leader's thread. Each tick refreshes
-    the oldest positions with a few requests. If a source fails, its positions become unknown."""
+    """Offsets at the source of partitions that are not copied. Used by the leader's thread. Each tick
+    refreshes the oldest offsets with a few requests. If a source fails, its offsets become unknown."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -76,7 +76,7 @@ class Backlog:
 def positions_of(
     lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
 ) -> Mapping[LaneKey, SourcePosition]:
-    """Return the current positions of lanes, if their sources respond in time."""
+    """Return the current source positions of lanes. Omits lanes whose source does not respond in time."""
     routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
     for key, spec in sorted(lanes.items()):
         routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key
@@ -120,7 +120,7 @@ class _KnownAge(NamedTuple):
 
 
 class WaitingAges:
-    """Ages of the first uncopied record of each partition. Used by the leader's thread."""
+    """Caches the age of the first uncopied record of each partition. Used by the leader's thread."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -143,7 +143,7 @@ class WaitingAges:
                 self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """Return the timestamp of a record and the retention of its topic, unknown until they were read."""
+        """Return the timestamp of a record and the retention of its topic, which are unknown until read."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING
@@ -179,5 +179,5 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """Return the timestamps and retention of uncopied records, with the offsets that were requested."""
+    """Return the requested offsets, with the timestamp and retention of the first record at or after each."""
     return places, admin.first_records(places)

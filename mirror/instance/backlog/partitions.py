@@ -26,8 +26,8 @@ class UncopiedState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
-    """A selected partition that is not copied, with the reason. `since_ms`: start of this state (epoch ms),
-    None if unknown. `requested_by`: who requested a pause, empty if unknown."""
+    """A selected partition that is not copied, and the reason. `since_ms`: since when (epoch ms), None if
+    unknown. `requested_by`: who requested a pause, empty if unknown."""
 
     datastream: DatastreamName
     group: GroupName

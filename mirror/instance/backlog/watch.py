@@ -1,4 +1,4 @@
-"""Uncopied partitions on the leader, for REST, metrics and health."""
+"""Tracks uncopied partitions on the leader, for REST, metrics and health."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """An uncopied partition. `position`: position on the source cluster, None if unknown."""
+    """An uncopied partition. `position`: its offsets on the source cluster, None if unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None
@@ -42,7 +42,7 @@ class UncopiedLane:
 
     @property
     def lag_records(self) -> int | None:
-        """Number of uncopied records at the source."""
+        """Number of uncopied records at the source, or None if unknown."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.end - self.position.committed, 0)
@@ -56,7 +56,8 @@ class UncopiedLane:
 
     @property
     def retained_records(self) -> int | None:
-        """Number of copied records that the source still has, and deletes before uncopied records."""
+        """Number of copied records that the source still has. None if unknown. Retention deletes them
+        first."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.committed - self.position.first, 0)
@@ -70,7 +71,7 @@ class UncopiedLane:
 
 
 class UncopiedWatch:
-    """Tracks partitions that are not copied. For the leader's thread; any thread may read `lanes`."""
+    """Tracks partitions that are not copied. Used by the leader's thread. Any thread may read `lanes`."""
 
     def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog
@@ -144,7 +145,7 @@ class UncopiedWatch:
     def _waiting(
         self, wanted: Mapping[Route, Iterable[TopicPartition]]
     ) -> dict[tuple[ClusterRef, TopicPartition], int]:
-        """Return the offset of the first uncopied record of each partition that has such a record."""
+        """Map each partition with uncopied records to the offset of the first one."""
         found: dict[tuple[ClusterRef, TopicPartition], int] = {}
         for route, partitions in wanted.items():
             for partition in partitions:
@@ -254,7 +255,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
-    """Return a sentence that says what is paused, by whom and why."""
+    """Return a sentence that says what is paused, who paused it, and why."""
     requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

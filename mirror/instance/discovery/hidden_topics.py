@@ -23,8 +23,8 @@ _ASK_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Topics of one datastream that its source cluster hides. `found`: topics of `names` that this service
-    could not describe at `requested_at` for lack of permission."""
+    """Topics that the source cluster hides from this service. `found`: those of `names` for which the service
+    lacked the permission Describe at `requested_at`."""
 
     names: frozenset[str]
     requested_at: float
@@ -32,7 +32,7 @@ class _Hidden:
 
 
 class HiddenTopics:
-    """Finds hidden topics: requests topics by name every minute, and whenever the names change."""
+    """Finds topics that a source cluster hides, with requests every minute and when the names change."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], clock: Clock, background_calls: BackgroundCalls
@@ -43,8 +43,8 @@ class HiddenTopics:
         self._known: dict[DatastreamName, _Hidden] = {}
 
     def of(self, datastream: Datastream, names: frozenset[str]) -> frozenset[str]:
-        """Return the hidden topics among `names`, as of the last response. `names`: topics that the
-        datastream selects, but its source does not list."""
+        """Return the topics among `names` that the source hides, as of the last response. `names`: topics
+        that the datastream names, but its source does not list."""
         known, name = self._known.get(datastream.name), datastream.name
         if not names:
             self._known.pop(name, None)
@@ -55,11 +55,11 @@ class HiddenTopics:
         return known.found
 
     def forget_all_but(self, names: Set[DatastreamName]) -> None:
-        """Drop the results of datastreams that no longer exist."""
+        """Drop the cached results of all other datastreams."""
         self._known = {name: hidden for name, hidden in self._known.items() if name in names}
 
     def _ask(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics of a datastream."""
+        """Request which topics the source hides from this service."""
         source, before = datastream.source, self._known.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         failed = partial(_log.info, "cannot check missing topics", cluster=source)

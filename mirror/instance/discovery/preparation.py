@@ -1,4 +1,4 @@
-"""Creates and extends the destination topics of one datastream, and records which of them it owns."""
+"""Creates and extends the destination topics of one datastream, and stores which topics it owns."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Written = Callable[[], Collection[str]]
 
 
 class ClaimedTopics(NamedTuple):
-    """Destination topics that a group has created, and existing topics that it may write (adopted)."""
+    """Destination topics of a group: those that it created, and existing topics that it adopted."""
 
     created: frozenset[str]
     adopted: frozenset[str]
 
 
 class TopicClaims:
-    """Records of the destination topics that groups have created or adopted. Thread-safe.
+    """Stores which destination topics each group has created or adopted. Thread-safe.
 
     A record is stored before the topic is created or written.
     """
@@ -52,7 +52,7 @@ class TopicClaims:
     def claimed_by(
         self, datastream: Datastream, written: Written, present: Collection[str], mirrored: Collection[str]
     ) -> ClaimedTopics:
-        """Record the new destination topics of a datastream, and return all topics of its group.
+        """Store that new destination topics belong to a datastream, and return all topics of its group.
 
         `present`: topics at the destination. `mirrored`: source topics. The group adopts existing destination
         topics that it has not created. A group that may no longer adopt topics keeps its adopted topics.
@@ -100,7 +100,7 @@ _SAMPLED_TOPICS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """Rules for changes at destinations.
+    """Rules for creating and extending destination topics.
 
     `bound`: stored cluster ids. `claims`: records of created and adopted topics. `most_partitions`: maximum
     partition count of a created or extended topic. `own`: internal topics of Headrace in the settings.
@@ -121,8 +121,8 @@ class TopicRules:
 
 @dataclass(frozen=True, slots=True)
 class PreparationQuery:
-    """Input of the preparation of a destination. Counts and limits are compared by identity: the same object
-    means no change."""
+    """Input of the preparation of a datastream's destination. Counts and limits are compared by identity: the
+    same object means no change."""
 
     datastream: Datastream
     source_counts: Mapping[str, int]
@@ -157,7 +157,7 @@ class PreparationSteps:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """State of a datastream's destination topics after preparation.
+    """Result of preparing the destination topics of a datastream.
 
     `wanted`: required partition counts at the destination. `present`: existing partition counts at the
     destination. `short`: source topics whose destination topic has too few partitions.
@@ -177,13 +177,13 @@ class Preparation:
         return self.steps if is_same and self.steps.remaining else PreparationSteps()
 
     def is_still_valid(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
-        """Return whether destination and requirements are unchanged since the preparation."""
+        """Return whether the preparation is still valid: destination and requirements are unchanged."""
         before, now = self.question.datastream, question.datastream
         is_same = replace(before, status=now.status) == now and self.wanted == wanted
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether no destination topic of the preparation was deleted or extended since."""
+        """Return whether the destination topics still exist, with at least the known partition counts."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -195,7 +195,7 @@ class Preparation:
 
 
 class Preparations:
-    """Preparations of destinations. `latest`: latest step of each datastream. Used by one thread."""
+    """Latest preparation step of each datastream. Used by one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -203,11 +203,11 @@ class Preparations:
         self._settled_at: dict[DatastreamName, float] = {}
 
     def begin(self, name: DatastreamName) -> None:
-        """Record that a step of the datastream's preparation is running."""
+        """Mark a preparation step of the datastream as running."""
         self._settled_at[name] = math.inf
 
     def note(self, name: DatastreamName, prepared: Preparation) -> None:
-        """Record the result of a step of the datastream's preparation."""
+        """Store the result of a preparation step of the datastream."""
         self.latest[name] = prepared
         if not prepared.steps.remaining:
             self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
@@ -219,17 +219,17 @@ class Preparations:
                 del known[name]
 
     def remaining(self, datastream: Datastream) -> int:
-        """Return the number of destination topics that are still to be created or extended; 0 if unknown."""
+        """Return how many destination topics must still be created or extended; 0 if unknown."""
         known = self.latest.get(datastream.name)
         return 0 if known is None else known.steps.remaining
 
     def is_running(self, datastream: Datastream) -> bool:
-        """Return whether lanes may wait for destination topics whose creation is recent or in progress."""
+        """Return whether destination topics are or were just being created, so that lanes may wait."""
         return self._clock.monotonic() < self._settled_at.get(datastream.name, -math.inf)
 
 
 class _Results(NamedTuple):
-    """Results of one step. Changes without a result are retried. `rejected`: reason by destination topic."""
+    """Results of one step. Changes without a result are retried. `rejected`: reason for each topic."""
 
     done: tuple[TopicWork, ...]
     adjustments: tuple[str, ...]
@@ -244,8 +244,7 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Create or extend destination topics of a datastream. Return the changes, and the new state of the
-    destination.
+    """Create or extend destination topics of a datastream. Return the changes, and the resulting state.
 
     `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
     Raises the errors of all other requests.
@@ -295,7 +294,7 @@ def _after(
     results: _Results,
     present: Mapping[str, int],
 ) -> PreparationSteps:
-    """Return the steps with the results of the latest one. `part`: its destination topics by source topic."""
+    """Return the progress after one step. `part`: maps the step's source topics to destination topics."""
     rejected = {
         topic: Shortfall(present.get(name, 0), results.rejected[name], present.get(name, 0))
         for topic, name in part.items()
@@ -314,8 +313,8 @@ def _after(
 def _any_topic(
     destination: TopicAdmin, present: Collection[str], preferred: Collection[str]
 ) -> TopicDescription | None:
-    """Return the description of any topic of the destination, which contains the broker defaults; None if
-    Headrace cannot read the settings of a few topics."""
+    """Return the description of any topic of the destination, which contains the broker defaults. Return None
+    if the settings of a few topics are unreadable."""
     names = nsmallest(_SAMPLED_TOPICS, present, key=lambda name: (name not in preferred, name))
     found = destination.describe(names).values() if names else ()
     return next((topic for topic in found if topic.settings_error is None), None)
@@ -327,8 +326,8 @@ def _drift_of(
     descriptions: Mapping[str, TopicDescription],
     destination: TopicAdmin,
 ) -> list[str]:
-    """Return a sentence for each setting of an existing topic that differs from the setting of a new one, or
-    is unknown. `topics`: source topics. `descriptions`: by source topic."""
+    """Return a sentence for each setting of an existing destination topic that is unknown or differs from
+    that of a new topic. `topics`: source topics. `descriptions`: maps source topics to descriptions."""
     naming, excluded = datastream.naming, datastream.excluded_settings
     wanted = {
         naming.destination(topic): destination_description(descriptions[topic], topic, excluded)
@@ -361,11 +360,11 @@ def _carried_out(work: Sequence[TopicWork], destination: TopicAdmin) -> _Results
 
 
 def _creatable(work: Sequence[TopicWork]) -> list[TopicDescription]:
-    """Return the topics to create, without topics whose source settings are unknown: copies with other
+    """Return the topics to create. Omits topics whose source settings are unknown, because copies with other
     settings could lose records."""
     return [item.topic for item in work if item.create and item.topic.settings_error is None]
 
 
 def topics_at(cluster: ClusterRef) -> str:
-    """Return the line of background calls for creating and extending topics of the cluster."""
+    """Return the name of the line (see `BackgroundCalls`) that creates and extends topics of the cluster."""
     return f"topics at {cluster}"

@@ -1,4 +1,4 @@
-"""Concurrent requests to clusters. A slow cluster delays only callers that need it."""
+"""Sends requests to several clusters at once. A slow cluster delays only callers that need it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 
 
 class ClusterRequests:
-    """Sends requests to several clusters concurrently. Thread-safe. Callers with the same request share its
-    result. The wait is shorter if the cluster has timed out recently."""
+    """Sends requests to several clusters concurrently. Thread-safe. Concurrent callers of the same request
+    share its result. Waits less long for a cluster that has recently timed out."""
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], patience_seconds: float, run: _Run = _in_a_thread
@@ -102,7 +102,7 @@ class ClusterRequests:
     def _question(
         self, request_name: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]
     ) -> _Pending[_T]:
-        """Return the pending request with this name, or a new request. Raises Busy."""
+        """Return the pending request with this name, or start a new one. Raises Busy."""
         key = (request_name, cluster)
         with self._lock:
             known = self._under_way.get(key)
@@ -136,7 +136,7 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A pending request to a cluster. `requested_at`: time of the request (monotonic seconds)."""
+    """Result of a pending request to a cluster. `requested_at`: time of the request (monotonic seconds)."""
 
     def __init__(self) -> None:
         super().__init__()

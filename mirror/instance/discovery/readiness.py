@@ -1,4 +1,4 @@
-"""Readiness of datastreams: permitted routes and prepared destinations. Used by the leader's thread."""
+"""Checks whether datastreams can be copied: routes and destinations. Used by the leader's thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DatastreamReadiness:
-    """Checks routes, prepares destinations, and reports problems of datastreams to the board.
+    """Checks routes, prepares destinations, and reports the problems found to the problem board.
 
     `through`: errors that end the tick, not only the step of one datastream. `wake`: starts the next tick
     immediately.
@@ -44,7 +44,8 @@ class DatastreamReadiness:
         self._verdict = RouteVerdict({}, {})
 
     def refused(self, judge: Callable[[], RouteVerdict]) -> Mapping[DatastreamName, str]:
-        """Return why datastreams must not be mirrored. If `judge` fails, return its last result."""
+        """Map each datastream that must not be mirrored to the reason. If `judge` fails, reuse its last
+        result."""
         log = partial(_log.exception, "check of datastreams failed")
         with Bulkhead(lambda error: log(reason=reason_of(error)), through=self._through):
             self._verdict = judge()
@@ -55,7 +56,7 @@ class DatastreamReadiness:
         return self._verdict.refused
 
     def prepare(self, datastreams: Sequence[Datastream], plan: Plan) -> dict[DatastreamName, str]:
-        """Prepare the destinations of datastreams. Return a sentence about the state of each destination."""
+        """Prepare the destinations of datastreams. Map each datastream to a sentence about its state."""
         sentences = {}
         for datastream in datastreams:
             remaining = self._discovery.preparations.remaining(datastream)

@@ -28,7 +28,7 @@ _ByName = Mapping[DatastreamName, Datastream]
 
 @dataclass(frozen=True, eq=False)
 class ExistingDatastreams:
-    """Index of existing datastreams. Immutable.
+    """Existing datastreams, indexed by name, route and group. Immutable.
 
     Datastreams that are being deleted are only in `known`.
     """
@@ -38,8 +38,8 @@ class ExistingDatastreams:
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
     def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
-        """Return an index of the given datastreams, whose names are unique. Unchanged entries are reused, so
-        adding one datastream to thousands is cheap."""
+        """Return an index of datastreams, whose names must be unique. Unchanged entries are reused, so adding
+        one datastream to thousands is cheap."""
         came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
         new = sum(datastream.name not in self.known for datastream in came)
         if not came and len(datastreams) == len(self.known):
@@ -69,7 +69,7 @@ def _changed(
     came: Iterable[Datastream],
     key: Callable[[Datastream], _K],
 ) -> Mapping[_K, _ByName]:
-    """Return an index after some of its datastreams were replaced. Only changed entries are copied."""
+    """Return a copy of an index with some datastreams replaced. Copies only changed entries."""
     touched: dict[_K, dict[DatastreamName, Datastream]] = {}
 
     def below(datastream: Datastream) -> dict[DatastreamName, Datastream]:
@@ -92,7 +92,7 @@ _IDENTITY_SECONDS: Final = 600.0
 
 class RouteGate:
     """Rejects new and changed datastreams that would loop or write the topics of others. Thread-safe. Reads
-    only the clusters that may affect the datastream, and does not block other creations."""
+    only clusters that may affect the datastream, and does not block other creations."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to a cluster, without those of clusters with other ids.
+        """Return the aliases that may refer to the same cluster. Omits aliases of clusters with another id.
 
         The current ids are stored, so that a cluster cannot report a different id later. `identity`: an
         additional id of the cluster.
@@ -142,8 +142,8 @@ class RouteGate:
         return self._known.same_as(cluster, aliases, identity)
 
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
-        """Return the partition counts of the topics that each datastream selects. Nothing if the source of
-        the datastream does not respond."""
+        """Map the topics that each datastream selects to their partition counts. The mapping is empty if the
+        source does not respond."""
         topics = self._questions.topics(dict.fromkeys(datastream.source for datastream in datastreams))
         found: list[Mapping[str, int]] = []
         for datastream in datastreams:
@@ -152,7 +152,7 @@ class RouteGate:
         return found
 
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the ids of clusters, requested now or stored earlier."""
+        """Return the ids of clusters. Requests them, and uses stored ids of clusters that do not respond."""
         identities = self._questions.identities(
             [cluster for cluster in clusters if self._is_unsure_of(cluster)]
         )
@@ -222,7 +222,7 @@ class RouteGate:
 
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
-        """Return the topics that may affect the new datastream, now or after its topics exist."""
+        """Return the topics that may affect the new datastream, now or once its own topics exist."""
         around = (datastream for way in facts.around for datastream in facts.there.by_way[way].values())
         ways = [
             (datastream.source, datastream.destination, datastream.naming) for datastream in (*around, new)
@@ -242,7 +242,7 @@ class RouteGate:
 def _writing(
     names: Collection[str], datastream: Datastream, topics: Topics, written: Written
 ) -> Collection[str]:
-    """Return the source topics that a datastream copies to destination topics with the given names."""
+    """Return the source topics that a datastream copies to destination topics with these names."""
     there = topics.get(datastream.source, written.get(datastream.group, ()))
     wanted = [
         topic for name in names if (topic := datastream.naming.source(name)) is not None and topic in there
@@ -254,8 +254,8 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Facts:
-    """Existing datastreams and their routes at one time. `near`: routes that may affect the new datastream;
-    `around`: routes of `near` that can close a loop."""
+    """Facts for the check of one datastream. `near`: routes that may affect it. `around`: those that can
+    close a loop."""
 
     there: ExistingDatastreams
     near: frozenset[Way]
@@ -264,7 +264,7 @@ class _Facts:
     written: Written
 
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
-        """Return all members of the groups, and of the groups of the named datastreams.
+        """Return all members of the given groups, and of the groups of the named datastreams.
 
         Groups are checked as a whole, because one member can cause the rejection of another. The change does
         not affect other groups.
@@ -279,9 +279,8 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Restrictions on datastreams before and after a change of a definition. `before`, `after`: current
-    restrictions with the former and the new definition. `known`, `foreseen`: the same restrictions if all
-    copied topics existed."""
+    """What datastreams must not copy, before and after a change of one definition. `before`, `after`: with
+    the topics that exist now. `known`, `foreseen`: the same if all copied topics existed already."""
 
     before: RouteVerdict
     after: RouteVerdict

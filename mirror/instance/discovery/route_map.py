@@ -1,4 +1,4 @@
-"""Routes of datastreams, and the topics that datastreams select or copy."""
+"""Determines the routes of datastreams, and the topics that they select or copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Written = Mapping[GroupName, Collection[str]]
 
 
 class RouteMap:
-    """Routes of datastreams, with the ids of their clusters. Not thread-safe.
+    """Determines the routes of datastreams from the ids of their clusters. Not thread-safe.
 
     `reserved`: names of internal topics of Headrace, which must not be destinations.
     """
@@ -61,12 +61,12 @@ class RouteMap:
         return datastream.selection.choose(topics, self._reserved)
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return an object that finds the topics that must not be copied on these routes."""
+        """Return an object that decides what must not be copied on the given routes."""
         return RouteJudge(routes, self._reserved)
 
 
 def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
-    """Return the source topics that each group copies in a plan."""
+    """Map each group to the source topics that it copies according to the plan."""
     topics: dict[GroupName, set[str]] = {}
     for placement in plan.tasks:
         topics.setdefault(placement.group, set()).update(
@@ -81,5 +81,5 @@ def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
 
 
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
-    """Return the copied topics of the group that this datastream selects."""
+    """Return those topics copied by the datastream's group that this datastream selects."""
     return datastream.selection.choose(written.get(datastream.group, ()))

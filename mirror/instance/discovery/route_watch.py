@@ -1,4 +1,4 @@
-"""Finds topics that must not be copied, from the known state of the clusters."""
+"""Determines which topics must not be copied, from known topics and plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirror.model.reasons import reason_of
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """Return the number of copied partitions by group and topic in a plan."""
+    """Map each group and topic to its number of copied partitions in the plan."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -30,7 +30,7 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _VerdictInput:
-    """Input of a check of the datastreams' routes. Topics and plan are compared by identity."""
+    """Inputs of a check of all routes. Topics and plan are compared by identity."""
 
     routes: tuple[Route, ...]
     topics: Topics
@@ -114,8 +114,8 @@ class RouteWatch:
         verdict: RouteVerdict,
         inputs: _VerdictInput,
     ) -> Waits:
-        """Return the topics that datastreams must not copy yet. For a source that has not responded, the
-        topics that are being copied are used."""
+        """Return the topics that datastreams must not copy yet. If a source has not responded, only topics
+        that are being copied are considered."""
         if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(inputs.plan), list[Selected]()

@@ -1,4 +1,4 @@
-"""Source and destination topics of the Kafka clusters, as the leader knows them."""
+"""Knows the topics of source and destination clusters, for the leader."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Run a request to a cluster in its background thread, and return the result. Raises the error of the
-        request, or CallPending if the result is late."""
+        """Run a request on the background thread of the cluster, and return the result. Raises the error of
+        the request, or CallPending if the result is not available in time."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -87,11 +87,11 @@ class TopicDiscovery:
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
-        """Error of the last request to each failing source cluster."""
+        """Map each source cluster whose last request failed to the error."""
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the current partition counts by cluster and topic. An unavailable cluster is missing."""
+        """Map each cluster and topic to its partition count. An unavailable cluster is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._requested_at.get(cluster, -self._interval) >= self._interval:
@@ -99,13 +99,14 @@ class TopicDiscovery:
         return self.known_topics(clusters)
 
     def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the last known partition counts by topic. A cluster whose last request failed is missing."""
+        """Map each cluster and topic to its last known partition count. Clusters whose last request failed
+        are missing."""
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def problem(self, cluster: ClusterRef) -> Exception:
-        """Return why the topics of a cluster are unknown."""
+        """Return the reason why the topics of a cluster are unknown."""
         found = self._problems.get(cluster)
-        return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
+        return found.with_traceback(None) if found else Unreachable(f"topics of {cluster} not listed yet")
 
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]
@@ -158,15 +159,15 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Set the topics that datastreams must not copy, and the topics that wait for a quota. `topics`: the
-        topics that were checked. Newer topics are neither prepared nor planned."""
+        """Set the topics that datastreams must not copy, and those that wait for a quota. `topics`: topics
+        that were checked; newer topics are neither prepared nor planned."""
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
             self._left_out, self._waiting = left_out, waiting
             self._limit()
 
     def forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
-        """Drop everything known of datastreams and clusters that are no longer in use."""
+        """Drop all data of datastreams and clusters that are no longer in use."""
         names = {datastream.name for datastream in datastreams}
         clusters = clusters_of(datastreams)
         self.matching.forget_all_but(datastreams)
@@ -183,14 +184,14 @@ class TopicDiscovery:
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions of a topic that the datastream may copy. Partitions that wait for a
-        quota do not extend the destination topic."""
+        """Return how many partitions of a topic the datastream may copy. Partitions that wait for a quota do
+        not extend the destination topic."""
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Return the partition counts by cluster and topic that the last check of routes used. Clusters whose
-        topics were unknown then are missing."""
+        """Map each cluster and topic to the partition count that the last check of routes used. Clusters
+        whose topics were unknown then are missing."""
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
@@ -215,7 +216,7 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream. Topics whose partitions all wait for a quota are excluded."""
+        """Return what a datastream must not copy. Excludes topics whose partitions all wait for a quota."""
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():
@@ -289,5 +290,5 @@ class TopicDiscovery:
 
 
 def _is_outage(problem: Exception | None) -> bool:
-    """Return whether a request has failed. A late response is no failure yet."""
+    """Return whether the problem is a failed request. A pending request is not a failure."""
     return problem is not None and not isinstance(problem, CallPending)

@@ -1,1 +1,1 @@
-"""Partition loads that the leader knows: observations, latest reports, and their age."""
+"""Partition loads for the leader: observations, latest reports, and their age."""

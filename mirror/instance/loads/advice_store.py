@@ -37,7 +37,7 @@ class AdviceStore:
         except NotFound:
             return None
         except DamagedState as error:
-            _log.warning("advice ignored", reason=error.message)
+            _log.warning("stored sizing advice ignored", reason=error.message)
             return None
         if document.get("format") != _FORMAT:
             return None
@@ -46,10 +46,11 @@ class AdviceStore:
             _check_values(_ADVICE.dump_python(found))
         except ValidationError as error:
             _log.warning(
-                "advice ignored", reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid"
+                "stored sizing advice ignored",
+                reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid",
             )
         except InvalidRequest as error:
-            _log.warning("advice ignored", reason=error.message)
+            _log.warning("stored sizing advice ignored", reason=error.message)
         else:
             return found
         return None

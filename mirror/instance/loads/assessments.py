@@ -1,4 +1,4 @@
-"""Results of the latest planning run of each group, stored for REST and metrics."""
+"""Assessments: results of each group's latest planning run, stored for REST and metrics."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Assessment(PlanFigures):
 def assess(
     answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
 ) -> Assessment:
-    """Return the result of a planning run for storage: the plan's figures and those of its loads. Pure."""
+    """Return the result of a planning run to store: figures of the plan and of its loads. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
     known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
@@ -88,8 +88,8 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Return the usable capacity of a task in the group's latest planning run, in bytes per second.
-    `otherwise`: result without an assessment. Returns None if partitions are not placed by load. Pure."""
+    """Return the usable task capacity in bytes per second from the latest planning run. Returns `otherwise`
+    without an assessment, and None if partitions are not placed by load. Pure."""
     if otherwise is None or assessment is None or assessment.capacity is None:
         return otherwise
     return assessment.capacity.capacity.usable_bytes_per_second
@@ -114,7 +114,7 @@ def encoded(assessment: Assessment) -> bytes:
 
 
 class AssessmentStore(RecordFolder[GroupName, Assessment]):
-    """Results of the latest planning runs by group, in the coordination store. Only the leader writes.
+    """Stores the result of each group's latest planning run. Only the leader writes.
 
     An unreadable assessment is omitted until the group is planned again.
     """
@@ -133,11 +133,11 @@ class AssessmentKeeper:
 
     @property
     def known(self) -> Mapping[GroupName, Assessment]:
-        """Results of the latest planning run of each group."""
+        """Map each group to the result of its latest planning run."""
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the results that the former leader stored, which are valid until the next planning run."""
+        """Read the results that the former leader stored. They remain valid until the next planning run."""
         self._known = dict(self._store.all())
 
     def resign(self) -> None:
@@ -184,7 +184,7 @@ def _legible(path: str, data: bytes) -> Assessment | None:
     try:
         return _read(node_codec.decode_chunks([data], path))
     except (CorruptData, InvalidRequest) as error:
-        _log.warning("assessment ignored", path=path, reason=reason_of(error))
+        _log.warning("stored assessment ignored", path=path, reason=reason_of(error))
         return None
 
 

@@ -34,7 +34,7 @@ class LoadsWithBacklog:
 def with_backlog(
     report: LoadReport, waiting: Mapping[TopicPartition, LateRecords], catch_up_seconds: float
 ) -> LoadReport:
-    """Add to each load the rate at which its backlog is copied in time. Pure. Unknown loads remain unknown,
+    """Raise each load by the rate at which its backlog must be copied. Pure. Unknown loads remain unknown,
     because an estimate must not become a measurement."""
     loads, added = dict(report.loads), 0.0
     late = 0
@@ -51,7 +51,7 @@ def with_backlog(
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
-    """Return the load plus the rate for catching up, limited to the planner's maximum."""
+    """Return the load plus the catch-up rate, limited to the planner's maximum."""
     messages = load.messages_per_second
     if messages is not None:
         messages = min(messages + waiting.messages / seconds, HIGHEST_RATE)

@@ -26,7 +26,7 @@ Otherwise, a plan would treat the forecast as a spike.
 
 @dataclass(frozen=True)
 class Expectation:
-    """Upper bound of the forecast loads of partitions, by start of the hour (epoch ms).
+    """Upper bounds of the forecast loads of partitions. `hours`: maps hour starts (epoch ms) to loads.
 
     `imminent_hours`: number of next hours whose load counts as current. `consent_hours`: number of next hours
     whose tasks are kept. `why`: reason for a missing forecast, otherwise empty. `totals`: total bytes per
@@ -40,8 +40,8 @@ class Expectation:
     totals: Mapping[GroupName, Mapping[int, float]] = field(default_factory=dict)
 
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
-        """Return the expected loads of the busiest hour for which the group must keep its tasks. The returned
-        loads count as another observation. A task is removed only if no observation needs it."""
+        """Return the expected loads of the busiest hour within `consent_hours`, or nothing without a
+        forecast. They count as another observation: a task is removed only if no observation needs it."""
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {
             hour: total
@@ -52,8 +52,8 @@ class Expectation:
 
 
 class ExpectedLoads:
-    """Expected loads by load source. One thread writes, and replaces the value of a source atomically. Other
-    threads may read."""
+    """Expected loads of each load source. One thread writes, and replaces the value of a source atomically.
+    Other threads may read."""
 
     def __init__(self) -> None:
         self._by_source: dict[LoadSource, Expectation] = {}
@@ -68,7 +68,7 @@ class ExpectedLoads:
         self._by_source, self._quiet = {}, {}
 
     def put_quiet(self, windows: Mapping[GroupName, QuietWindow]) -> None:
-        """Replace the quiet hours of all groups."""
+        """Replace the quiet hours (`QuietWindow`) of all groups."""
         self._quiet = dict(windows)
 
     def quiet(self, group: GroupName) -> QuietWindow | None:
@@ -87,7 +87,7 @@ def with_expected(
     now_ms: int,
     planned: Collection[TopicPartition] | None = None,
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
-    """Raise the current loads and the latest observations to the forecast. Pure.
+    """Raise the current loads and the latest observations to at least the forecast. Pure.
 
     `planned`: partitions to plan; None means all. Other partitions, of which a cluster may have many, are
     unchanged. The latest observations are raised too, because tasks are added only if they agree.
@@ -115,7 +115,7 @@ def with_expected(
 
 
 def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the larger of the current and the expected load of each partition."""
+    """Return the loads, raised to the expected load of each partition where that is higher."""
     found = dict(present)
     for expected in several:
         _raise(found, expected)
@@ -123,8 +123,8 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise bytes and messages per second of partitions to their expected values, separately. Partitions
-    without a current load are not added."""
+    """Raise each partition to its expected bytes and messages per second, separately. Partitions without a
+    current load are not added."""
     for partition, load in found.items():
         other = expected.get(partition)
         if other is None or (load.level is not LoadLevel.DEFAULT and _covers(load, other)):

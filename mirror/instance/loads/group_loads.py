@@ -1,4 +1,4 @@
-"""Current, earlier and expected loads of the groups to plan."""
+"""Gathers current, earlier and expected loads of the groups to plan."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""Load report of groups that are placed by partition count."""
+"""Report for groups that are placed by partition count, without loads."""
 _FIRST_SECONDS: Final = 5.0
 """Seconds between load requests to a source without known loads."""
 
 
 class Observed(NamedTuple):
-    """Observed loads of a load source. `at`: time of the observation (monotonic seconds)."""
+    """A load report of one load source. `at_seconds`: time of the observation (monotonic seconds)."""
 
     report: LoadReport
     at_seconds: float
 
 
 class GatheredLoads(NamedTuple):
-    """Loads of the groups to plan. `recent`: earlier observations of groups that are planned by load, oldest
-    first. `awaited`: groups whose loads are pending."""
+    """Loads of the groups to plan. `recent`: earlier observations of each group that is planned by load,
+    oldest first. `awaited`: groups whose loads are pending."""
 
     reports: Mapping[GroupName, LoadReport]
     recent: Mapping[GroupName, tuple[Loads, ...]]
@@ -108,8 +108,8 @@ class LoadGathering:
     def ask(
         self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
     ) -> LoadReport:
-        """Return the loads that a provider reports, or its last known loads with their age if it fails. A
-        source with pending loads is added to `late`."""
+        """Return the loads that a provider reports. If it fails, return its last known loads with their age.
+        A source whose response is pending is added to `late`."""
         now_ms = self._clock.now_ms()
         try:
             report = self._providers.of(source).loads(source.cluster, partitions)
@@ -128,7 +128,7 @@ class LoadGathering:
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Return the last known load of each move in bytes per second, if known."""
+        """Map each move to the last known load of its partition in bytes per second. Omits unknown loads."""
         sources = self._providers.choose(datastreams).of
         found = {}
         for move in (move for move in moves if move.group in sources):
@@ -166,7 +166,7 @@ class LoadGathering:
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
-        """Raise loads to the forecast of their source. A report of several groups is processed once."""
+        """Raise loads to the forecast of their source. Processes a report of several groups only once."""
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
         for group in recent:

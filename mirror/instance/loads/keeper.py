@@ -28,23 +28,23 @@ class MemoryKeeper:
 
     @property
     def problems(self) -> Mapping[LoadSource, str]:
-        """Errors of reading or storing the observations of each source since its last success."""
+        """Map each source to the errors of reading or storing its observations since the last success."""
         return self._problems
 
     def take_up(self) -> None:
-        """Load the observed loads that the former leader stored. Raises Unreachable, SessionLost."""
+        """Read the observed loads that the former leader stored. Raises Unreachable, SessionLost."""
         for source in self.restore():
             self._store.forget(source)
 
     def restore(self) -> list[LoadSource]:
-        """Restore the stored observations, and return the load sources without any of the last day."""
+        """Restore the stored observations. Return the load sources without observations of the last day."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
         outdated = []
         for source, kept in self._store.read(now_ms).items():
             if kept.problems:
                 self._problems[source] = "; ".join(kept.problems)
-                _log.warning("observations ignored", source=str(source), reason=self._problems[source])
+                _log.warning("load observations ignored", source=str(source), reason=self._problems[source])
             if kept.observations:
                 self._restore(source, kept, now, now_ms)
             elif not kept.problems:
@@ -67,17 +67,18 @@ class MemoryKeeper:
                 source, tuple(names.values()), [self._dated(observation) for observation in new]
             )
         except Unreachable as error:
-            _log.warning("observations not stored", source=str(source), reason=str(error))
+            _log.warning("load observations not stored", source=str(source), reason=str(error))
         except HeadraceError as error:
             self._problems[source] = reason_of(error)
-            _log.warning("observations not stored", source=str(source), reason=self._problems[source])
+            _log.warning("load observations not stored", source=str(source), reason=self._problems[source])
         else:
             pairs = zip((observation.at_seconds for observation in new), written, strict=True)
             self._names[source] = names | dict(pairs)
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
-        """Restore observations of a source. Those in the future, from another clock, get the current time."""
+        """Restore the observations of one source. Times in the future, from another clock, become the current
+        time."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}
@@ -92,7 +93,7 @@ class MemoryKeeper:
         known_ms = self._memory.newest.measured_at_ms(source)
         if known_ms is None or known_ms < (last.measured_at_ms or last.at_ms):
             self._memory.newest.note(source, LoadReport(last.loads, "kept", last.measured_at_ms), now_ms)
-        _log.info("observations restored", source=str(source), observations=len(observations))
+        _log.info("load observations restored", source=str(source), observations=len(observations))
 
     def _dated(self, observation: Observation) -> DatedObservation:
         ago_ms = round((self._clock.monotonic() - observation.at_seconds) * 1000)

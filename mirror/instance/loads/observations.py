@@ -26,8 +26,8 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoads:
-    """Latest loads of a source's partitions. `provider`: provider of the last report, empty without one.
-    `at_least`: partitions with a backlog, whose loads may be higher."""
+    """Latest loads of the partitions of one source. `provider`: provider of the last report, empty without
+    one. `at_least`: partitions with a backlog, whose loads may be higher."""
 
     provider: str
     loads: Mapping[TopicPartition, PartitionLoad]
@@ -43,8 +43,8 @@ _NOTHING: Final = ClusterLoads("", {}, frozenset())
 
 
 class NewestLoads:
-    """Measured loads by load source and partition. Thread-safe. A report replaces the loads of its
-    partitions, unless the new load is only a default."""
+    """Latest measured load of each partition, separately for each load source. Thread-safe. A report replaces
+    the loads of its partitions, unless the new load is only a default."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class NewestLoads:
             self._known[source] = ClusterLoads(report.provider, kept | new, at_least)
 
     def known(self, source: LoadSource) -> ClusterLoads:
-        """Return an immutable snapshot of all known loads of a source."""
+        """Return an immutable snapshot of all known loads of one source."""
         with self._lock:
             return self._known.get(source, _NOTHING)
 
@@ -119,7 +119,8 @@ class NewestLoads:
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
-        """Return the last known loads after a failed report, or None. `reason`: reason of the failure."""
+        """Return the last known loads in place of a failed report, or None. `reason`: reason of the
+        failure."""
         known = self.known(source)
         found = {key: known.of(key, now_ms) for key in partitions}
         held = {key: _held(load) for key, load in found.items() if load is not None}
@@ -134,7 +135,7 @@ class NewestLoads:
 
 
 def _rank(load: PartitionLoad) -> int:
-    """Return the rank of a load, from 0 for a current measurement to 3 for a default."""
+    """Return how reliable a load is, from 0 for a current measurement to 3 for a default."""
     if load.rate_source is RateSource.SEASONAL:
         return 1
     return {LoadLevel.PARTITION: 0, LoadLevel.TOPIC: 2, LoadLevel.DEFAULT: 3}[load.level]
@@ -161,8 +162,8 @@ _QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
-    """Observed loads in compact form: 17 bytes per partition, without estimates. Snapshots of the same
-    partitions share an index."""
+    """Observed loads in a compact form of 17 bytes per partition. Estimates are omitted. Snapshots of the
+    same partitions share an index."""
 
     def __init__(self, loads: Mapping[TopicPartition, PartitionLoad], before: Snapshot | None) -> None:
         observed = {key: load for key, load in loads.items() if not load.is_estimate}
@@ -197,7 +198,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
         return self._bytes, self._messages
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
-        """Return the total observed bytes per second of partitions."""
+        """Return the sum of the observed bytes per second of the given partitions."""
         numbers, found = self.numbers, self._bytes
         return sum([found[numbers[partition]] for partition in partitions if partition in numbers])
 
@@ -210,7 +211,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Observed loads of a cluster, and the time of the observation (monotonic seconds)."""
+    """Loads of a load source at one time. `at_seconds`: time of the observation (monotonic seconds)."""
 
     at_seconds: float
     measured_at_ms: int | None
@@ -218,7 +219,7 @@ class Observation:
 
 
 class LoadMemory:
-    """Observed loads by load source. Written by one thread; all times are from the same monotonic clock.
+    """Observations of each load source. Written by one thread; all times are from the same monotonic clock.
 
     `newest`: latest loads from any report. `expected`: expected loads of the coming hours. `sources`: load
     source of each group in the leader's last tick; replaced atomically. `remembered_seconds`: time for which
@@ -237,7 +238,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the observations in memory by those that another leader stored."""
+        """Replace the observations in memory by observations that another leader has stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(
@@ -247,8 +248,8 @@ class LoadMemory:
         now_seconds: float,
         groups: Sequence[Collection[TopicPartition]] = (),
     ) -> bool:
-        """Record a load report as an observation. Return False for an empty report, or one equal to the
-        previous report. `groups`: partitions of each group that is planned with this source."""
+        """Store a load report as an observation. Return False if the report is empty or equals the previous
+        one. `groups`: partitions of each group that is planned with this source."""
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:
@@ -271,7 +272,7 @@ class LoadMemory:
         return True
 
     def before(self, source: LoadSource, now_seconds: float) -> tuple[Snapshot, ...]:
-        """Return the earlier observations that still count, oldest first."""
+        """Return the observations before `now_seconds` that are recent enough to count, oldest first."""
         return tuple(
             observation.loads
             for observation in self._kept.get(source, ())
@@ -282,8 +283,8 @@ class LoadMemory:
 def _heavier(
     first: Observation, second: Observation, groups: Sequence[Collection[TopicPartition]]
 ) -> Observation:
-    """Return the heavier of two observations, separately for each group. Loads of partitions without a group
-    are from the observation with the higher total."""
+    """Merge two observations: each group keeps its heavier loads. Loads of partitions without a group are
+    from the observation with the higher total."""
     whole = first if first.loads.total >= second.loads.total else second
     lighter = (second if whole is first else first).loads
     others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]

@@ -1,4 +1,4 @@
-"""Load providers: the default provider of the service, and providers that datastreams choose."""
+"""Selects load providers: the default provider of the service, and those that datastreams choose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProviderInUse:
 
 @dataclass(frozen=True)
 class GroupSources:
-    """Load source by which each group is planned.
+    """Load source of each group.
 
     `of`: load source for planning. `by_count`: groups that are planned by partition count, whose `of` is not
     used. `missing`: reason why a group uses the default provider instead of its chosen provider.
@@ -44,8 +44,8 @@ class GroupSources:
 
 
 def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSources:
-    """Return the load sources that datastreams choose, even if unavailable. Pure. `service`: name of the
-    default provider. A datastream that names the default provider makes no choice."""
+    """Return the load source that each group's datastreams choose, even if unavailable. Pure. `service`: name
+    of the default provider. A datastream that names the default provider makes no choice."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         groups.setdefault(datastream.group, []).append(datastream)
@@ -80,7 +80,7 @@ class LoadProviders:
         self._chosen: tuple[Sequence[Datastream], GroupSources] = ((), GroupSources())
 
     def choose(self, datastreams: Sequence[Datastream]) -> GroupSources:
-        """Return the load source by which each group is planned now."""
+        """Return the load source of each group. Replaces an unavailable choice by the default provider."""
         if self._chosen[0] is not datastreams:
             self._chosen = datastreams, chosen_sources(datastreams, self._name)
         _, chosen = self._chosen

@@ -33,7 +33,7 @@ _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, Value
 
 @dataclass(frozen=True)
 class DatedObservation:
-    """Observed loads with wall-clock times (epoch ms)."""
+    """Loads of a load source at one time. Times are in epoch ms."""
 
     at_ms: int
     measured_at_ms: int | None
@@ -42,21 +42,22 @@ class DatedObservation:
 
 @dataclass(frozen=True)
 class StoredObservations:
-    """Stored observations of a source by document name, and the errors of unreadable documents."""
+    """Stored observations of one source. `observations`: maps document names to observations. `problems`:
+    errors of unreadable documents."""
 
     observations: Mapping[str, DatedObservation]
     problems: tuple[str, ...] = ()
 
 
 class ObservationStore:
-    """Observed loads by load source, in the coordination store. Used by the leader's thread."""
+    """Stores the observations of each load source. Used by the leader's thread."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def read(self, now_ms: int) -> Mapping[LoadSource, StoredObservations]:
-        """Return the stored observations of the last day of every source. Damaged documents and unknown
-        formats are reported as problems."""
+        """Map each source to its stored observations of the last day. Damaged documents and unknown formats
+        are reported as problems."""
         sources = [
             *(_source_of(node) for node in self._nodes.children(znodes.OBSERVATIONS)),
             *(_chosen_source_of(node) for node in self._nodes.children(znodes.CHOSEN_OBSERVATIONS)),
@@ -182,7 +183,7 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
 
 
 def _decoded(document: Mapping[str, Any]) -> DatedObservation:
-    """Parse stored observed loads. Raises InvalidRequest and ValueError."""
+    """Parse a stored observation. Raises InvalidRequest and ValueError."""
     _check_format(document)
     at_ms = bounds.integer(
         "the time of the observation", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS

@@ -51,7 +51,7 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadStatus:
-    """State of a source's loads: since when (epoch ms), reason, and time of the latest load."""
+    """State of a source's loads. `since_ms`: start of the state. `measured_at_ms`: latest measurement."""
 
     state: LoadState
     since_ms: int
@@ -60,7 +60,7 @@ class LoadStatus:
 
     @property
     def is_well(self) -> bool:
-        """Return whether the loads are fresh, or cannot have been measured yet."""
+        """True unless the loads are stale or unavailable."""
         return self.state in {LoadState.KNOWN, LoadState.UNKNOWN}
 
 
@@ -109,14 +109,14 @@ class LoadWatch:
 
     @property
     def standings(self) -> Mapping[LoadSource, LoadStatus]:
-        """State by load source while this instance leads."""
+        """Map each load source to its state while this instance leads."""
         return self._standings
 
     def check(
         self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
-        """Check the load sources, report their state in health, and return changes as events. `forgotten`:
-        errors of reading or storing observations of a source."""
+        """Check the load sources, report their states in health, and return state changes as events.
+        `forgotten`: maps sources to errors of reading or storing their observations."""
         events = self._change_events(forgotten, me)
         found: dict[LoadSource, LoadStatus] = {}
         for source in sorted(sources):
@@ -158,7 +158,7 @@ class LoadWatch:
     def _answered(
         self, source: LoadSource, before: LoadStatus | None, ask: AskFreshness
     ) -> LoadStatus | None:
-        """Return the state of a load source after its latest response, or the same state without one."""
+        """Return the state of a load source after its latest response, or `before` without a new response."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
             return before
@@ -193,7 +193,7 @@ class LoadWatch:
             return []
         at_ms, sentence = self._clock.now_ms(), self._sentence(source, now)
         if not now.is_well:
-            _log.warning("loads", source=str(source), state=now.state.value, reason=now.reason)
+            _log.warning("loads unavailable", source=str(source), state=now.state.value, reason=now.reason)
             return [loads_event(me, str(source), now.since_ms, sentence, at_ms)]
         assert before is not None
         _log.info("loads recovered", source=str(source), after=before.state.value)

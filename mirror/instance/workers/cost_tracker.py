@@ -1,4 +1,4 @@
-"""Costs of copying, measured by the workers of this instance."""
+"""Collects the costs of copying that the workers of this instance measure."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class CostTracker:
 
     @property
     def hours(self) -> GroupCosts:
-        """Copying costs of the last day."""
+        """Copying costs of the last day, for each group and hour."""
         return self._hours
 
     def restore(self, costs: GroupCosts) -> None:
-        """Add the costs of this instance that were recorded before a restart."""
+        """Add the costs that this instance had recorded before a restart."""
         for group, hours in costs.items():
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
@@ -57,7 +57,7 @@ class CostTracker:
 
 
 def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
-    """Return the cost of an interval by group, or nothing if the worker was not busy. Pure."""
+    """Map each group to its copying cost in one interval. Empty if the worker was not busy. Pure."""
     busy = next((rate.core.busy for rate in rates.rates if rate.core.busy), None)
     if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
         return {}

@@ -1,4 +1,4 @@
-"""Costs of copying in the coordination store, and the resulting capacity of tasks."""
+"""Stores the costs of copying, and derives the capacity of tasks from them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ROUNDING: Final = 1.001
 
 
 class CostStore:
-    """Copying costs by instance in the coordination store; each instance writes its own."""
+    """Stores the copying costs of each instance. Every instance writes its own."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._costs = RecordFolder(nodes, znodes.COSTS, InstanceName, _encode, _legible)
@@ -55,7 +55,7 @@ class CostStore:
         return self._costs.get(instance) or {}
 
     def all(self) -> GroupCosts:
-        """Return the costs of all instances in one mapping. Unreadable costs are skipped."""
+        """Return the costs of all instances, merged for each group. Unreadable costs are skipped."""
         found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
         for costs in self._costs.all().values():
             for group, hours in costs.items():
@@ -102,19 +102,21 @@ def _legible(path: str, data: bytes) -> GroupCosts | None:
         groups = bounds.mapping("groups", bounds.field(document, "groups"))
         return {GroupName(group): _hours(rows) for group, rows in groups.items()}
     except _UNREADABLE as error:
-        _log.warning("costs ignored", path=path, reason=damage_of(error))
+        _log.warning("stored copying costs ignored", path=path, reason=damage_of(error))
         return None
 
 
 def _hours(value: object) -> dict[int, CostSums]:
     rows = bounds.mapping("hours", value)
     if len(rows) > 2 * KEPT_HOURS:
-        raise InvalidRequest(f"too many hours: {len(rows)}", advice=f"at most {2 * KEPT_HOURS} are allowed")
+        raise InvalidRequest(
+            f"stored costs cover {len(rows)} hours", advice=f"at most {2 * KEPT_HOURS} are allowed"
+        )
     return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
 
 
 def _sums(row: Any) -> CostSums:
-    """Parse the sums of costs of an hour.
+    """Parse the stored cost sums of one hour.
 
     Raises InvalidRequest if a sum is malformed or mathematically impossible, because impossible sums could
     yield infinite values. For example, a sum of products of positive values cannot exceed the product of the
@@ -123,7 +125,7 @@ def _sums(row: Any) -> CostSums:
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
     if len(numbers) < len(names) - _ADDED:
-        raise InvalidRequest(f"incomplete costs: only {counted(len(numbers), 'number')}")
+        raise InvalidRequest(f"stored costs of an hour have {len(numbers)} of {len(names)} numbers")
     count, *rest = numbers
     observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
     values = {
@@ -148,7 +150,7 @@ _READ_SECONDS: Final = 30.0
 
 class CapacityResolver:
     """Determines the task capacity of each group. Used by one thread at a time. `terms`: returns the capacity
-    that datastreams request. `assessments`: results of the latest planning run of each group."""
+    that datastreams request. `assessments`: returns the result of each group's latest planning run."""
 
     def __init__(
         self,
@@ -165,7 +167,7 @@ class CapacityResolver:
         self._read_at: float | None = None
 
     def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
-        """Return the task capacity of each group. `groups`: datastreams by group. Raises Unreachable."""
+        """Return the task capacity of each group. `groups`: datastreams of each group. Raises Unreachable."""
         if not groups:
             return {}
         now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()

@@ -53,8 +53,8 @@ class LanePhase(StrEnum):
 
 
 class LaneLoss(NamedTuple):
-    """Loss of the process that copied a lane. `at`: monotonic seconds. `instance`: instance that lost its
-    session; empty if only a worker process was lost."""
+    """Loss of the process that copied a lane. `at`: time of the loss (monotonic seconds). `instance`:
+    instance that lost its session; empty if only a worker process was lost."""
 
     at: float
     instance: InstanceName | None = None
@@ -99,8 +99,7 @@ class LaneStatus:
 
     @property
     def ends(self) -> tuple[int | None, int | None]:
-        """Next offset to copy, and end offset of the source partition. The value is None for an unknown
-        offset."""
+        """Next offset to copy, and end offset of the source partition. Each is None if unknown."""
         rate, waiting = self.rate, self.lag[0]
         if rate is None or rate.checkpoint is None:
             return None, None
@@ -119,12 +118,12 @@ class LaneStatus:
 
     @property
     def held_back(self) -> str:
-        """Quota that throttles the lane, or an empty string."""
+        """Quota that currently throttles the lane, or an empty string."""
         return self.slowed if self.phase is LanePhase.COPYING else ""
 
     @property
     def lag(self) -> tuple[int | None, int | None]:
-        """Lag in records, and age of the oldest uncopied record in ms; each None if unknown. A lag of 0 is
+        """Lag in records, and age of the oldest uncopied record in ms. Each is None if unknown. A lag of 0 is
         valid only while the lane copies and its source responds. Records of an open transaction count."""
         rate = self.rate
         if rate is None:
@@ -140,8 +139,8 @@ class LaneStatus:
 
 @dataclass(eq=False)
 class WorkerShare:
-    """Lanes of one worker process, and the latest reports about them. `fed_at`: time of the last start of
-    lanes in the process. `measured_at`: time of its last measurements (both in monotonic seconds)."""
+    """Lanes of one worker process, and times of its latest messages. `fed_at`: when lanes were last started
+    in the process. `measured_at`: when it last sent measurements (both in monotonic seconds)."""
 
     lanes: set[LaneKey] = field(default_factory=set)
     expected: set[LaneKey] = field(default_factory=set)
@@ -161,7 +160,7 @@ class WorkerShare:
 
 
 class LanesInTime(NamedTuple):
-    """Summary of lanes without late records.
+    """Counts of lanes without late records, and the state of all other lanes.
 
     `counts`: number of lanes without late records, by group. `loss_at`: time at which the source will delete
     the first uncopied record, by group, if known (monotonic seconds). `others`: all other lanes.
@@ -173,14 +172,14 @@ class LanesInTime(NamedTuple):
 
     @classmethod
     def of(cls, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Return a summary of the given lanes."""
+        """Summarise the given lanes."""
         counted = _LanesInTime()
         for key, lane in lanes.items():
             counted.note(key, lane)
         return counted.summary()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Return the summary with the given lanes added to `others`."""
+        """Return a copy of the summary with more lanes in `others`."""
         return self._replace(others={**lanes, **self.others}) if lanes else self
 
 
@@ -188,7 +187,7 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Counts lanes without late records by group. Updated incrementally, because few lanes change."""
+    """Counts each group's lanes without late records. Updated incrementally, because few lanes change."""
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}
@@ -236,7 +235,8 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """State of each lane. `states`: lanes not released by a worker, and lanes that no worker may copy."""
+    """State of each lane of an instance. `states`: lanes not released by a worker, and lanes that no worker
+    may copy."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -260,20 +260,20 @@ class LaneTable:
         self._in_time.forget(key)
 
     def begin(self, spec: LaneSpec, worker: int, lost: LaneLoss | None = None) -> None:
-        """Record the assignment of a lane to a worker. `lost`: loss of an instance that caused the
-        assignment, unless a later loss is recorded for the lane."""
+        """Store that a lane is assigned to a worker. `lost`: loss of an instance that caused the assignment,
+        unless a later loss is recorded for the lane."""
         now = self._clock.monotonic()
         known = self._lost.pop(spec.key, None)
         loss = lost if known is None or (lost is not None and lost.at > known.at) else known
         self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, loss=loss))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
-        """Record that no worker may copy a lane now, with the reason."""
+        """Pause a lane that no worker may copy now, and store the reason."""
         now = self._clock.monotonic()
         self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
     def stop(self, key: LaneKey) -> int:
-        """Stop a lane, and return the worker that must release it.
+        """Mark a lane as stopping, and return the worker that must release it.
 
         A lane without a worker is removed at once.
         """
@@ -286,7 +286,7 @@ class LaneTable:
         return state.worker
 
     def forget(self, keys: Iterable[LaneKey]) -> None:
-        """Remove lanes that are no longer copied."""
+        """Remove lanes that are no longer copied from the table."""
         for key in keys:
             self._muted.pop(key, None)
             if key in self.states:
@@ -317,7 +317,7 @@ class LaneTable:
         waiting: Iterable[WaitingLane] = (),
         limited: Iterable[LimitedLane] = (),
     ) -> None:
-        """Record the latest measurements of lanes.
+        """Add the latest measurements of lanes to their tracks.
 
         `answered_at`, `at`: times of the worker's previous and latest measurements (monotonic seconds;
         default now). `waiting`: lanes with overdue responses. `limited`: lanes whose rate the TCP window of a

@@ -1,4 +1,4 @@
-"""Reports of a lane, in a form that is cheap for many lanes.
+"""Latest reports about one lane, stored so that many lanes need little memory and time.
 
 Most lanes have no late records. Workers omit the positions of such lanes (see `PositionWatch`), and send the
 last few with the next relevant position. The resulting `history` is the same as if `LaneHistory.after` had
@@ -57,19 +57,19 @@ class LaneTrack:
             self.quiet_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:
-        """Return a copy of the track without its latest report."""
+        """Return a track with the history of positions, but without the latest report."""
         silent = LaneTrack()
         silent._keep(self.history, is_watched=self._is_watched)
         silent.moved_at = self.moved_at
         return silent
 
     def unwatch(self, answered_at: float) -> None:
-        """Treat `answered_at` as the time of the last report, because the worker is unresponsive."""
+        """Count `answered_at` as the time of the last report, because the worker is unresponsive."""
         if self._is_watched:
             self._is_watched, self.quiet_at = False, answered_at
 
     def note(self, rate: LaneRate, now: float, answered_at: float | None) -> None:
-        """Add the worker's latest report of the lane. `answered_at`: as for `LaneHistory.after`."""
+        """Add the worker's latest report of the lane. `answered_at`: see `LaneHistory.after`."""
         before, self.rate, self.unanswered, self.windows = self.rate, rate, None, NO_WINDOWS
         if rate.messages_per_second > 0 or rate.lag_records > 0:
             self.moved_at = now
@@ -85,8 +85,8 @@ class LaneTrack:
         self._keep(history, is_watched=place.is_watched)
 
     def loss_at(self) -> float:
-        """Return when the source deletes the first uncopied record (monotonic seconds). Returns infinity if
-        unknown. Computed once per history."""
+        """Return when the source will delete the first uncopied record (monotonic seconds). Returns infinity
+        if unknown. Computed once per history."""
         if not self.may_lose:
             return inf
         history, (looked_by, found) = self.history, self._loss_look

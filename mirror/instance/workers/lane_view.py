@@ -1,4 +1,4 @@
-"""Lanes of an instance as other threads see them."""
+"""Lanes of an instance, for readers on other threads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class LaneView:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes in workers, and lanes that wait for one. While the store is unavailable, this includes lanes
-        that were given up."""
+        """Lanes in workers, and lanes that wait for a worker. While the store is unavailable, this also
+        includes lanes that were given up."""
         return self._lanes
 
     @property
@@ -29,8 +29,8 @@ class LaneView:
         return self._in_time
 
     def give_up(self, lanes: Mapping[LaneKey, LaneStatus], why: str) -> None:
-        """Record the lanes that this instance has given up. While the store is unreachable, another instance
-        may copy these lanes."""
+        """Show lanes as given up, with the reason. While the store is unreachable, another instance may copy
+        these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies the partition"
         given_up = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -40,7 +40,7 @@ class LaneView:
         self._given_up = {**self._given_up, **given_up}
 
     def assignment_known(self) -> None:
-        """Drop the lanes that were given up, because the instance knows its assigned lanes again."""
+        """Drop the lanes that were shown as given up, because the instance knows its assigned lanes again."""
         self._given_up = {}
 
     def publish(

@@ -1,4 +1,4 @@
-"""Finds the datastream group that crashes its worker process, by isolating suspects. Pure.
+"""Finds out which datastream group crashes its worker process, by running suspects in isolation. Pure.
 
 A crash counts only soon after a start of lanes, because a lane that crashes its process does so again after
 the restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects, and
@@ -33,8 +33,8 @@ _EMPTY_SECONDS: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class CellPlacement:
-    """Worker in which the lanes of a group may run. `cell`: number of the cell; None for any worker.
-    `reason`: why the lanes run in no process."""
+    """Where the lanes of a group may run. `cell`: number of an isolation worker; None for any worker. `held`:
+    why the lanes must not run at all; empty if they may run."""
 
     cell: int | None = None
     held: str = ""
@@ -45,8 +45,8 @@ _ANYWHERE: Final = CellPlacement()
 
 @dataclass
 class _Trial:
-    """Suspected groups that run in one isolation worker. `since`: start of their lanes in the cell. `until`:
-    time until which the cell waits for them."""
+    """Test of suspected groups in one isolation worker (cell). `since`: start of their lanes in the cell.
+    `until`: time until which the cell waits for them."""
 
     groups: frozenset[GroupName]
     deaths: int = 0
@@ -55,7 +55,7 @@ class _Trial:
 
 
 class Quarantine:
-    """Assigns groups to workers or isolation workers. Used by one thread."""
+    """Decides which groups run in normal workers, run in isolation workers, or wait. Used by one thread."""
 
     def __init__(self) -> None:
         self._deaths: dict[GroupName, int] = {}
@@ -65,7 +65,7 @@ class Quarantine:
         self._aside: dict[GroupName, tuple[str, float]] = {}
 
     def place(self, group: GroupName) -> CellPlacement:
-        """Return in which worker a group may run now."""
+        """Return where a group may run now."""
         if group in self._aside:
             return CellPlacement(held=self._aside[group][0])
         for number, trial in enumerate(self._cells):
@@ -77,7 +77,7 @@ class Quarantine:
 
     @property
     def ailing(self) -> Mapping[GroupName, str]:
-        """Reasons of the suspected and suspended groups."""
+        """Map suspected and suspended groups to the reason."""
         trials = [cell for cell in (*self._cells, *self._waiting) if cell is not None]
         suspected = {group: _suspicion(trial) for trial in trials for group in trial.groups}
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
@@ -87,14 +87,14 @@ class Quarantine:
         return self._cells[cell] is not None
 
     def started(self, cell: int, now: float) -> None:
-        """Record the start of lanes in an isolation worker."""
+        """Set the time at which lanes were started in an isolation worker."""
         trial = self._cells[cell]
         if trial is not None and trial.since is None:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker that is not an isolation worker. `groups`: groups with lanes in the
-        worker. `seconds`: time since the last start of lanes in it."""
+        """Handle the crash of a normal worker. `groups`: groups with lanes in the worker. `seconds`: time
+        since lanes were last started in the worker."""
         suspects = []
         for group in groups:
             self._deaths[group] = self._deaths.get(group, 0) + 1 if seconds < QUICK_SECONDS else 0
@@ -104,15 +104,15 @@ class Quarantine:
         self._fill(now)
 
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record that an unresponsive worker (not an isolation worker) was killed. The first kill does not
-        count as a crash, because something else may have frozen the process. `seconds`: see `died`."""
+        """Handle the kill of an unresponsive normal worker. The first kill does not count as a crash, because
+        something else may have frozen the process. `seconds`: see `died`."""
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)
         self._silences = recent | dict.fromkeys(groups, now)
         self.died(groups & recent.keys(), seconds, now)
 
     def cell_died(self, cell: int, now: float, how: str) -> None:
-        """Record the crash of an isolation worker. `how`: description of the crash."""
+        """Handle the crash of an isolation worker. `how`: description of the crash."""
         trial = self._cells[cell]
         if trial is None:
             return
@@ -168,7 +168,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial without these suspects, or None if none remains."""
+    """Return the trial without some groups, or None if no suspects remain."""
     if trial is None or trial.groups <= groups:
         return None
     return replace(trial, groups=trial.groups - groups) if trial.groups & groups else trial

@@ -29,8 +29,9 @@ _LEAST_WAITING: Final = 1.0
 def demands_of(
     lanes: Mapping[LaneKey, LaneStatus], before: Mapping[LaneKey, Demand]
 ) -> dict[LaneKey, Demand]:
-    """Return the demand of every lane that has reported. `before`: previous demands. A lane that does not
-    copy, or whose source does not respond, demands at least the last known arrival rate."""
+    """Return the demand of each lane that has reported: its arrival rate and backlog. `before`: previous
+    demands. A lane that does not copy, or whose source does not respond, demands at least the last known
+    arrival rate."""
     return {
         key: at_least(_demand(state, copied), before.get(key))
         for key, state in lanes.items()
@@ -56,7 +57,7 @@ def measured_demand(
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
 ) -> InstanceMeasurements:
-    """Return the rates and backlogs to publish; the maximum if several groups copy a partition."""
+    """Return the rates and backlogs to publish. If several groups copy a partition, the maximum counts."""
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}
@@ -99,14 +100,14 @@ class ReportPublisher:
         self.reset()
 
     def reset(self) -> None:
-        """Drop the reports that belong to a former membership."""
+        """Forget what was published, because the instance is joining again."""
         self._published: dict[str, Mapping[GroupName, str]] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
 
     def publish(
         self, me: LiveInstance, troubles: Mapping[GroupName, str], datastreams: Iterable[Datastream]
     ) -> None:
-        """Publish due reports. `troubles`: reasons for stalled lanes by group. Raises HeadraceError."""
+        """Publish due reports. `troubles`: reason for each group with stalled lanes. Raises HeadraceError."""
         now = self._clock.monotonic()
         if now < self._due:
             return

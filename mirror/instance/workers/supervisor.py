@@ -70,7 +70,7 @@ class Supervisor:
         self._lease_until = 0.0
 
     def forget(self, groups: Set[GroupName]) -> None:
-        """Drop the sums and suspicions of groups that no longer exist."""
+        """Drop the measurements and suspicions of groups that no longer exist."""
         self._quarantine.forget(groups)
         self.measurements.forget(groups)
 
@@ -81,7 +81,7 @@ class Supervisor:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes that a worker has not released, and lanes that no worker may copy."""
+        """Lanes that a worker has not released yet, and lanes that no worker may copy."""
         return self._table.states
 
     @property
@@ -91,7 +91,7 @@ class Supervisor:
 
     @property
     def quarantine(self) -> Quarantine:
-        """Quarantine of groups that may crash their worker process."""
+        """Decides which groups run in isolation because they may crash their worker process."""
         return self._quarantine
 
     def start(self) -> None:
@@ -99,7 +99,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Announce lanes for workers to prepare, in place of earlier announcements."""
+        """Send lanes that will start later to workers, to be prepared. Replaces earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -109,8 +109,8 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes in workers. Lanes without a worker need another call. `loss`: loss of their
-        instance."""
+        """Start lanes in workers. Call again for lanes without a worker. `loss`: recent loss of the instance
+        that copied the lanes."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             self.measurements.expect(spec.key.group)
@@ -146,7 +146,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Request the release of lanes, which stay in `lanes` until their workers report it."""
+        """Request workers to release lanes. The lanes stay in `lanes` until workers report the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -171,7 +171,7 @@ class Supervisor:
         }
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
-        """Send the quotas of the given groups (bytes per second for each task) to every worker."""
+        """Send the quotas of the given groups to the workers. `by_task`: bytes per second for each task."""
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             lanes = share.lanes if by_task else ()
             tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}
@@ -189,7 +189,7 @@ class Supervisor:
             self._pool.send(worker, ExtendLease(until))
 
     def handle(self, item: WorkerMessage | WorkerGone) -> None:
-        """Process an event of a worker that a reader thread put into the inbox."""
+        """Handle an event of a worker that a reader thread put into the inbox."""
         worker = self._pool.speaker(item)
         if worker is None:
             return
@@ -218,7 +218,7 @@ class Supervisor:
                 _log.error("unexpected worker message", worker=worker.number, kind=type(other).__name__)
 
     def _held_back(self, share: WorkerShare) -> frozenset[GroupName]:
-        """Return the groups with a throttled lane in this worker."""
+        """Return the groups that a quota throttles in this worker."""
         return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
 
     def restart_dead(self) -> None:
@@ -264,7 +264,7 @@ class Supervisor:
             self._forget(worker)
 
     def _forget(self, worker: PooledWorker) -> WorkerShare:
-        """Remove and return the state of a worker whose process has ended."""
+        """Discard the state of a worker whose process has ended, and return its former share of lanes."""
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
         self.measurements.worker_ended(worker.number)

@@ -1,4 +1,4 @@
-"""Groups with stalled or throttled lanes, or without a destination topic, and the reasons. Pure."""
+"""Determines which groups have stalled or throttled lanes, or no destination topic, and why. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def troubles_of(
     undescribed: Mapping[LaneKey, Exception],
     ailing: Mapping[GroupName, str],
 ) -> dict[GroupName, str]:
-    """Return a message for each group with stalled lanes. `undescribed`: assigned lanes whose spec cannot be
-    sent to a worker. `ailing`: groups that may crash their worker process."""
+    """Map each group with stalled lanes to a message. `undescribed`: assigned lanes whose spec cannot be sent
+    to a worker. `ailing`: groups that may crash their worker process."""
     paused = {
         key: state.reason
         for key, state in lanes.items()
@@ -28,13 +28,13 @@ def troubles_of(
 
 
 def held_back_of(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
-    """Return a message for each group with lanes that a quota throttles."""
+    """Map each group with lanes throttled by a quota to a message."""
     quotas = {key: state.held_back for key, state in lanes.items() if state.held_back}
     return _sentences(quotas, "is limited by a quota")
 
 
 def without_topic(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
-    """Return a sentence for each group with lanes whose destination topic does not exist."""
+    """Map each group with lanes whose destination topic does not exist to a message."""
     return _sentences(
         {
             key: state.reason

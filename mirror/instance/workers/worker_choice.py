@@ -26,8 +26,8 @@ class WorkerChoice:
         self._task_worker: dict[TaskName, int] = {}
 
     def worker_for(self, spec: LaneSpec) -> PooledWorker | None:
-        """Return the worker of the lane's task, or None if no worker may or can copy it now. Starts an
-        isolation worker if needed."""
+        """Return the worker for the lane's task, or None if none is available. Starts an isolation worker if
+        needed."""
         place = self._quarantine.place(spec.key.group)
         if place.held:
             return None
@@ -45,7 +45,8 @@ class WorkerChoice:
         return chosen
 
     def _opened(self, cell: PooledWorker) -> PooledWorker | None:
-        """Return an isolation worker with its process; None while its restart or end is pending."""
+        """Start an isolation worker if needed, and return it. Return None while it is restarting or
+        ending."""
         slot = cell.slot
         if cell.process is None and (slot.restart_at is None or slot.is_due(self._clock.monotonic())):
             slot.failures = 0
@@ -53,7 +54,7 @@ class WorkerChoice:
         return cell if cell.process is not None and not slot.is_ending else None
 
     def is_kept(self, state: LaneStatus) -> bool:
-        """Return whether the quarantine leaves the lane on its worker process."""
+        """Return whether the lane is in the worker that the quarantine permits."""
         place = self._quarantine.place(state.spec.key.group)
         if place.held:
             return state.worker == NOBODY
@@ -62,7 +63,7 @@ class WorkerChoice:
         return 0 <= state.worker < len(self._pool.workers)
 
     def lacks_process(self, group: GroupName) -> bool:
-        """Return whether the group may run, but no process runs that could copy it."""
+        """Return whether the group may run, but no process is available to copy it."""
         place = self._quarantine.place(group)
         if place.cell is not None:
             return self._pool.spares[place.cell].process is None

@@ -1,4 +1,4 @@
-"""Condition of the worker processes of an instance, and the measurements that they report."""
+"""Health of the worker processes of an instance, and the measurements that they report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WorkerCount(NamedTuple):
 
 
 class WorkerHealth:
-    """Number of worker processes by condition, and their readiness."""
+    """Counts worker processes in each condition, and reports their readiness."""
 
     def __init__(self, pool: WorkerPool, clock: Clock) -> None:
         self._pool = pool
@@ -52,13 +52,14 @@ class WorkerHealth:
 
     @property
     def starving(self) -> int:
-        """Number of worker processes that repeatedly lost their lease although the instance has one."""
+        """Number of worker processes whose lease repeatedly ended although the instance has one."""
         now = self._clock.monotonic()
         return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
 
     @property
     def start_problem(self) -> str:
-        """Reason why worker processes cannot start, except crashes by copied data; or empty."""
+        """Reason why worker processes cannot start, or an empty string. Crashes by copied data are
+        ignored."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -72,7 +73,7 @@ class WorkerHealth:
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """Data planes (compiled, interpreted) that ready workers run."""
+        """Data planes (compiled or interpreted) that the ready workers use."""
         planes = (worker.slot.data_plane for worker in self._pool.everyone)
         return frozenset(plane for plane in planes if plane)
 
@@ -85,7 +86,7 @@ _DRAIN_SECONDS: Final = 600.0
 
 
 class WorkerMeasurements:
-    """Sums by task and by cluster since the start of the instance, and latest clock skews."""
+    """Sums of worker measurements for each task and cluster since the start, and latest clock skews."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -101,17 +102,17 @@ class WorkerMeasurements:
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals by task, for existing groups."""
+        """Sums of measurements of each task, for existing groups."""
         return self._sums
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds of throttling by brokers of a cluster, over all workers."""
+        """Seconds for which the brokers of each cluster throttled, summed over all workers."""
         return self._throttled
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Latest clock skew of a broker by cluster, unless outdated."""
+        """Latest clock skew between a broker and this host for each cluster, without outdated values."""
         since = self._clock.monotonic() - _CLOCK_SECONDS
         return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
 
@@ -122,7 +123,7 @@ class WorkerMeasurements:
         return total_of([Drops(self._dropped_before), *by_worker])
 
     def forget(self, groups: Set[GroupName]) -> None:
-        """Drop the sums of groups that no longer exist, and ignore their later sums. The last sums of a
+        """Drop the sums of deleted groups, and ignore their later measurements. The last measurements of a
         worker arrive after the deletion of a datastream."""
         now = self._clock.monotonic()
         recent = {group: at for group, at in self._forgotten.items() if now - at < _DRAIN_SECONDS}
@@ -130,7 +131,7 @@ class WorkerMeasurements:
         self._sums = {task: total for task, total in self._sums.items() if total.group not in groups}
 
     def expect(self, group: GroupName) -> None:
-        """Count the sums of a group again when its lanes start."""
+        """Count the measurements of a group again, because its lanes start."""
         self._forgotten.pop(group, None)
 
     def add(self, rates: LaneRates) -> None:

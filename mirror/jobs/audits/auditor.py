@@ -60,7 +60,7 @@ memory."""
 
 
 class _Slice(NamedTuple):
-    """Source offsets [start, end) that are audited together.
+    """A range of source offsets [start, end) that is audited in one step.
 
     `timestamp`: timestamp of the first record. `is_last`: no later record has been copied yet.
     """
@@ -92,7 +92,7 @@ class Auditor:
         self._unsaved: dict[ClusterRef, dict[bytes, bytes]] = {}
         self._rested = context.loop.now(), time.thread_time()
         self.reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]] = {}
-        """Latest audit report of each lane, by datastream. Safe to read from any thread."""
+        """Latest audit report of each lane of each datastream. Safe to read from any thread."""
 
     def keep(self, audited: Collection[AuditedLanes]) -> None:
         """Drop the state of all lanes that are not in `audited`, because other instances may audit them."""
@@ -152,7 +152,7 @@ class Auditor:
         return has_more
 
     def _settle(self, key: LaneKey, ends: LaneEnds, logs: LaneLogs, problem: str) -> None:
-        """Record whether all records of a lane up to both log ends were compared and are equal."""
+        """Mark a lane as settled if all records up to both log ends were compared and are equal."""
         state, progress = self._states[key], logs.copy.progress
         if (
             progress is not None
@@ -192,7 +192,7 @@ class Auditor:
         return changed
 
     def _log_windows(self, lanes: AuditedLanes, keys: LaneKeys) -> LogWindows:
-        """Return an object that looks up the event-time windows of the lanes' next records."""
+        """Return an object that finds the event-time windows of the next records to audit."""
         known = {} if lanes.mode is AuditMode.FULL else self._windows
         starts_ms = {place: known[key] for place, key in keys.items() if key in known}
         positions = {place: self._states[keys[place]].position for place in starts_ms}
@@ -289,7 +289,7 @@ class Auditor:
     async def _with_late(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> LaneAudit:
-        """Count the overdue records of a lane. Queue the rows whose counts change."""
+        """Return the state of a lane with its overdue records counted. Queues rows whose counts change."""
         late = await self._late(lanes, key, logs)
         before = state.late
         if late == before:
@@ -304,7 +304,7 @@ class Auditor:
         return state
 
     async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs) -> tuple[int, int] | None:
-        """Return the start of the oldest window with overdue records, and their number in this window.
+        """Return the oldest window with overdue records: its start (epoch ms), and their number in it.
 
         A record is overdue if it was not copied within the configured lateness. Returns None without overdue
         records.
@@ -361,8 +361,8 @@ class Auditor:
     async def _first_batch(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
     ) -> tuple[int, int] | None:
-        """Return where the window of the first record in [start, end) ends, and its start time. Returns None
-        if the range has no record."""
+        """Return the end offset and the start time of the window that contains the first record in [start,
+        end). Returns None if the range has no record."""
         self._windows.pop(key, None)
         first = await self._first_window(lanes, key.partition, start, end)
         if first is None:
@@ -375,7 +375,7 @@ class Auditor:
     async def _first_window(
         self, lanes: AuditedLanes, place: TopicPartition, start: int, end: int
     ) -> LogWindow | None:
-        """Return the window of the first record in [start, end), or None if there is no record."""
+        """Return the window that contains the first record in [start, end), or None if there is no record."""
         source = self._context.cluster(lanes.job.source)
         log = LogRange(source, place, start, end, lanes.job.committed, pace=self._rest)
         return await first_window(log, self._options.window_ms, self._context.clock.now_ms())

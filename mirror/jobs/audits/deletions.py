@@ -16,7 +16,7 @@ class RetentionRule(NamedTuple):
     milliseconds: int
 
     def youngest_ms(self, now_ms: int) -> int | None:
-        """Return the timestamp from which on all records are retained; None if records are never deleted."""
+        """Return the timestamp from which records must still exist, or None if records are never deleted."""
         return None if self.milliseconds == _UNLIMITED else now_ms - self.milliseconds
 
 
@@ -37,7 +37,7 @@ def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
 def deleted_copies(
     offset_map: OffsetMap, source: tuple[int, int], target_start: int, young_from: int
 ) -> tuple[int, int]:
-    """Count the records whose copies were deleted too early. Return the first source offset and the number.
+    """Return the first source offset and the number of records whose copies were deleted too early.
 
     A record counts if its offset is in `source` and not below `young_from`, and its copy is before the start
     of the destination log.

@@ -1,4 +1,4 @@
-"""Reads the log ends and the stored progress of lanes in the order that an audit requires."""
+"""Reads the log ends and the stored progress of lanes, in the order that makes an audit correct."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class AuditLog(ProgressLog):
-    """Reader of a progress topic that also stores the audit states of lanes. The audit state of a lane is
-    read and deleted together with the progress of the lane."""
+    """Reader of a progress topic that also contains audit states. The audit state of a lane is read and
+    deleted together with the progress of the lane."""
 
     def state(self, key: LaneKey) -> bytes | None:
         """Return the stored audit state of a lane, as of the last read of the topic."""
@@ -38,7 +38,7 @@ LaneKeys = Mapping[TopicPartition, LaneKey]
 
 
 class LaneEnds(NamedTuple):
-    """End offsets of the source log and the destination log of a lane, and their topic ids.
+    """End offsets of a lane's source and destination logs, and the ids of both topics.
 
     `target`: None if unknown.
     """
@@ -49,8 +49,7 @@ class LaneEnds(NamedTuple):
 
 
 class LaneLogs(NamedTuple):
-    """Offset ranges [start, end) of the source log and the destination log, and the stored progress of the
-    lane.
+    """Offset ranges [start, end) of a lane's source and destination logs, and its stored progress.
 
     `window`: see `LogWindows`. `open_to`: end of the destination log, including open transactions.
     """
@@ -62,7 +61,7 @@ class LaneLogs(NamedTuple):
     open_to: int = 0
 
     def settled(self, progress: LaneProgress) -> int:
-        """Return the source offset before which all copies are readable by consumers."""
+        """Return the source offset up to which consumers of the destination can read the copies."""
         return settled_offset(progress, self.target[1], self.open_to)
 
 

@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Options for all audits of an instance: limits, and where audit rows are written.
+    """Options of all audits of an instance: limits, and the topic to which audit rows are written.
 
     `rows_cluster`, `rows_topic`: cluster and topic to which audit rows are written; no rows are written if
     the topic is empty. `lateness_ms`: maximum time between the timestamp of a record and its arrival at the
@@ -32,7 +32,7 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLanes:
-    """Lanes of one datastream that this instance audits. `lateness_ms`: replaces `AuditOptions.lateness_ms`,
+    """Lanes of one datastream that this instance audits. `lateness_ms`: overrides `AuditOptions.lateness_ms`
     unless None. `may_repeat`, `has_markers`: see `CountRules`."""
 
     name: DatastreamName
@@ -45,7 +45,7 @@ class AuditedLanes:
 
 
 class LaneAuditReport(NamedTuple):
-    """Audit state of one lane.
+    """Report on the audit of one lane.
 
     `through_ms`: event time before which all records are at the destination; None if unknown. `waiting`:
     number of copied source offsets that are not yet audited. `late`: number of overdue source offsets in the

@@ -1,4 +1,4 @@
-"""Finds event-time windows in a source log by timestamp lookups, and detects a recreated source topic."""
+"""Finds the event-time windows of a source log with timestamp lookups. Detects a recreated source topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.model.topics import TopicPartition
 
 
 class LogWindow(NamedTuple):
-    """An event-time window that contains a given record.
+    """The event-time window that contains a given record.
 
     `edge`: offset of the first record of a later window, `NO_END` if there is none. `batch_end`: offset after
     the batch that contains the record.
@@ -24,7 +24,7 @@ class LogWindow(NamedTuple):
 
 
 async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow | None:
-    """Return the window of the first record in a range, or None if there is no record. Raises Unreachable."""
+    """Return the window with the first record of a range, or None without records. Raises Unreachable."""
     first = await LogCursor(log, step_bytes=1).peek()
     if first is None:
         return None
@@ -36,7 +36,7 @@ async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow 
 
 
 class LogWindows(NamedTuple):
-    """Looks up the event-time windows of records in several logs, with few requests.
+    """Finds the event-time windows of records in several logs with few requests.
 
     `starts_ms`: start of the previous window of each log. `offsets`: offset of the record in each log.
     """
@@ -46,7 +46,7 @@ class LogWindows(NamedTuple):
     offsets: Mapping[TopicPartition, int]
 
     async def read(self, source: Cluster) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return the window start of each record, and the offset of the first record of a later window.
+        """Map each log to the start of its record's window, and the offset where the next window begins.
 
         The offset is `NO_END` if there is no later window. A log whose timestamps are out of order can be
         missing from the result. Raises Unreachable.

@@ -26,7 +26,7 @@ def rest_seconds(read_bytes: int, bytes_per_second: int, elapsed: float, busy: f
 
 
 class AuditBudget:
-    """Limits count audits to a share of the CPU time of copying.
+    """CPU budget of count audits: a share of the CPU time of copying.
 
     Two kinds of datastreams are exempt: datastreams whose audit has been behind for `longest` seconds, and
     datastreams with a lane that this instance has never audited. The former owner of the lane may have been
@@ -50,7 +50,7 @@ class AuditBudget:
             self._copying[task] = seconds
 
     def allows(self, name: str, places: Collection[TopicPartition], now: float) -> bool:
-        """Return whether the CPU budget permits an audit of lanes of a datastream now."""
+        """Return whether the budget permits an audit of the given lanes of a datastream now."""
         audited, known = self._audited.get(name, (-inf, frozenset()))
         return self._left > 0 or now >= audited + self._longest or not known.issuperset(places)
 

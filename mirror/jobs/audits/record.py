@@ -52,7 +52,7 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class LaneAudit:
-    """Audit state of one lane.
+    """State of the audit of one lane, as stored.
 
     `position`: next source offset to audit. `target_next`: destination offset after the audited records.
     `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of the last run.
@@ -76,13 +76,13 @@ class LaneAudit:
 
     @property
     def saved(self) -> tuple[object, ...]:
-        """Fields that require a write when they change. A new instance recomputes all other fields."""
+        """Values that must be stored when they change. A new instance recomputes all other fields."""
         return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults, self.late
 
     def with_counts(
         self, start_ms: int, counts: WindowCounts, begins: tuple[int, int]
     ) -> tuple[LaneAudit, OpenWindow]:
-        """Add the counts of a part of a window. Return the new state and the total counts of the window.
+        """Add counts to an event-time window. Return the new state, and the total counts of the window.
 
         `begins`: source and destination offset at which the part begins.
         """
@@ -105,7 +105,7 @@ class LaneAudit:
         ), window
 
     def with_window(self, start_ms: int, counts: WindowCounts, *, may_repeat: bool) -> LaneAudit:
-        """Return the audit state with the faults of a part of an event-time window.
+        """Return the state with the faults in these counts of an event-time window added.
 
         `may_repeat`: duplicates are expected.
         """
@@ -126,7 +126,7 @@ class LaneAudit:
         return replace(self, faults=tuple(faults.values()), more_faults=more)
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
-        """Return the audit state without faults whose records have expired.
+        """Return the state without faults whose records have been deleted by retention.
 
         If the source had the record, the record expires by the retention of the source, otherwise by the
         retention of the destination.

@@ -1,4 +1,4 @@
-"""Audit rows of event-time windows, and the topic to which they are written."""
+"""Audit rows, one for each event-time window, and the topic to which they are written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
 
 
 class AuditOrigin(NamedTuple):
-    """Column values that are the same in all rows of a slice.
+    """Column values that all audit rows of a slice share.
 
     `time_ms`: see `LaneAudit.row_ms`.
     """

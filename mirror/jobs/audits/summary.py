@@ -1,4 +1,4 @@
-"""Merges the audits of all instances by datastream and topic. Pure."""
+"""Merges the audits of all instances into one audit for each topic of a datastream. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_FAULTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class AuditFault:
-    """Unexplained differences of one kind in an event-time window of a partition.
+    """Unexplained differences of one kind in one event-time window of a partition.
 
     `source_offset`, `destination_offset`: offsets of the first affected record on each cluster; -1 if that
     cluster lacks the record.
@@ -66,7 +66,7 @@ class TopicAudit:
 
     @property
     def fault_records(self) -> Mapping[Verdict, int]:
-        """Number of records in the listed faults, by verdict."""
+        """Map each verdict to the number of records in the listed faults."""
         found = Counter[Verdict]()
         for fault in self.faults:
             found[fault.verdict] += fault.records
@@ -76,7 +76,7 @@ class TopicAudit:
 def topic_audits(
     reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]],
 ) -> list[TopicAudit]:
-    """Return the audits of an instance by datastream and topic."""
+    """Merge the lane audits of one instance into one audit for each topic of a datastream."""
     return merged(
         TopicAudit(
             name,

@@ -1,4 +1,4 @@
-"""Sums audit rows by window, and compares the sums with the counts of producers and consumers. Pure.
+"""Adds up audit rows of each window, and compares the sums with the counts of producers and consumers. Pure.
 
 Producers and consumers write rows with the same schema. Rows of clients have their own tier and no datastream
 (docs/data-plane/audit-tiers.md).
@@ -20,7 +20,7 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE})
 
 @dataclass
 class WindowSum:
-    """Sums of an event-time window over the partitions of a topic.
+    """Sums over the partitions of a topic in one event-time window.
 
     `datastream`: empty if no audit has counted the window. `sums`: sum of each column. `tiers`: number of
     records counted by producers or consumers, by tier.
@@ -36,7 +36,7 @@ class WindowSum:
 
     @property
     def differences(self) -> Mapping[str, int]:
-        """Return the difference between the count of each tier and the count of the audit, without zeros."""
+        """Return the count of each tier minus the count of the audit. Equal counts are omitted."""
         count = self.sums["count"]
         return {tier: number - count for tier, number in self.tiers.items() if number != count}
 
@@ -59,7 +59,7 @@ class WindowSum:
 
 
 def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the newest audit row of each id."""
+    """Return only the newest of the audit rows with the same id."""
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row["time_ms"] >= found.get(row["id"], row)["time_ms"]:
@@ -68,7 +68,7 @@ def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None) -> list[WindowSum]:
-    """Return the sums of audit rows by topic and window, sorted. Raises ValueError for an unknown verdict.
+    """Return the sums for each topic and window, sorted. Raises ValueError for an unknown verdict.
 
     `datastream`: include only audits of this datastream; None includes all. The counts of producers and
     consumers are compared with the counts of each datastream.

@@ -1,4 +1,4 @@
-"""Decides whether all records of the source are copied. Pure."""
+"""Checks whether all records of the source are copied. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class PartitionSpan(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A source partition, and the number of its offsets that have not been copied."""
+    """A source partition that is not copied completely. `offsets`: number of uncopied offsets."""
 
     place: TopicPartition
     offsets: int
 
     def __str__(self) -> str:
-        """Return the partition with the number of offsets in parentheses."""
+        """Return the partition, with the number of uncopied offsets in parentheses."""
         return f"{self.place} ({self.offsets})"
 
 
@@ -68,12 +68,12 @@ def differing_topics(
 
 
 def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:
-    """Return the partitions with an offset that belongs to no class, such as copied or filtered."""
+    """Return the partitions with unaccounted offsets: offsets without a class such as copied or filtered."""
     return sorted(place for place, lane in lanes.items() if not lane.ledger.is_balanced)
 
 
 def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
-    """Return the number of records that were intentionally not copied, by offset class."""
+    """Return the number of records of each offset class that were not copied intentionally."""
     totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
     return {kind: count for kind, count in totals.items() if count}
 

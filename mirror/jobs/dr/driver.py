@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 
 class Acts(Protocol):
-    """Performs and undoes the steps of a switch-over, failover or failback.
+    """Interface that performs and undoes the steps of a switch-over, failover or failback.
 
     All methods are idempotent. The methods raise retriable errors if a retry may help.
     """
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with the parameters that its current step needs. Makes no changes."""
+        """Return the operation with the parameters of its current step filled in. Makes no changes."""
         ...
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
@@ -141,7 +141,7 @@ class Driver:
 
 
 class _ActFailed(Exception):
-    """Raised if a step of an operation has failed permanently. `state`: the last stored state."""
+    """Raised if a step has failed permanently. `state`: the last stored state of the pair."""
 
     def __init__(self, state: PairState, error: HeadraceError) -> None:
         super().__init__(str(error))

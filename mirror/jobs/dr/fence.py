@@ -49,7 +49,7 @@ async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[D
     NotAuthorized, Unreachable.
     """
     found = await cluster.ask(list_acls(), broker)
-    _require(cluster, AclOutcome(found.error, found.message), "listing ACLs", "Describe on the cluster")
+    _require(cluster, AclOutcome(found.error, found.message), "cannot list ACLs", "Describe on the cluster")
     return frozenset(
         Denial(topic=acl.topic, principal=acl.principal)
         for acl in found.acls
@@ -62,7 +62,7 @@ async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
 
     Raises TimedOut if a broker does not apply them yet, Refused, NotAuthorized, Unreachable.
     """
-    await _change(cluster, denials, create_acls, "creating ACLs")
+    await _change(cluster, denials, create_acls, "cannot create ACLs")
     await cluster.refresh(())
     for broker in sorted(cluster.brokers):
         missing = set(denials) - await denials_at(cluster, broker)
@@ -95,7 +95,7 @@ async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
 
 async def allow(cluster: Cluster, denials: Sequence[Denial]) -> None:
     """Delete ACLs that deny Write. Missing ACLs are ignored. Raises Refused, NotAuthorized, Unreachable."""
-    await _change(cluster, denials, delete_acls, "deleting ACLs")
+    await _change(cluster, denials, delete_acls, "cannot delete ACLs")
 
 
 async def _change(
@@ -111,7 +111,7 @@ async def _change(
 
 
 def _require(cluster: Cluster, outcome: AclOutcome, doing: str, right: str) -> None:
-    where = f"{doing} of {cluster.name}"
+    where = f"{doing} on {cluster.name}"
     if outcome.error == Code.SECURITY_DISABLED:
         raise Refused(
             f"{where}: its brokers have no authorizer",

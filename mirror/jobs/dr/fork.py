@@ -1,5 +1,4 @@
-"""Offsets at which copying ended in a failover (the fork), and the records that were not copied (the tail).
-Pure."""
+"""The fork: offsets at which copying ended in a failover. The tail: records that were not copied. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
 PartitionOffsets = Mapping[str, Mapping[int, int]]
-"""Offsets by topic and partition."""
+"""Maps each topic to a mapping of partition to offset."""
 
 EXPORT: Final = "export"
 """Action that writes the tail (records that were not copied) to files, without a decision about it."""
@@ -30,7 +29,7 @@ class PairRecord(BaseModel):
 
 
 class PartitionLoss(PairRecord):
-    """Records of a partition that are not at the target.
+    """Records of one partition that a failover loses: they are not at the target.
 
     `first`: source offset of the first missing record. `end`: last known end offset of the source, None if
     unknown. `least`, `most`: minimum and maximum number of missing records. `most` also counts offsets
@@ -48,7 +47,7 @@ class PartitionLoss(PairRecord):
 
 
 class Loss(PairRecord):
-    """Records that a failover loses: the affected partitions."""
+    """All records that a failover loses, in each affected partition."""
 
     partitions: tuple[PartitionLoss, ...] = ()
 
@@ -73,7 +72,7 @@ class Loss(PairRecord):
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
-        """Return the loss with the `seconds` of an earlier measurement, where available. The source was
+        """Return this loss with the `seconds` of an earlier measurement, where available. The source was
         already lost then, so the earlier values remain valid."""
         seconds = {(lost.topic, lost.partition): lost.seconds for lost in former.partitions}
         return Loss(
@@ -130,7 +129,7 @@ def accepted_limit(text: str, loss: Loss) -> LossLimit:
 
 
 class TailDecision(PairRecord):
-    """A decision about the tail (records that were not copied): replay, skip or export.
+    """A decision about the uncopied records (the tail): replay, skip or export them.
 
     `ends`: source offsets at which the action ends. `records`: number of affected records. `folder`:
     destination of an export.
@@ -146,7 +145,7 @@ class TailDecision(PairRecord):
 
 
 class Fork(PairRecord):
-    """Offsets after which the logs of the two clusters differ because of a failover.
+    """Point at which a failover made the logs of the two clusters diverge.
 
     `cluster`: the former active cluster. `copied`: its offsets before which every record is at the target.
     `decided`: its offsets before which every record is replayed or skipped. `ends`: target offsets after the
@@ -171,19 +170,19 @@ class Fork(PairRecord):
         return sum(decision.action != EXPORT for decision in self.decisions)
 
     def start(self, place: TopicPartition) -> int:
-        """Return the first source offset of a partition that is not copied, replayed or skipped."""
+        """Return the first source offset of a partition that is neither copied, replayed nor skipped."""
         topic, number = place
         return max(self.copied.get(topic, {}).get(number, 0), self.decided.get(topic, {}).get(number, 0))
 
     def after(self, decision: TailDecision) -> Fork:
-        """Return the fork with an action on the tail added."""
+        """Return the fork with a decision about the uncopied records added."""
         update: dict[str, Any] = {"decisions": (*self.decisions, decision)}
         if decision.action != EXPORT:
             update["decided"] = merged(self.decided, decision.ends)
         return self.model_copy(update=update)
 
     def settled(self, found: Mapping[TopicPartition, tuple[int, int]]) -> Fork:
-        """Return the fork with the results of the comparison of both clusters.
+        """Return the fork updated with the results of comparing both clusters.
 
         `found`: source offset and target offset after the last copied record of each partition.
         """
@@ -260,12 +259,12 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Return the union of two sets of offsets. Offsets of `later` take precedence."""
+    """Merge two sets of offsets. Offsets of `later` take precedence."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 
 def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    """Return offsets in their stored form, grouped by topic."""
+    """Return offsets in their stored form: map each topic to the offsets of its partitions."""
     found: dict[str, dict[int, int]] = {}
     for place, offset in sorted(offsets.items()):
         found.setdefault(place.topic, {})[place.partition] = offset

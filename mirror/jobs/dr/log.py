@@ -16,7 +16,7 @@ _PREFIX: Final = "~dr/"
 
 
 class StateCopy:
-    """Stored state of one pair on one of its clusters.
+    """Reads and writes the state of one pair on one of its clusters.
 
     Use only within the event loop of the context.
     """

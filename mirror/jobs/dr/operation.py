@@ -26,7 +26,7 @@ MOST_HISTORY: Final = 20
 
 
 class Kind(StrEnum):
-    """Kinds of operations on a pair of clusters."""
+    """Types of operations on a pair of clusters."""
 
     SWITCHOVER = "switchover"
     FAILOVER = "failover"
@@ -92,7 +92,7 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind of operation, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: first step that cannot be undone, by kind. Other kinds can always be undone."""
+"""Point of no return of each kind: first step that cannot be undone. Other kinds can always be undone."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
 """Kinds of operations on the tail of a fork. Origin: the lost cluster; target: the active cluster."""
 
@@ -105,14 +105,14 @@ class Denial(PairRecord):
 
 
 class StepBegun(PairRecord):
-    """Start of a step. `at_ms`: start time (epoch ms). Repeated steps have several entries."""
+    """Start time of a step (`at_ms`, epoch ms). Repeated steps have several entries."""
 
     step: Step
     at_ms: int
 
 
 class MovedGroup(PairRecord):
-    """Consumer group whose positions were committed at the target.
+    """A consumer group whose positions were committed at the target of the operation.
 
     `positions`: number of committed positions. `ahead`: number of partitions in which the group was already
     ahead at the target. `has_members`: whether the group had members at the origin, which may have committed
@@ -129,8 +129,8 @@ class MovedGroup(PairRecord):
     @property
     def read_again(self) -> int | None:
         """Number of records that the group reads again at the target although it has committed them at the
-        origin. The value is 0 after a switch-over, which waits for exact positions. The value is None for a
-        share group, or if members may have continued reading."""
+        origin. 0 after a switch-over, which waits for exact positions. None for a share group, or if members
+        may have continued reading."""
         return None if self.has_members or self.may_redeliver else 0
 
 
@@ -176,7 +176,7 @@ class _Account(BegunOperation):
 
 
 class Switchover(_Account):
-    """A switch-over, failover, failback or tail decision in progress.
+    """A switch-over, failover, failback, or decision about uncopied records, in progress.
 
     `step`: current step, which may be partly complete. `reached`: the furthest step that was ever begun.
     `fence`: ACLs that this operation creates at the origin. `ends`: end offsets of the origin after writes
@@ -203,7 +203,7 @@ class Switchover(_Account):
         return self.reached is _FINAL.get(self.kind)
 
     def with_(self, **fields: Any) -> Switchover:
-        """Return a copy with the given fields replaced."""
+        """Return a copy in which the given fields have new values."""
         return self.model_copy(update=fields)
 
     def by(self, operator: str) -> Switchover:
@@ -223,7 +223,7 @@ class PastSwitchover(_Account):
 
     @property
     def abridged(self) -> PastSwitchover:
-        """Return the operation without the results of topics and groups, for all but the last."""
+        """Return the operation without large results. Only the last operation of the history keeps them."""
         return self.model_copy(
             update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
         )
@@ -231,9 +231,9 @@ class PastSwitchover(_Account):
 
 class PairState(PairRecord):
     """State of a pair of clusters. `version`: number of writes. `writer`: identity of the process that wrote
-    this state. `active`: cluster to which producers write. `datastreams`: current name of each datastream, by
-    configured name. `previous`: names before the last switch-over. `fences`: ACLs on the other cluster.
-    `fork`: set between a failover and the failback, while the datastreams are deleted."""
+    this state. `active`: cluster to which producers write. `datastreams`: maps configured names of
+    datastreams to current names. `previous`: names before the last switch-over. `fences`: ACLs on the other
+    cluster. `fork`: set between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT
     name: str
@@ -249,12 +249,12 @@ class PairState(PairRecord):
     history: tuple[PastSwitchover, ...] = ()
 
     def with_(self, **fields: Any) -> PairState:
-        """Return a copy with the given fields replaced."""
+        """Return a copy in which the given fields have new values."""
         return self.model_copy(update=fields)
 
     @property
     def next_names(self) -> Mapping[str, str]:
-        """Unused names for the opposite datastreams, by configured name."""
+        """Map each configured datastream name to an unused name for the opposite datastream."""
         return {name: f"{name}-dr{self.generation + 1}" for name in self.datastreams}
 
 
@@ -301,7 +301,7 @@ def is_returning(state: PairState) -> bool:
 
 
 def has_reached(operation: Switchover, step: Step) -> bool:
-    """Return whether the operation has begun the step, even if it was repeated since."""
+    """Return whether the operation has ever begun this step."""
     steps = STEPS[operation.kind]
     return step in steps and steps.index(operation.reached) >= steps.index(step)
 
@@ -355,8 +355,8 @@ def begin(
 
 
 def resumed(operation: Switchover) -> Switchover:
-    """Return the operation at the step from which a restart resumes it. A fence is created and verified
-    again, and a failover stops the datastreams again."""
+    """Return the operation, set back to the step at which it resumes after a restart. A fence is created and
+    verified again, and a failover stops the datastreams again."""
     first = Step.STOPPED if operation.kind is Kind.FAILOVER else Step.FENCED
     if operation.failure or operation.is_final or not has_reached(operation, first):
         return operation
@@ -364,7 +364,7 @@ def resumed(operation: Switchover) -> Switchover:
 
 
 def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
-    """Return the operation with the start of a step recorded."""
+    """Return the operation at the start of a step, with its start time added."""
     steps = STEPS[operation.kind]
     reached = step if steps.index(step) > steps.index(operation.reached) else operation.reached
     begun = (*operation.steps, StepBegun(step=step, at_ms=now_ms))
@@ -391,13 +391,13 @@ def failed(state: PairState, reason: str) -> PairState:
 
 
 def steps_to_undo(operation: Switchover) -> tuple[Step, ...]:
-    """Return the steps of an operation to undo, in the order of the undo."""
+    """Return the steps to undo, in the order of the undo."""
     undoable = (Step.REVERSED, Step.STOPPED, Step.FENCED)
     return tuple(step for step in undoable if has_reached(operation, step))
 
 
 def completed(state: PairState, now_ms: int) -> PairState:
-    """Return the state of the pair after its operation has succeeded or was undone."""
+    """Return the state of the pair after the current operation has ended, by success or undo."""
     operation = state.operation
     if operation is None:
         return state

@@ -1,4 +1,4 @@
-"""Report on one operation of a pair, to be signed. Pure."""
+"""Creates the report on one operation of a pair of clusters, to be signed. Pure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def _ended_ms(account: _Account) -> int | None:
 
 
 def _targets(account: _Account, settings: PairSettings, outcome: str) -> list[dict[str, Any]]:
-    """Return targets (RPO, RTO, loss) and actual values. An unknown or inapplicable value is None."""
+    """Compare the targets for time and loss (RTO, RPO) with actual values. Unknown or inapplicable values are
+    None."""
     closed = account.closed_ms / 1000 if isinstance(account, PastSwitchover) else None
     lag = _lost_seconds(account) if outcome == COMPLETED else None
     return [_target("RTO", settings.rto_seconds, closed), _target("RPO", settings.rpo_seconds, lag)]

@@ -44,14 +44,16 @@ async def log_ends(cluster: Cluster, places: Sequence[TopicPartition]) -> dict[T
     for place, answer in found.items():
         if answer.error:
             right = f"Describe on topic {place.topic}"
-            error = cluster.error(answer.error, f"reading the end of {place} of {cluster.name}", right)
+            error = cluster.error(
+                answer.error, f"cannot read the end offset of {place} of {cluster.name}", right
+            )
             raise error if not error.retriable else Unreachable(str(error))
     return {place: answer.offset for place, answer in found.items()}
 
 
 async def stray_batch(cluster: Cluster, before: Ends, after: Ends) -> StrayBatch | None:
-    """Return the first data batch that was written between two reads of the end offsets. Control batches are
-    ignored.
+    """Return the first data batch written between two reads of the end offsets, or None. Ignores control
+    batches.
 
     `before`, `after`: end offsets of the two reads.
 
@@ -75,7 +77,7 @@ async def stray_batch(cluster: Cluster, before: Ends, after: Ends) -> StrayBatch
 
 
 async def _transactional_id(cluster: Cluster, producer: int) -> str:
-    """Return the transactional id of a producer id; empty if no broker returns it: brokers before Kafka 3.0
+    """Return the transactional id of a producer id. Empty if no broker returns it: brokers before Kafka 3.0
     do not support the request, and others require the right to describe the id."""
     for broker in sorted(cluster.brokers):
         try:

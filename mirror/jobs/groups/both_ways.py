@@ -90,7 +90,7 @@ class TwoWayFollower(GroupFollower):
     async def _commit_moves(
         self, group: FollowedGroup, before: FollowedGroup, snapshot: GroupSnapshot, translator: Translator
     ) -> FollowedGroup:
-        """Commit each position at the cluster that does not lead. Return the new state of the group."""
+        """Commit each position of the leading cluster at the other one. Return the new state of the group."""
         group = replace(
             group,
             positions={
@@ -130,7 +130,7 @@ class TwoWayFollower(GroupFollower):
     async def _commit_led(
         self, group: FollowedGroup, leader: Side, offsets: Mapping[TopicPartition, int]
     ) -> FollowedGroup:
-        """Commit positions of the leading cluster at the other cluster. Return the new state of the group.
+        """Commit the positions led by one cluster at the other one. Return the new state of the group.
 
         A position that has changed at the other cluster since the last read is not replaced. `offsets`:
         positions at the source as they were read.
@@ -158,8 +158,8 @@ class TwoWayFollower(GroupFollower):
         return replace(group, positions={**group.positions, **changed})
 
     async def _fresh_positions(self, cluster: Cluster, group: FollowedGroup) -> Mapping[TopicPartition, int]:
-        """Read the positions of a group immediately before a commit. Raises TimedOut if the read is too
-        slow."""
+        """Read the positions of a group immediately before a commit. Raises TimedOut if this takes too
+        long."""
         asked_at = self._context.loop.now()
         present = await committed_at(cluster, group.group, group.kind)
         self._require_fresh(asked_at, group, cluster)
@@ -194,7 +194,7 @@ def counterparts_of(
 def ruled(
     position: FollowedPosition, found: Counterparts, at_source: ListedGroup, at_destination: ListedGroup
 ) -> FollowedPosition:
-    """Decide which position of a group to commit, and return the position with the decision.
+    """Decide which position of a group to commit. Return the position with the decision.
 
     `at_source`, `at_destination`: description of the group at the source and at the destination.
     """
@@ -218,21 +218,21 @@ def ruled(
 
 
 def source_before_deletion(position: FollowedPosition) -> int:
-    """Return the source position that corresponds to the last synchronisation. Used if the source has deleted
-    the position of the group."""
+    """Return the source position as of the last synchronisation, if the source has deleted the position of
+    the group."""
     seen = None if position.lead is None else position.lead.seen
     known = seen or position.synced
     return position.source if known is None else known.source
 
 
 def is_led_by(position: FollowedPosition, leader: Side) -> bool:
-    """Return whether a position of one cluster remains to be committed at the other cluster."""
+    """Return whether a position led by `leader` has yet to be committed at the other cluster."""
     intent = None if position.lead is None else position.lead.intent
     return position.reason.commits and intent is not None and intent.leader is leader
 
 
 def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
-    """Return the position of a group after its commit.
+    """Return the position updated with the result of its commit.
 
     `code`: error code, None if the response has none. Unless the commit was rejected, the next pass
     determines its result.

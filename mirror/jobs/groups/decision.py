@@ -15,7 +15,7 @@ from mirror.protocol.control.groups import SHARE, ListedGroup
 
 
 class FollowReason(StrEnum):
-    """Reason why a position was committed at the destination, or was not."""
+    """Reason for committing a position at the destination, or for not committing it."""
 
     NEW = "new"
     """The group had no position at the destination."""
@@ -73,7 +73,7 @@ class FollowReason(StrEnum):
 
     @property
     def follows(self) -> bool:
-        """Return whether the positions of the group on both clusters correspond."""
+        """Return whether the positions of the group on both clusters correspond to each other."""
         return self in _COMMITS or self is FollowReason.CURRENT
 
 
@@ -89,14 +89,14 @@ _COMMITS: Final = frozenset(
 
 
 class SyncedPosition(NamedTuple):
-    """Committed offsets of a group on both clusters after the last synchronisation."""
+    """Offsets committed on both clusters when a position was last synchronised."""
 
     source: int
     target: int
 
 
 def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | None:
-    """Return the reason why no position of the group may be committed at the destination, or None.
+    """Return the reason why no position of the group may be committed at the destination, or None if it may.
 
     `target`: `ListedGroup()` if the group does not exist at the destination.
     """

@@ -1,5 +1,4 @@
-"""Translates the positions of a group while the source is down, using source positions stored at the
-destination."""
+"""Translates the positions of a group while the source is down, from positions stored at the destination."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translations of the last known source positions of a group.
+    """Translated positions of a group, from the last known positions at the source.
 
     `as_of_ms`: time at which the oldest of these positions was read from the source (epoch ms). `kind`: type
     of the group, empty if unknown.
@@ -40,7 +39,7 @@ async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupL
 async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
-    """Return the offsets to commit for a group, from its positions at the last synchronisation.
+    """Return the offsets to commit for a group, translated from its last synchronised positions.
 
     `log`: stored groups, if they were already read. Raises NotFound if no positions are stored, and the
     errors of `committed_at`.

@@ -103,7 +103,7 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a destination topic may have other producers, or is mirrored back."""
+        """Return whether a destination topic may contain records of other producers, or is mirrored back."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -112,7 +112,7 @@ class FollowJob:
 
     @property
     def state(self) -> GroupName:
-        """Name of the group of datastreams that shares the progress of this datastream."""
+        """Name under which the progress of the datastream is stored: its group of datastreams."""
         return self.keys.state
 
 
@@ -199,7 +199,7 @@ class GroupFollower:
         return report
 
     async def _refresh_lists(self, is_hidden: Callable[[str], bool]) -> bool:
-        """List the consumer groups if the current list is too old. Return whether this pass uses a new list.
+        """Start listing the groups if the current list is too old. Return whether a new list is in use.
 
         Frequent passes use the previous list until the new one is complete.
         """
@@ -376,7 +376,7 @@ class GroupFollower:
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
-        """Store the states of consumer groups that have changed."""
+        """Store the states of consumer groups that this pass has changed."""
         now_ms = self.now_ms
         entries = [
             (self._job.keys.of(group.group), write_group(replace(group, changed_ms=now_ms)))
@@ -387,7 +387,7 @@ class GroupFollower:
 
 
 def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
-    """Return the group with the reason why it could not be synchronised."""
+    """Return the group marked as not synchronised because of an error."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
     if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
         reason = FollowReason.SHARE_GROUP
@@ -400,7 +400,7 @@ def untranslated_reason(move: PositionMove) -> FollowReason:
 
 
 def is_exact_move(move: PositionMove) -> bool:
-    """Return whether the translation of a position is final: all records before it are mirrored."""
+    """Return whether a translated position is final, because all records before it are mirrored."""
     return not move.behind and move.precision != Precision.BEFORE
 
 

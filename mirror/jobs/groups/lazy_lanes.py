@@ -1,4 +1,4 @@
-"""Stored lanes of a datastream, parsed on demand for the translation of positions."""
+"""Stored lanes of a datastream, parsed only when a position of the lane is translated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror.model.topics import TopicSelection
 
 @dataclass(frozen=True)
 class _ParsedLane:
-    """A stored lane, parsed from its main record `raw`. `chunks`: chunks of its offset map, in order."""
+    """A stored lane after parsing. `raw`: its main record. `chunks`: chunks of its offset map, in order."""
 
     raw: bytes | None
     progress: LaneProgress
@@ -110,7 +110,7 @@ def _chunk_keys(key: LaneKey, progress: LaneProgress) -> list[bytes]:
 
 
 class _WithoutChunks(dict[bytes, bytes]):
-    """Mapping of the stored records of a lane, excluding the chunks of its offset map."""
+    """Mapping in which missing chunks of a lane's offset map are empty, so that the lane can be parsed."""
 
     def __missing__(self, key: bytes) -> bytes:
         return b"[]"

@@ -17,14 +17,14 @@ from mirror.protocol.control.groups import ListedGroup
 
 
 class Side(StrEnum):
-    """Source or destination: one of the two clusters of a datastream."""
+    """One of the two clusters of a datastream: the source or the destination."""
 
     SOURCE = "source"
     DESTINATION = "destination"
 
 
 class PendingCommit(NamedTuple):
-    """A commit at one cluster whose result is unknown.
+    """A commit whose result is unknown, because no response arrived.
 
     `leader`: cluster that led. `positions`: positions on both clusters if the commit was applied.
     """
@@ -34,7 +34,7 @@ class PendingCommit(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """Cluster that led a position at the last synchronisation.
+    """Cluster whose position was committed at the other cluster in the last synchronisation.
 
     `seen`: positions when the group was last found to have moved at both clusters; None if it never was.
     `intent`: last commit, if its result is unknown.
@@ -55,7 +55,7 @@ class Counterpart(NamedTuple):
 
 
 class Counterparts(NamedTuple):
-    """Translations of a group's positions on both clusters.
+    """Both positions of a group, each translated to the other cluster.
 
     `of_source`: offset at the destination for the source position. `of_target`: offset at the source for the
     destination position. `is_level`: whether the same copied records precede both positions.
@@ -83,7 +83,7 @@ class Ruling(NamedTuple):
 def after_intent(
     last: SyncedPosition | None, lead: Lead, source: int, target: int | None
 ) -> tuple[SyncedPosition | None, Lead]:
-    """Return the last synchronisation of a position, and the cluster that leads, after the last commit.
+    """Return the last synchronised offsets and the leading cluster, after resolving a pending commit.
 
     Determines from the current positions whether the last commit was applied.
     """
@@ -132,7 +132,7 @@ def _without_history(source: int, target: int | None, translated: Counterpart) -
 
 
 def _is_reset(leader: Side, seen: SyncedPosition, last: SyncedPosition) -> bool:
-    """Return whether the group was reset at the following cluster before it moved at the leading one. A reset
+    """Return whether the group was reset at the other cluster before it moved at the leading cluster. A reset
     must not be overruled."""
     return seen.target < last.target if leader is Side.SOURCE else seen.source < last.source
 

@@ -25,12 +25,12 @@ class GroupLog(ProgressLog):
         self._stored.keep_all()
 
     def main_record(self, key: LaneKey) -> bytes | None:
-        """Return the main record of a lane from the cache."""
+        """Return the main record of a lane from the cache, or None if missing."""
         main = main_key(key)
         return self._stored.records_of(main).get(main)
 
     def records_of(self, key: LaneKey) -> Mapping[bytes, bytes]:
-        """Return, by key, the records of all lanes in the partitions that have records of this lane."""
+        """Return the cached records of all lanes that share a progress partition with this lane."""
         return self._stored.records_of(main_key(key))
 
     def record(self, key: bytes) -> bytes | None:
@@ -39,11 +39,11 @@ class GroupLog(ProgressLog):
 
     @property
     def keys(self) -> int:
-        """Number of keys of all kinds of records."""
+        """Number of cached keys, for all kinds of records."""
         return sum(map(len, self._stored.partitions))
 
     def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
-        """Return the records of a group of datastreams by key, except records of lanes."""
+        """Return the records of a group of datastreams, except those of lanes. Keyed by record key."""
         start = f"{group}/".encode()
         return {
             key: value

@@ -27,7 +27,7 @@ _ROUND: Final = b"~round"
 
 
 class FollowedPosition(NamedTuple):
-    """Committed position of a group in a partition of the source.
+    """Synchronised position of a group in one partition of the source.
 
     `source`: committed offset at the source. `target`: committed offset at the destination, None if there is
     none. `copy`: partition at the destination. `is_exact`: whether all records before the position are
@@ -45,7 +45,7 @@ class FollowedPosition(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """Return whether the position at the destination corresponds to the position at the source."""
+        """Return whether the positions on both clusters correspond to each other."""
         return self.reason.follows
 
 
@@ -84,7 +84,7 @@ class FollowedGroup:
 
 
 class GroupKeys(NamedTuple):
-    """Record keys of one datastream.
+    """Keys under which records of one datastream's consumer groups are stored.
 
     `state`: name of the group of datastreams that shares progress.
     """
@@ -233,7 +233,7 @@ def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
 
 
 class StoredGroups(NamedTuple):
-    """Stored consumer groups of a datastream by name.
+    """All stored consumer groups of a datastream.
 
     `round_ms`: end of the last complete pass (epoch ms), None before the first. `damaged`: number of
     unreadable records.

@@ -14,7 +14,7 @@ _SETTLED_SECONDS: Final = 60.0
 
 
 class SettledGroup(NamedTuple):
-    """A group that is skipped until its mark changes or `until` (monotonic seconds) has passed.
+    """A group that every pass skips until its mark changes, or until `until` (monotonic seconds).
 
     `hindrances`: reasons why positions of the group are not synchronised.
     """
@@ -26,7 +26,7 @@ class SettledGroup(NamedTuple):
 
 
 class SettledGroups:
-    """Groups to skip (settled groups) by name.
+    """Groups that every pass skips because their positions have not changed (settled groups).
 
     `hindered_seconds`: time for which a group is skipped if only a change at the destination could make it
     follow; 0 to read such a group in each pass.
@@ -37,7 +37,7 @@ class SettledGroups:
         self._groups: dict[str, SettledGroup] = {}
 
     def keep(self, names: Iterable[str]) -> None:
-        """Keep only the named groups."""
+        """Drop all groups except those named."""
         self._groups = {name: self._groups[name] for name in names if name in self._groups}
 
     def of(self, snapshot: GroupSnapshot, now: float) -> SettledGroup | None:

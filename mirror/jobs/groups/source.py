@@ -38,7 +38,7 @@ Committed = Mapping[TopicPartition, int] | HeadraceError
 
 
 class GroupListing(NamedTuple):
-    """Consumer groups of a cluster by name.
+    """Consumer groups that the brokers of a cluster have listed.
 
     `is_complete`: whether every broker has listed its groups.
     """
@@ -85,7 +85,7 @@ async def listed(cluster: Cluster) -> GroupListing:
         try:
             listing = await cluster.ask(list_groups(), broker)
             if listing.error:
-                doing = f"listing the groups of broker {broker}"
+                doing = f"cannot list the groups of broker {broker}"
                 raise cluster.error(listing.error, doing, "Describe on the cluster or its groups")
         except HeadraceError as error:
             failure = error
@@ -98,7 +98,7 @@ async def listed(cluster: Cluster) -> GroupListing:
 
 
 async def with_kind(bench: EngineContext, job: TranslateJob) -> TranslateJob:
-    """Return the translation job with the type of its consumer group. Raises the errors of `listed`."""
+    """Return the job with the type of its consumer group filled in. Raises the errors of `listed`."""
     here = await listed(bench.cluster(job.sides[0]))
     return replace(job, kind=here.groups.get(job.group, ListedGroup()).kind)
 
@@ -184,7 +184,7 @@ async def _read_alone(cluster: Cluster, name: str, kind: str) -> Mapping[TopicPa
 
 
 async def _read_together(cluster: Cluster, names: Sequence[str]) -> Mapping[str, CommittedOffsets]:
-    """Return the positions that the group coordinators return for many groups at once.
+    """Request the positions of many groups with one request per coordinator.
 
     Groups without a response must be read one by one, with retries, to get the error of each group.
     """

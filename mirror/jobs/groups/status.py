@@ -27,7 +27,7 @@ class FollowingStatus:
 
     @property
     def reasons(self) -> Counter[str]:
-        """Number of groups that were not synchronised, by reason."""
+        """Count the groups that were not synchronised, for each reason."""
         return Counter(reason.value for reason in self.hindered.values())
 
 

@@ -47,7 +47,7 @@ async def current_id(cluster: Cluster, topic: str) -> str | None:
     if found is None or found.error in MISSING:
         return None
     if found.error:
-        raise cluster.error(found.error, f"describing topic {topic}", f"Describe on topic {topic}")
+        raise cluster.error(found.error, f"cannot describe topic {topic}", f"Describe on topic {topic}")
     return "" if found.topic_id == NO_TOPIC_ID else found.topic_id.hex()
 
 
@@ -60,7 +60,7 @@ async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
     if found.error == Code.SECURITY_DISABLED:
         return WriteDenial.NO_AUTHORIZER
     if found.error:
-        doing = f"reading the ACLs of topic {topic}"
+        doing = f"cannot read the ACLs of topic {topic}"
         raise cluster.error(found.error, doing, "Describe on the cluster", found.message)
     return WriteDenial.FOUND if deny_write(topic, EVERYONE) in found.acls else WriteDenial.WANTED
 
@@ -70,7 +70,7 @@ async def deny_writes(cluster: Cluster, topic: str) -> None:
     denial = deny_write(topic, EVERYONE)
     (found,) = await cluster.patiently(lambda: cluster.ask_controller(create_acls([denial])))
     if found.error:
-        doing = f"denying writes to topic {topic}"
+        doing = f"cannot deny writes to topic {topic}"
         raise cluster.error(found.error, doing, "Alter on the cluster", found.message)
 
 
@@ -79,7 +79,7 @@ async def allow_writes(cluster: Cluster, topic: str) -> None:
     denial = deny_write(topic, EVERYONE)
     (found,) = await cluster.patiently(lambda: cluster.ask_controller(delete_acls([denial])))
     if found.error not in (0, Code.SECURITY_DISABLED):
-        doing = f"deleting the ACL that denies writes to topic {topic}"
+        doing = f"cannot delete the ACL that denies writes to topic {topic}"
         raise cluster.error(found.error, doing, "Alter on the cluster", found.message)
 
 
@@ -93,13 +93,15 @@ async def empty_partitions(cluster: Cluster, places: Sequence[TopicPartition]) -
         answer = ends[place]
         if answer.error:
             raise cluster.error(
-                answer.error, f"reading the end of {place}", f"Describe on topic {place.topic}"
+                answer.error, f"cannot read the end offset of {place}", f"Describe on topic {place.topic}"
             )
         code = await cluster.patiently(lambda: _empty(cluster, place, answer.offset), topic=place.topic)  # noqa: B023
         if code == Code.POLICY_VIOLATION:
             return False
         if code:
-            raise cluster.error(code, f"deleting the records of {place}", f"Delete on topic {place.topic}")
+            raise cluster.error(
+                code, f"cannot delete the records of {place}", f"Delete on topic {place.topic}"
+            )
     return True
 
 
@@ -109,12 +111,12 @@ async def _empty(cluster: Cluster, place: TopicPartition, before: int) -> int:
         raise Unreachable(f"{place} has no leader")
     code = await cluster.ask(delete_records(place, before), leader[0])
     if code in TRANSIENT or code in MOVED:
-        raise Unreachable(f"deleting the records of {place}: broker returned {code}")
+        raise Unreachable(f"cannot delete the records of {place}: broker returned {code}")
     return code
 
 
 def require_same(topic: str, expected: str, found: str | None) -> None:
-    """Raise IllegalTransition if the sealed topic was deleted or recreated since."""
+    """Check that the sealed topic was not deleted or recreated. Raises IllegalTransition."""
     if found != expected:
         change = "deleted" if found is None else "re-created"
         raise IllegalTransition(
@@ -168,7 +170,7 @@ class TopicRetirements:
     announce: Callable[[tuple[PlacementEvent, ...]], None]
 
     def unused(self, control: Control, cluster: ClusterRef, days: int) -> list[TopicEvidence]:
-        """Return the evidence whether each topic of a cluster is used. Raises Unreachable, NotAuthorized,
+        """Return evidence of use for each topic of a cluster. Raises Unreachable, NotAuthorized,
         Forbidden."""
         control.check_right_to_all()
         return self.watch.evidence(cluster, control.list_again(), replace(self.rules, days=days))

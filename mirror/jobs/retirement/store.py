@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 5
 
 
 class TopicUseStore:
-    """Stored observations of topics, by cluster.
+    """Stores observations of the topics of each cluster.
 
     The topics are distributed over several nodes of the coordination store.
     """
@@ -109,14 +109,14 @@ def _histories(path: str, data: bytes) -> dict[str, TopicHistory]:
 
 
 class StoredRetirement(NamedTuple):
-    """Retirement of a topic, and the version of its node."""
+    """A stored retirement of a topic, with the version of its node."""
 
     retirement: Retirement
     version: int
 
 
 class RetirementStore:
-    """Retirements of topics in progress, in the coordination store. All writes are compare-and-set."""
+    """Stores the retirements of topics that are in progress. All writes are compare-and-set."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -144,8 +144,8 @@ class RetirementStore:
         return StoredRetirement(retirement, 0)
 
     def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
-        """Replace a retirement, even with itself. Raises VersionConflict if the retirement was changed
-        concurrently."""
+        """Replace a stored retirement, possibly with an equal one. Raises VersionConflict after a concurrent
+        change."""
         path = _path(after.cluster, after.topic)
         try:
             version = self._nodes.write(path, _encoded(after), before.version)

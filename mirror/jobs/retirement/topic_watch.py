@@ -63,7 +63,7 @@ _DESCRIPTIONS: Final = {
     STREAMS: describe_streams_group,
     "": describe_group,
 }
-"""Request that describes the members of a group, by group type.
+"""Maps each group type to the request that describes the members of a group.
 
 Brokers before Kafka 3.8 do not report the type, which is then classic or consumer.
 """
@@ -72,7 +72,7 @@ GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class OwnGroups(NamedTuple):
-    """Consumer groups that Headrace uses itself.
+    """Consumer groups and commits of Headrace itself, which do not count as use of a topic.
 
     `names`: groups under which Headrace commits its own positions. `commits`: offsets that Headrace has
     committed for other applications.
@@ -83,7 +83,8 @@ class OwnGroups(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Topics that a consumer group reads; None if they are unknown."""
+    """Topics of a consumer group: those with committed offsets, and those that members subscribe to (None if
+    unknown)."""
 
     committed: frozenset[str]
     subscribed: frozenset[str] | None
@@ -115,7 +116,7 @@ async def observe_topics(cluster: Cluster, own: OwnGroups) -> ClusterObservation
 
 
 async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, bool]:
-    """Return whether each topic is compacted, without topics whose settings are unreadable."""
+    """Map each topic to whether it is compacted. Topics with unreadable settings are omitted."""
     found: dict[str, bool] = {}
     for start in range(0, len(topics), _SETTINGS_AT_ONCE):
         answer = await cluster.ask(describe_settings(topics[start : start + _SETTINGS_AT_ONCE]))
@@ -157,7 +158,7 @@ async def _offsets(
 
 
 async def _sizes(cluster: Cluster) -> Mapping[str, int] | None:
-    """Return the size of each topic in bytes, over all replicas; None if any broker does not report sizes."""
+    """Return the size of each topic in bytes over all replicas, or None if a broker does not report sizes."""
     sums: dict[str, int] = {}
     for broker in sorted(cluster.brokers):
         try:
@@ -215,7 +216,7 @@ async def _group(
 async def _describe(cluster: Cluster, name: str, call: Call[DescribedGroup]) -> DescribedGroup:
     found = await cluster.coordinators.ask(GROUP, name, call, lambda answer: answer.error)
     if found.error:
-        raise cluster.error(found.error, f"describing group {name}", f"Describe on group {name}")
+        raise cluster.error(found.error, f"cannot describe group {name}", f"Describe on group {name}")
     return found
 
 
@@ -223,7 +224,7 @@ _T = TypeVar("_T")
 
 
 class ClusterCalls(Protocol):
-    """Runs calls on clusters by name."""
+    """Function that runs a call with the client of a cluster."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
         """Run a call and return its result. Raises Unreachable if the cluster does not respond in time."""
@@ -232,7 +233,7 @@ class ClusterCalls(Protocol):
 
 @dataclass(frozen=True)
 class TopicWatch:
-    """Reads the use of topics on clusters, and stores each observation.
+    """Reads which topics of a cluster are in use, and stores each observation.
 
     `topics`: callback that returns the topics of a cluster, None if unknown. `followed_groups`: callback that
     returns the stored consumer groups of a datastream.
@@ -259,7 +260,7 @@ class TopicWatch:
     def evidence(
         self, cluster: ClusterRef, definitions: Definitions, rules: UnusedRules, only: str = ""
     ) -> list[TopicEvidence]:
-        """Return the evidence whether topics of a cluster are used.
+        """Return the evidence of use for each topic of a cluster.
 
         `only`: name of a single topic; empty for all topics. Raises the errors of `observe`, and
         IllegalTransition if a definition is unreadable.

@@ -1,5 +1,4 @@
-"""Interfaces of the connections of a lane. They are generic, because their methods have a lane as
-argument."""
+"""Interfaces of a lane's connections. They are generic, because their methods have a lane as argument."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ L = TypeVar("L", contravariant=True)
 
 
 class Reader(Protocol[L]):
-    """A channel that fetches partitions from one broker."""
+    """Interface of a channel that fetches partitions from one broker."""
 
     def include(self, lane: L) -> None:
-        """Fetch the lane's partition from its position, starting with the next request."""
+        """Include the lane's partition in Fetch requests from now on, starting at its position."""
         ...
 
     def exclude(self, lane: L) -> None:
-        """Leave the lane's partition out of Fetch requests for now."""
+        """Omit the lane's partition from Fetch requests until `include`."""
         ...
 
     def detach(self, lane: L) -> None:
@@ -34,16 +33,17 @@ class Reader(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds); infinity if none is
+        overdue."""
         ...
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the maximum read rate that the broker's socket buffers allow over the distance, or None."""
+        """Return the limit of the read rate by the broker's socket buffers, or None without a limit."""
         ...
 
 
 class Writer(Protocol[L]):
-    """A channel that produces to the broker with the id `broker`."""
+    """Interface of a channel that produces to the broker with the id `broker`."""
 
     broker: int
 
@@ -57,11 +57,12 @@ class Writer(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds); infinity if none is
+        overdue."""
         ...
 
     def window_limit(self, lane: L) -> WindowLimit | None:
-        """Return the maximum write rate that the broker's socket buffers allow over the distance, or None."""
+        """Return the limit of the write rate by the broker's socket buffers, or None without a limit."""
         ...
 
     def detach(self, lane: L) -> None:

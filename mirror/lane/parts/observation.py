@@ -1,4 +1,4 @@
-"""Counters and times of a lane for reports."""
+"""Counters and times of a lane, for reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTHING_MEASURED: Final[tuple[int | None, int, int]] = None, 0, 0
 
 
 class LaneObservation:
-    """Counters and times of a lane for reports, without influence on copying.
+    """Counters and times of a lane that are only reported, and do not influence copying.
 
     `counters`: sums since the last measurement. `totals`: sums before that; None if there are none.
     `started_at`: time at which the engine started the lane (monotonic seconds). `is_announced`: the start has

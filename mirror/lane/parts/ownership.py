@@ -15,7 +15,7 @@ from mirror.protocol.control.former_identity import FormerIdentity
 
 
 class DisputedIdentity(NamedTuple):
-    """Former producer id and epoch of an exactly-once lane, which another owner may have taken over.
+    """Former producer id and epoch of an exactly-once lane that another owner may have acquired.
 
     `stored`: version of the progress that the lane last loaded or committed. `refusal`: error of the
     destination for that identity.
@@ -36,7 +36,7 @@ class DisputedIdentity(NamedTuple):
 
 
 class Tenure(IntEnum):
-    """State of a lane's producer ids in this engine."""
+    """Whether a lane has had a producer id in this engine, and whether its progress is known."""
 
     NONE = 0
     FORGOTTEN = 1
@@ -80,7 +80,7 @@ class LaneOwnership:
 
     @property
     def is_identifying(self) -> bool:
-        """Return whether the lane waits for a producer id or another prerequisite of sending."""
+        """Return whether the lane waits for a producer id or another prerequisite of its first batch."""
         return self.claimed_at < inf
 
     @property
@@ -109,5 +109,5 @@ class LaneOwnership:
 
 
 def identity_name(key: LaneKey) -> str:
-    """Return the transactional id of a lane. The next owner uses the same id, and so fences this owner."""
+    """Return the transactional id of a lane. The next owner uses the same id, which fences this owner."""
     return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

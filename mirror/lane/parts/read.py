@@ -1,4 +1,4 @@
-"""State of reading the source partition of a lane: position, end of the log, and fetch sizes."""
+"""State of reading the source partition of a lane: position, log end, and fetch sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_ROOM: Final = 16
 
 
 class FetchSize:
-    """Bytes that the lane's Fetch requests ask for.
+    """Determines how many bytes to request for the lane in Fetch requests.
 
     `most`: maximum size, unless a batch is larger. `batch`: size of the largest recent or expected batch, 0
     if unknown. `spread`: mean deviation of batch sizes, as in RFC 6298.
@@ -33,7 +33,8 @@ class FetchSize:
         self.batch = self.spread = 0
 
     def note_batch(self, size: int) -> None:
-        """Record the size of the largest batch in a Fetch response, or of a batch that was truncated."""
+        """Update the expected batch size. `size`: of the largest batch in a response, or of a truncated
+        batch."""
         self.spread += (abs(size - self.batch) - self.spread) // 4
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
@@ -43,7 +44,7 @@ class FetchSize:
         self.batch = min(tried * 2, max(most, tried))
 
     def of_share(self, share: int) -> int:
-        """Return the number of bytes to request: whole batches, about `share` bytes in total.
+        """Return the number of bytes to request: whole batches of about `share` bytes in total.
 
         `share`: this lane's part of a response. The lane requests at least one batch, and at most `most`
         bytes otherwise. A broker truncates its response at the requested size, and a truncated batch must be
@@ -61,8 +62,8 @@ class FetchSize:
 
 
 class RequestTimes(NamedTuple):
-    """Send times of answered Fetch requests (monotonic seconds): of the last request, and of the last request
-    that reached the end of the log."""
+    """Send times of answered Fetch requests (monotonic seconds). `requested_at`: of the last request.
+    `quiet_at`: of the last request that reached the end of the log."""
 
     requested_at: float
     quiet_at: float
@@ -139,7 +140,7 @@ class LaneRead:
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Record when a Fetch request for the lane was sent.
+        """Note the send time of a Fetch request that includes the lane.
 
         `last_request`: number and time of the channel's last answered request. If that request was made from
         the current position, the lane had reached the end of the log at that time.
@@ -149,6 +150,6 @@ class LaneRead:
         self.request_times = RequestTimes(requested_at, quiet_at)
 
     def note_request_ahead(self, requested_at: float) -> None:
-        """Record when a read-ahead request for the lane was sent."""
+        """Note the send time of a read-ahead request for the lane."""
         before = self.request_times
         self.request_times = RequestTimes(max(before.requested_at, requested_at), before.quiet_at)

@@ -20,8 +20,8 @@ class TransactionPhase(IntEnum):
 
 
 class TransactionState:
-    """State of an exactly-once lane's transaction. `started_at`: start of the open transaction (monotonic
-    seconds). `progress_sequence`: sequence number of the next record in the progress topic."""
+    """State of a lane's transaction with exactly-once delivery. `started_at`: start of the open transaction
+    (monotonic seconds). `progress_sequence`: sequence number of the next record in the progress topic."""
 
     __slots__ = (
         "floor",
@@ -51,7 +51,7 @@ class TransactionState:
 
     @property
     def may_begin(self) -> bool:
-        """Return whether the lane may begin a transaction."""
+        """Return whether a new transaction may begin."""
         return self.phase is TransactionPhase.CLOSED or self.phase is TransactionPhase.UNCERTAIN
 
     @property

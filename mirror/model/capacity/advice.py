@@ -14,7 +14,8 @@ HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class HourNeed:
-    """Tasks required in one hour of the forecast, for its median and for its upper bound.
+    """Number of tasks required in one hour of the forecast. `tasks`: for the median; `most_tasks`: for the
+    upper bound.
 
     `hour_ms`: start of the hour (epoch ms).
     """
@@ -26,7 +27,7 @@ class HourNeed:
 
 @dataclass(frozen=True, slots=True)
 class GroupNeed:
-    """Sizing of one group of datastreams.
+    """Required number of tasks of one group of datastreams.
 
     `tasks`: current number of tasks. `now`: number required for the current load, None if unknown. `coming`:
     number required in the next hours, empty without a forecast. `why`: missing data and the reason, or an
@@ -46,7 +47,7 @@ class GroupNeed:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Task-hours and instance-hours over the hours of a forecast, current and required.
+    """Current and required task-hours and instance-hours, in total over the hours of a forecast.
 
     `needed_instance_hours`: None if the number of tasks per instance is unknown.
     """
@@ -60,7 +61,7 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class PastNeed:
-    """Required task-hours over past hours in which the load of every group is known.
+    """Required task-hours in the past, over hours in which the load of every group is known.
 
     `task_hours`: task-hours with the current number of tasks. `peak_task_hours`: task-hours if every hour had
     the tasks of the busiest hour. `needed_task_hours`: sum of the tasks that each hour requires for its mean
@@ -116,7 +117,7 @@ def age_text(advice: Advice, now_ms: int) -> str:
 
 
 def sentence_with_age(advice: Advice, now_ms: int) -> str:
-    """Return the sentence of the sizing advice, followed by its age."""
+    """Return the advice as a sentence, followed by its age."""
     return f"{advice.sentence} (computed {age_text(advice, now_ms)} ago)"
 
 

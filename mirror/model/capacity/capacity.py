@@ -20,8 +20,7 @@ Noise of ±10 % never exceeds this factor: 1.1 / 0.9 = 1.22, and rounding adds a
 
 
 class CapacityOrigin(StrEnum):
-    """Origin of a capacity: the settings, options of the datastream, the measured cost of copying, or a
-    default."""
+    """Origin of a capacity: settings, options of the datastream, measured cost of copying, or a default."""
 
     SETTING = "setting"
     DATASTREAM = "datastream"
@@ -31,7 +30,7 @@ class CapacityOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityTerms:
-    """Capacity of a task according to settings and definitions.
+    """Task capacity as configured in settings and definitions.
 
     `bytes_per_second`: None if the capacity is learned. `unlearned_bytes_per_second`: capacity until enough
     is measured. `of_datastream`: the datastream sets the number.
@@ -46,7 +45,7 @@ class CapacityTerms:
 
 @dataclass(frozen=True, slots=True)
 class CapacityInUse:
-    """Capacity of one task on which a plan is based. Rates are per second. Rates are per second.
+    """Task capacity on which a plan is based, and its origin. Rates are per second.
 
     Placement fills a task to `utilisation_percent` of the capacity. `messages_per_second`: None means that
     only bytes count.
@@ -75,7 +74,7 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """Values of the capacity that affect a plan."""
+        """The values that affect a plan; all others only explain them."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property
@@ -87,7 +86,7 @@ class CapacityInUse:
 def capacity_in_use(
     terms: CapacityTerms, found: MeasuredCapacity | None, before: CapacityInUse | None
 ) -> CapacityInUse:
-    """Return the task capacity to plan with.
+    """Return the task capacity to use for planning.
 
     `before`: capacity of the last plan.
 

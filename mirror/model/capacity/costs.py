@@ -1,4 +1,4 @@
-"""CPU cost of copying by hour, and the task capacity derived from it. Pure.
+"""CPU cost of copying in each hour, and the task capacity derived from it. Pure.
 
 One thread of one worker process copies a task, so the capacity of a task is the rate of one core. The input
 is measured in intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. The
@@ -50,7 +50,7 @@ _SPARE_ERROR: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CostSums:
-    """Sums of copying costs over intervals of workers, for one group.
+    """Sums of the copying costs of one group, over measurement intervals of workers.
 
     `seconds`: total length of the intervals. `passthrough_batches`: batches copied without decompression.
     `spare_cpu_seconds`: part of `cpu_seconds` that disappears under full load. `cpu_squared`,
@@ -100,7 +100,7 @@ class CostSums:
         )
 
     def plus(self, other: CostSums) -> CostSums:
-        """Return the sums over the intervals of both."""
+        """Return the sum of both."""
         names = [field.name for field in fields(self) if field.name != "fastest"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))
@@ -136,7 +136,7 @@ def _needed(cpu_seconds: float, spare: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCapacity:
-    """Measured rate of one core in the most expensive of the busy hours. Rates are per second and core.
+    """Bytes and records that one core copies per second, measured in the most expensive of the busy hours.
 
     `low`, `high`: `bytes_per_second` minus and plus twice the standard error. `furthest`: upper limit of
     `bytes_per_second`. `spare`: share of excluded CPU time.
@@ -160,11 +160,11 @@ class MeasuredCapacity:
 
 
 GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
-"""Cost sums by group and hour (hours since the epoch)."""
+"""Maps each group and hour (hours since the epoch) to cost sums."""
 
 
 def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSums]:
-    """Add the sums of several instances by hour (hours since the epoch)."""
+    """Add the sums of several instances, separately for each hour (hours since the epoch)."""
     found: dict[int, CostSums] = {}
     for hours in several:
         for hour, sums in hours.items():
@@ -205,7 +205,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
 
 
 def _together(several: Sequence[CostSums]) -> list[CostSums]:
-    """Return the sum of the hours as a list of one, or an empty list without enough data."""
+    """Return a list with the sum of the hours, or an empty list if there is not enough data."""
     if not several:
         return []
     joint = reduce(CostSums.plus, several)

@@ -1,4 +1,4 @@
-"""Freeze windows: times without optional moves. Pure.
+"""Freeze windows: times in which no optional moves are made. Pure.
 
 | window | when |
 |---|---|
@@ -34,7 +34,7 @@ _ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:
 
 @dataclass(frozen=True, slots=True)
 class RecurringWindow:
-    """Freeze window that recurs daily or weekly.
+    """Daily or weekly freeze window.
 
     `begin`, `end`: minutes within the period. `end` is exclusive, and may be in the next period.
     """
@@ -65,7 +65,7 @@ class OneTimeWindow:
 
 @dataclass(frozen=True, slots=True)
 class FreezeWindow:
-    """A freeze window. `text`: as configured."""
+    """A freeze window with its time zone. `text`: as configured."""
 
     text: str
     zone: tzinfo
@@ -147,7 +147,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
 
 
 def _moment(local: datetime) -> datetime:
-    """Return the UTC time of a local time. For a skipped local time, return the time of the clock change."""
+    """Convert a local time to UTC. A local time that a clock change skips becomes the time of the change."""
     found, wanted = local.astimezone(UTC), local.replace(tzinfo=None)
     if found.astimezone(local.tzinfo).replace(tzinfo=None) == wanted:
         return found

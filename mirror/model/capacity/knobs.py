@@ -112,7 +112,7 @@ def _value(label: str, word: str, text: str) -> object:
     try:
         return float(text)
     except ValueError as error:
-        raise InvalidRequest(f"{label} is {bounds.shown(text)}", advice=_ADVICE) from error
+        raise InvalidRequest(f"{label} must be a number, not {bounds.shown(text)}", advice=_ADVICE) from error
 
 
 def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:
@@ -128,7 +128,7 @@ def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
 
 
 def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
-    """Return the capacity terms of tasks that several datastreams share: the strictest value of each option.
+    """Return the capacity terms of shared tasks: the strictest value of each option of several datastreams.
 
     `terms`: defaults from the settings. A number takes precedence over `learned`.
     """
@@ -147,7 +147,7 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 
 
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
-    """Return the largest headroom that any of several datastreams chooses, or None for the default."""
+    """Return the largest headroom chosen by any of several datastreams, or None for the default."""
     return max(
         (knobs.scale_in_headroom for knobs in several if knobs.scale_in_headroom is not None), default=None
     )
@@ -159,7 +159,7 @@ def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return the load provider of several datastreams: `none` if any chooses it, otherwise the first chosen
-    provider, or None for the default."""
+    """Return the load provider of datastreams that share tasks: `none` if any chooses it, otherwise the first
+    one chosen, or None for the default."""
     chosen = [knobs.load_provider for knobs in several if knobs.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

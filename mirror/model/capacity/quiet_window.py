@@ -1,4 +1,4 @@
-"""Quiet window: hours of each weekday in which the load of a datastream is lowest. Pure.
+"""Quiet windows: the hours of each weekday in which the load of a datastream is lowest. Pure.
 
 The loads of each day are divided by the mean of the day, so that busy and calm days count equally. The window
 consists of the consecutive hours of the day with the lowest sum of medians. A weekday with two weeks of data
@@ -26,7 +26,7 @@ Day = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class QuietTerms:
-    """Length and minimum contrast of quiet windows.
+    """Settings for detecting quiet windows: length and minimum contrast.
 
     `hours`: length of the window, below 24; 0 disables it. `contrast`: minimum ratio of the load in the other
     hours to the load in the window.
@@ -99,7 +99,7 @@ def _days(weekdays: list[int]) -> str:
 
 
 def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
-    """Return the load of each hour divided by the mean of its day, by day since 1970.
+    """Map each day (days since 1970) to the load of its hours, divided by the day's mean.
 
     Omits days without traffic, and days with fewer than half of the hours.
     """
@@ -116,7 +116,7 @@ def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
 
 
 def _profile(days: Iterable[Day]) -> list[float] | None:
-    """Return the median load of each hour of the day, or None without two days for each hour."""
+    """Return the median load of each hour of the day, or None unless every hour has data of two days."""
     shares: list[list[float]] = [[] for _ in range(_DAY)]
     for loads in days:
         for hour, share in loads.items():

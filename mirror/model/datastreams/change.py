@@ -1,4 +1,4 @@
-"""Changes of a running datastream. Pure.
+"""Validates and merges the changes that a request makes to a datastream. Pure.
 
 Determines which fields may change, and returns an error for every other field.
 """
@@ -67,7 +67,7 @@ _LASTING: Final = (CREATED_MS, RESTART, START_POSITIONS)
 
 
 class FieldProblems:
-    """Collects the errors of request fields, up to a hundred, to report them together.
+    """Collects the errors of up to a hundred fields of a request, to report them together.
 
     `contradicts`: some fields contradict each other.
     """
@@ -77,7 +77,7 @@ class FieldProblems:
         self.contradicts = False
 
     def refuse(self, pointer: str, detail: str, advice: str = "") -> None:
-        """Record an error of a field.
+        """Add the error of a field.
 
         If the JSON pointer of the field is too long, the error is recorded for its parent object.
         """
@@ -87,8 +87,7 @@ class FieldProblems:
             self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """Return the result of `make`, or record its error. If the function raises InvalidRequest, record the
-        error and return `otherwise`."""
+        """Return the result of `make`. If it raises InvalidRequest, add the error, and return `otherwise`."""
         try:
             return make()
         except InvalidRequest as error:
@@ -96,13 +95,13 @@ class FieldProblems:
             return otherwise
 
     def contradiction(self, pointers: Sequence[str], detail: str, advice: str = "") -> None:
-        """Record an error for each of several fields that contradict each other."""
+        """Add an error for each of several fields that contradict each other."""
         self.contradicts = True
         for pointer in pointers:
             self.refuse(pointer, detail, advice)
 
     def check(self, error: type[InvalidRequest] = RefusedFields) -> None:
-        """Raise the error with all recorded field problems, if there are any."""
+        """Raise one error with all collected field errors, if there are any."""
         fields = [
             FieldProblem(pointer, f"{detail}: {advice}" if advice else detail)
             for pointer, detail, advice in self._found
@@ -118,7 +117,7 @@ class FieldProblems:
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
-    """Definition that a request specifies.
+    """The definition that a request asks for.
 
     `fixed`: values of unchangeable fields by JSON pointer; None means that the request omits the field.
     `pointers`: JSON pointer of each typed field that sets an option, by metadata key.
@@ -177,7 +176,7 @@ def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProb
 def check_metadata(
     metadata: Mapping[str, str], problems: FieldProblems, pointers: Mapping[str, str] | None = None
 ) -> None:
-    """Record the errors of a request's metadata: invalid keys, and contradictions between keys.
+    """Add the errors in the metadata of a request: invalid keys, and contradictions between keys.
 
     `pointers`: see `WantedDefinition`.
     """
@@ -211,7 +210,7 @@ def _is_possible(metadata: Mapping[str, str]) -> bool:
 def joined_metadata(
     typed: Mapping[str, Any], metadata: Mapping[str, str], present: Mapping[str, str], problems: FieldProblems
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Merge the typed fields and the metadata keys of a request.
+    """Merge the typed fields and the metadata keys of a request into metadata.
 
     Returns the metadata to store, and `pointers` as in `WantedDefinition`. `typed`: typed fields by metadata
     key. An unchanged value keeps its stored spelling. A contradiction is recorded for each option that the
@@ -244,7 +243,7 @@ def _means(key: str, text: str, value: object) -> bool:
 
 
 def described(datastream: Datastream) -> dict[str, Any]:
-    """Return the user-defined fields of a datastream as in /v1, without status and secrets."""
+    """Return the fields of a datastream that users set, as in /v1, without status and secrets."""
     selection, objective = datastream.selection, datastream.objective
     metadata = without_secrets(datastream.metadata)
     typed = typed_document(metadata)
@@ -270,5 +269,5 @@ def described(datastream: Datastream) -> dict[str, Any]:
 
 
 def definition_changes(before: Datastream, after: Datastream) -> tuple[ChangedValue, ...]:
-    """Return the fields that differ between two versions of a definition, by pointer."""
+    """Return the fields that differ between two versions of a definition, sorted by JSON pointer."""
     return tuple(differences(described(before), described(after)))

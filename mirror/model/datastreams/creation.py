@@ -12,8 +12,8 @@ from mirror.model import bounds
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Idempotency record of a creation. `key`: digest of the caller and its idempotency key. `wish`: digest
-    of the request. Both digests are stored with the definition, so that every instance recognises a retry."""
+    """Data with which every instance recognises a retry of a creation. `key`: digest of the caller and its
+    idempotency key. `wish`: digest of the request. Stored with the definition."""
 
     key: str
     wish: str

@@ -113,7 +113,7 @@ class StartPosition(StrEnum):
 
 @dataclass(frozen=True)
 class LatencyObjective:
-    """Short form of an objective: `percentile` of the records must arrive within `milliseconds`. See
+    """Latency objective in its short form: `percentile` of the records must arrive within `milliseconds`. See
     `Objective`."""
 
     milliseconds: int
@@ -127,7 +127,7 @@ class LatencyObjective:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
-    """Pause of partitions of one topic.
+    """A pause of partitions of one topic.
 
     `numbers`: paused partitions; None for all, including partitions that are added later. `until_ms`: end of
     the pause (epoch ms), None until resumed. `requested_by`: empty if unknown.
@@ -151,7 +151,7 @@ class PartitionPause:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Pause, stop or deletion of a whole datastream.
+    """The pause, stop or deletion of a whole datastream, with its reason.
 
     Contains its reason, its start (epoch ms) and the requester. `until_ms`: end of a pause (epoch ms), None
     until resumed.
@@ -190,7 +190,7 @@ def check_name(value: object, role: str = "a datastream") -> None:
 
 @dataclass(frozen=True)
 class Datastream:
-    """Definition and status of a datastream.
+    """A datastream: its definition and its status.
 
     `metadata`: all keys of the creation, including unknown keys. `pauses`: pauses by topic. `halt`: pause or
     stop of the whole datastream, if it has a reason. `start_ms`: start time for the start position
@@ -245,7 +245,7 @@ class Datastream:
             checked_topic("a paused topic", topic)
 
     def _select_canary(self) -> None:
-        """Add the canary topic to the topic selection, or remove it if the option is off."""
+        """Add the canary topic to the topic selection if the option is on, otherwise remove it."""
         topic = canary_topic(self.name) if is_on(self.metadata, CANARY) else ""
         if self.selection.canary != topic:
             object.__setattr__(self, "selection", replace(self.selection, canary=topic))
@@ -297,7 +297,7 @@ class Datastream:
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Return whether the partition is paused by itself or with its topic.
+        """Return whether the partition is paused, either itself or as part of its topic.
 
         Pauses of the whole datastream are ignored.
         """

@@ -1,4 +1,4 @@
-"""Specs of lanes, which instances assign, and events of lanes, which engines report."""
+"""Specs of the lanes that instances assign, and events that engines report about lanes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class PauseCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LanePaused:
-    """Event: the lane has paused itself. Other lanes continue.
+    """Event: the lane has paused because of an error. Other lanes continue.
 
     `reason`: contains the cluster, topic, partition and offset if they are relevant.
     """
@@ -142,7 +142,7 @@ class QuotaHold(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Seconds by which the responses to a lane's oldest requests are overdue; None if no response is overdue.
+    """Delays of a lane's oldest unanswered requests in seconds. None if no response is overdue.
 
     `produce_seconds` includes the requests that precede the first produce request. The time for which a fetch
     may wait for records, and throttling by the broker, do not count.
@@ -156,7 +156,7 @@ ANSWERED: Final = Unanswered()
 
 
 class WindowLimit(NamedTuple):
-    """Limit of the rate to or from a distant broker.
+    """Limit of the copy rate that results from socket buffers and the distance of a broker.
 
     Because of socket buffers, each connection carries at most `window_bytes` per round trip. `connections`:
     number of additional connections in use.
@@ -170,7 +170,8 @@ class WindowLimit(NamedTuple):
 
 
 class LaneWindows(NamedTuple):
-    """Limits of a lane's rate from the socket buffers of brokers; None without a limit, or if unknown."""
+    """Limits that socket buffers of the source and destination brokers impose on a lane's rate. None without
+    a limit, or if unknown."""
 
     source: WindowLimit | None = None
     destination: WindowLimit | None = None
@@ -181,8 +182,8 @@ NO_WINDOWS: Final = LaneWindows()
 
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
-    """Event: a configured quota throttles the lane, or no longer throttles it. `reason`: names the quota;
-    empty if the lane is no longer throttled. `hold`: the quota and the share of throttled time."""
+    """Event: a quota throttles the lane, or no longer does. `reason`: names the quota; empty if the lane is
+    no longer throttled. `hold`: the quota, and the share of throttled time."""
 
     key: LaneKey
     reason: str

@@ -1,4 +1,4 @@
-"""Objectives of a datastream, their text form in the metadata, and the monitor's reaction to a breach."""
+"""Latency objectives of a datastream: their text form in the metadata, and the reaction to a breach."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ The percentile is below 100, so that the error budget is never zero.
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Latency objective. Raises InvalidRequest.
+    """A latency objective. Raises InvalidRequest.
 
     In each window of `window_seconds`, `percentile` percent of the records must arrive within `milliseconds`.
     In each period of `period_days`, `target_percent` percent of the records must arrive within this time. The
@@ -157,7 +157,7 @@ class Mode(StrEnum):
     """Reaction of the monitor to a breach if a rebalance can help."""
 
     ACT = "act"
-    """Request the rebalance that can help."""
+    """The monitor requests a rebalance if it can help."""
     OBSERVE = "observe"
     """Only report the rebalance that the monitor would request."""
 

@@ -327,5 +327,5 @@ change."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:
-    """Yield the options in the object `group` of a /v1 document, or the option whose field is `group`."""
+    """Yield the options whose field in /v1 is `group`, or is inside the object `group`."""
     return (option for option in OPTIONS if option.place[0] == group)

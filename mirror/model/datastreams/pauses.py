@@ -22,11 +22,11 @@ from mirror.wording import first_few
 
 _MOST_PUBLISHED: Final = 10
 Partitions = Mapping[str, frozenset[int] | None]
-"""Partition numbers by topic; None means the whole topic."""
+"""Maps each topic to partition numbers; None means the whole topic."""
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """Return the pauses of partitions after more were paused.
+    """Return the pauses after pausing more partitions.
 
     A topic has one pause, so partitions that were paused before get the new reason. If the request omits some
     of these partitions, the later expiry time applies, so that none resumes too early.
@@ -50,12 +50,12 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
 
 
 def later_end(first: int | None, second: int | None) -> int | None:
-    """Return the later of two ends of pauses. None means until resumed."""
+    """Return the later of two end times. None means that a pause lasts until resumed."""
     return None if first is None or second is None else max(first, second)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """Return the pauses of partitions after some were resumed. Raises InvalidRequest.
+    """Return the pauses after resuming some partitions. Raises InvalidRequest.
 
     Partitions that are not paused are ignored.
     """
@@ -78,7 +78,7 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
 
 
 def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Datastream:
-    """Return `after` with a resumption for each pause that it no longer has.
+    """Return `after`, with a record of each pause of `before` that has ended.
 
     Records that were produced during such a pause do not count against an objective.
     """
@@ -97,7 +97,7 @@ def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Da
 
 @dataclass(frozen=True, slots=True)
 class EndedPauses:
-    """A datastream without its expired pauses, and a sentence that lists these pauses."""
+    """A datastream after its expired pauses were removed. `sentence`: lists the removed pauses."""
 
     datastream: Datastream
     sentence: str

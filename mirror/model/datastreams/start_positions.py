@@ -25,7 +25,7 @@ _LONGEST: Final = 100_000
 
 @dataclass(frozen=True)
 class StartPositions:
-    """Start offsets of a datastream.
+    """Explicit start offsets of the partitions of a datastream.
 
     `offsets`: offsets by topic and partition number. The topic `*` applies to every topic without an entry. A
     partition without an offset starts at the start position of the datastream.

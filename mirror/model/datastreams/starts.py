@@ -19,7 +19,7 @@ WORDS: Final = tuple(position.value for position in StartPosition if position is
 
 
 class Start(NamedTuple):
-    """A start position of a datastream.
+    """Position at which a datastream starts.
 
     `at_ms`: start time (epoch ms), only for `StartPosition.TIMESTAMP`.
     """
@@ -36,16 +36,15 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Last restart of a datastream, before which stored progress is ignored. Progress from before the restart
-    is ignored. `at_ms`: time of the restart (epoch ms), 0 if there was none."""
+    """The last restart of a datastream. Progress from before the restart is ignored. `at_ms`: time of the
+    restart (epoch ms), 0 if there was none."""
 
     at_ms: int
     start: Start
 
 
 def restart_of(datastream: Datastream) -> Restart:
-    """Return the last restart of a datastream. Without one, the time is 0 and the start is the
-    datastream's."""
+    """Return the last restart of a datastream. Without one, return time 0 and its start position."""
     value = datastream.metadata.get(RESTART)
     if value is None:
         return Restart(0, Start(datastream.start, datastream.start_ms))

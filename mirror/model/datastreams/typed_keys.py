@@ -64,7 +64,7 @@ _DOCUMENTS: Final[Mapping[str, Callable[[Mapping[str, str]], Any]]] = {
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the effective value of each option by metadata key. Raises InvalidRequest for invalid metadata.
+    """Map metadata keys to the effective values of their options. Raises InvalidRequest for invalid metadata.
 
     Options that are not set have their defaults.
     """
@@ -116,7 +116,7 @@ def text_of(key: str, value: object) -> str:
 
 
 def is_unset(value: object) -> bool:
-    """Return whether a typed value means that its option is not set, so that no metadata key is stored."""
+    """Return whether a typed value unsets its option, so that no metadata key is stored."""
     return (
         value is None
         or value == []
@@ -142,7 +142,7 @@ def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the typed options that a /v1 document sets, by metadata key.
+    """Map metadata keys to the options that are set as typed fields of a /v1 document.
 
     A value is None if the field or an enclosing object is null.
     """
@@ -162,7 +162,7 @@ def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pointer_of_key(key: str, metadata: Mapping[str, str]) -> str:
-    """Return the JSON pointer of an option in a request.
+    """Return the JSON pointer at which a request sets an option.
 
     `metadata`: metadata keys of the request.
     """

@@ -1,4 +1,4 @@
-"""History of the positions of a lane, in bounded memory. Pure.
+"""Positions of a lane over time, in bounded memory. Pure.
 
 `monitor/movement` derives the states of lanes from it. Imports only modules of `mirror`. Start with
 `history.py`, then read `loss.py`.

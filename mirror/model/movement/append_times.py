@@ -32,8 +32,8 @@ machine."""
 
 
 class AppendSpan(NamedTuple):
-    """Bounds of the time at which records were appended to the log: later than `since_ms` (-1 if unknown),
-    not later than `until_ms` (epoch ms)."""
+    """Bounds of the time at which records were appended to the log: after `since_ms` (-1 if unknown), and not
+    after `until_ms` (epoch ms)."""
 
     since_ms: int
     until_ms: int
@@ -48,8 +48,8 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End offset of the log, as a response reported it. Later records were appended after `requested_at`,
-    earlier records before `answered_at`."""
+    """An observed end offset of the log. Later records were appended after `requested_at`, earlier records
+    before `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -60,7 +60,7 @@ class _EndMark:
 
 
 class AppendTimes:
-    """Bounds of append times for one lane, and the clock errors of its producers."""
+    """Estimates append times of one lane's records, and clock errors of their producers."""
 
     __slots__ = ("_ahead_next", "_behind_next", "_marks", "_turned", "_zero_ms", "ahead_ms", "behind_ms")
 
@@ -85,12 +85,12 @@ class AppendTimes:
         return self.ahead_ms > 0 or self.behind_ms < 0
 
     def quiet(self, requested_at: float) -> None:
-        """Record that the log had no further records at `requested_at` (monotonic seconds)."""
+        """Note that the log had no further records at `requested_at` (monotonic seconds)."""
         if self._marks and requested_at > self._marks[-1].requested_at:
             self._marks[-1].requested_at = requested_at
 
     def record_end(self, end: int, requested_at: float, now: float, now_ms: int, kept: int) -> None:
-        """Record the end offset of the log from a response.
+        """Add the end offset of the log from a response.
 
         `requested_at`, `now`: times of the request and of the response (monotonic seconds). `now_ms`: `now`
         in epoch ms. `kept`: first offset for which bounds are still needed.
@@ -121,7 +121,8 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the stored end offset whose neighbours are closest in time, but not the first or last."""
+        """Drop one stored end offset: that with the smallest time between its neighbours. Keeps the first and
+        last."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]

@@ -37,14 +37,14 @@ def skew_of(sent_ms: int, stamped_ms: int, answered_ms: int) -> ClockSkew:
 
 
 class BrokerClocks:
-    """Best measurement of the clock skew of each broker of one cluster in the last minutes."""
+    """Best recent measurement of each broker's clock skew, for one cluster."""
 
     def __init__(self) -> None:
         self._of_broker: dict[int, tuple[int, ClockSkew]] = {}
 
     def acknowledged(self, broker: int, sent_ms: int, stamped_ms: int, answered_ms: int) -> None:
-        """Record the timestamp that a broker has assigned to a write. `stamped_ms`: append time by the
-        broker's clock, negative if the broker returns none (topics with create time)."""
+        """Update the clock skew of a broker from the timestamp that it assigned to a write. `stamped_ms`:
+        append time by the broker's clock, negative if the broker returns none (topics with create time)."""
         if stamped_ms < 0:
             return
         found = skew_of(sent_ms, stamped_ms, answered_ms)
@@ -55,6 +55,6 @@ class BrokerClocks:
             self._of_broker[broker] = answered_ms, found
 
     def worst(self, now_ms: int) -> ClockSkew | None:
-        """Return the largest clock skew of any broker, or None without a valid measurement."""
+        """Return the clock skew of the broker with the largest one, or None without a valid measurement."""
         valid = [skew for at_ms, skew in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
         return max(valid, key=lambda skew: (skew.least_ms, abs(skew.ahead_ms)), default=None)

@@ -1,4 +1,4 @@
-"""Demand of a lane: arrival rate at the source, and backlog. Pure.
+"""Demand of a lane: bytes that arrive at the source, and bytes that are not copied yet. Pure.
 
 The copy rate equals the arrival rate only while a lane is on time. For a late lane, the arrival rate is the
 copy rate plus the growth rate of the backlog. An overloaded lane therefore demands more than it copies, and a
@@ -55,8 +55,7 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """Return a lane's new demand. If its arrival rate is only a lower bound, the previous rate is the
-    minimum."""
+    """Return the new demand. If its arrival rate is only a lower bound, it is at least the previous rate."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

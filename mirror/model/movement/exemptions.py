@@ -26,7 +26,7 @@ stops."""
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The last finished pause of a topic or of the whole datastream, in epoch ms.
+    """The end of a pause of a topic or of the whole datastream. Times are in epoch ms.
 
     `numbers`: paused partitions, None for all. `began_ms`: end of the first of several pauses in quick
     succession.
@@ -101,7 +101,7 @@ def exemption_of(
 def with_resumption(
     present: Mapping[str, Resumption], topic: str, numbers: frozenset[int] | None, since_ms: int, now_ms: int
 ) -> dict[str, Resumption]:
-    """Return the resumptions with another one added. Only the latest `MOST_RESUMPTIONS` are kept."""
+    """Add the end of a pause. Only the latest `MOST_RESUMPTIONS` are kept."""
     before = present.get(topic)
     is_chained = before is not None and since_ms - before.until_ms < CHAIN_MS
     began_ms = before.began_ms if before is not None and is_chained else now_ms
@@ -153,7 +153,7 @@ class CatchUpGrace:
         return 0 if self._is_in_grace else min(age_ms, max(now_ms - self.exemption.end_ms, 0))
 
     def note(self, waiting: int, now_ms: int) -> None:
-        """Record the number of offsets that wait to be copied."""
+        """Update the exemption with the number of offsets that wait to be copied."""
         if self._least < 0 or waiting < self._least:
             self._least, self._least_ms = waiting, now_ms
         has_time = now_ms - self.exemption.grace_from_ms <= self._grace_ms

@@ -23,8 +23,8 @@ UNLIMITED: Final = -1
 
 
 class Retention(NamedTuple):
-    """Retention limits of the source topic: time in ms, and size in bytes. A limit is `UNLIMITED` if it
-    deletes nothing, None if unknown."""
+    """Retention of the source topic by time in ms, and by size in bytes. A value is `UNLIMITED` if it deletes
+    nothing, None if unknown."""
 
     milliseconds: int | None = None
     size_bytes: int | None = None
@@ -34,7 +34,7 @@ UNKNOWN_RETENTION: Final = Retention()
 
 
 class CaughtUpPosition(NamedTuple):
-    """Position of a lane at a time (monotonic seconds) when no record was late or in an open transaction.
+    """Position of a lane while it was on time: no record was late or part of an open transaction.
 
     All records below `end` were readable. `lag_ms`: age of the oldest waiting record. `log_start`: as in
     `LanePosition`.
@@ -48,14 +48,14 @@ class CaughtUpPosition(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """First offset of the source log, and the time at which the log start moved there (monotonic seconds)."""
+    """A move of the log start: first offset of the source log, and time of the move (monotonic seconds)."""
 
     at: float
     offset: int
 
 
 class LanePosition(NamedTuple):
-    """Source offsets of a lane, as its worker reports them.
+    """Position of a lane in its source log, as its worker reports it.
 
     Records below `checkpoint` are at the destination. Records below `readable_end` are readable; records from
     there to `end` belong to an open transaction. `log_start`: first offset of the source log, -1 if unknown.
@@ -81,7 +81,7 @@ class LanePosition(NamedTuple):
 
 
 class LaneSample(NamedTuple):
-    """One report of a lane's position, and its time (monotonic seconds).
+    """A report of a lane's position, with its time (monotonic seconds).
 
     `lag_ms`: age of the oldest waiting record by its timestamp; None if unknown, 0 if the source has
     confirmed that no record waits. `hidden_ms`: age of the first record of an open transaction. `life`: as in
@@ -114,7 +114,7 @@ class LaneSample(NamedTuple):
 
 
 class CheckpointRewind(NamedTuple):
-    """A checkpoint that moved to a lower offset. Records from `down_to` up to `reached` are written again."""
+    """A move of the checkpoint to a lower offset. Records from `down_to` to `reached` are written again."""
 
     at: float
     reached: int
@@ -122,7 +122,7 @@ class CheckpointRewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """History of a lane's positions and conditions.
+    """Past positions of a lane, and since when conditions such as lateness apply.
 
     `waypoints`: reports, oldest first; a few for a lane that is on time, those of the last two minutes for a
     late lane.
@@ -155,8 +155,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def is_in_time(self) -> bool:
-        """Return whether the lane is on time. The value is False if a waiting record is late, in an open
-        transaction, or of unknown age, or if records are copied again."""
+        """Return whether the lane is on time. False if a waiting record is late, in an open transaction, or
+        of unknown age, or if records are copied again."""
         return (
             self.late_since is None
             and self.held_since is None
@@ -166,8 +166,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record of an open transaction at the last report, None if there is none. Until
-        this record has been read, the time for which the lane has waited for the transaction."""
+        """Age of the first record of an open transaction at the last report, None if there is none. Before
+        this record has been read, time for which the lane has waited for the transaction."""
         newest = self.newest
         if newest is None or self.held_since is None:
             return None
@@ -208,7 +208,7 @@ class LaneHistory(NamedTuple):
     def after_quiet(
         self, steps: Sequence[CaughtUpPosition], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
-        """Return the history after several omitted reports in which the lane was on time and advanced.
+        """Return the history after several omitted reports, in which the lane was on time and advanced.
 
         The result is the same as that of calling `after` for each report. `starts`: the last moves of the log
         start in these reports. `record_bytes`: current value.
@@ -260,7 +260,7 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return the fields `waits` and `unrest` for the waypoints.
+        """Return the values of `waits` and `unrest` that belong to the waypoints.
 
         Only the values of the last waypoint are computed, the others are reused.
         """
@@ -282,7 +282,7 @@ NO_HISTORY: Final = LaneHistory()
 
 
 def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple[LogStart, ...]:
-    """Append `log_start` to the known starts of a log.
+    """Append `log_start` to the known moves of the log start.
 
     A lower start than before means that the log was replaced.
     """

@@ -78,13 +78,13 @@ def backlog_share(history: LaneHistory) -> float | None:
 
 
 def is_long_enough(history: LaneHistory) -> bool:
-    """Return whether a lane's history is long enough to derive a trend."""
+    """Return whether the history of a lane is long enough to compute a trend."""
     waypoints = history.waypoints
     return len(waypoints) > 1 and waypoints[-1].at - waypoints[0].at >= SLOPE_SECONDS
 
 
 def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = None) -> float | None:
-    """Return the seconds until the first loss if the lane keeps its pace, or None if it loses no record.
+    """Return the seconds until the first loss at the lane's current pace, or None if no record will be lost.
 
     The result is never less than `seconds_to_loss`.
 
@@ -113,8 +113,8 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
 
 
 def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneSample]:
-    """Return the oldest waypoint of a lane, and the latest that is at least `_RECENT_SECONDS` older than its
-    last report."""
+    """Return the waypoints to compare with the last report: the oldest, and the latest that is at least
+    `_RECENT_SECONDS` older."""
     older = [waypoint for waypoint in waypoints[:-1] if waypoint.at < newest.at]
     recent = [sample for sample in older if newest.at - sample.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
@@ -134,8 +134,7 @@ def _growing(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
 
 
 def _nearing(history: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
-    """Return how fast the lane's distance to the log start shrinks, as a share of the speed of the log
-    start."""
+    """Return how fast the lane's distance to the log start shrinks, relative to the log start's speed."""
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)
 

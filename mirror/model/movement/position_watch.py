@@ -55,7 +55,7 @@ _NO_AGE: Final = -1
 
 
 class _MutablePosition:
-    """Mutable form of `CaughtUpPosition`, reused to save memory."""
+    """Mutable counterpart of `CaughtUpPosition`, reused to save memory."""
 
     __slots__ = ("age", "at", "checkpoint", "end", "log_start")
 
@@ -69,7 +69,7 @@ class _MutablePosition:
 
 
 class PositionWatch:
-    """Decides which positions of one lane are reported. Times are monotonic seconds."""
+    """Decides which positions of one lane its worker reports. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._generation = self._life = -1
@@ -106,7 +106,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Report the next position in any case, because the instance no longer has the earlier ones."""
+        """Require a report of the next position, because the instance no longer has the earlier positions."""
         self._is_fine, self._starts = False, ()
 
     def withholds(
@@ -119,8 +119,7 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Process a new position of the lane, and return whether to withhold it. Return whether the position
-        can be withheld.
+        """Handle a new position of the lane. Return whether it need not be reported now.
 
         `moments`: times of this report and of the worker's previous report, even if it omitted this lane.
         `copied`: records and bytes copied between these times. All other arguments are as in `LanePosition`.
@@ -155,7 +154,7 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times of waypoints after a position, and store the position if it is withheld."""
+        """Advance the waypoints to a position. Also stores the position if it is withheld."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:
             self._before = self._at
@@ -178,7 +177,7 @@ class PositionWatch:
     def _is_due(
         self, at: float, checkpoint: int, end: int, age: int, copied: tuple[int, int], has_moved: bool
     ) -> bool:
-        """Return whether the position must be reported because the time to loss is short or outdated."""
+        """Return whether the position must be reported because the time to loss is short or unknown."""
         if at < self._look_at:
             return has_moved and self._is_near
         since, before = self._looked_at, self._looked_end
@@ -201,7 +200,7 @@ class PositionWatch:
         )
 
     def report(self, place: LanePosition) -> LanePosition:
-        """Return the position to report, together with the positions that were withheld before it."""
+        """Return the position to report, extended by the positions that were withheld before it."""
         steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
         withheld = tuple([self._steps[step % _MOST_STEPS].position() for step in steps])
         starts = tuple(self._moves[-MOST_STARTS:])

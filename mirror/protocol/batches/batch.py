@@ -93,7 +93,7 @@ class BatchHeader:
 
     @property
     def span(self) -> Span:
-        """Offsets from the first to the last record of the original batch, before compaction."""
+        """Offset range of the original batch, from its first to its last record, before compaction."""
         return Span(self.base_offset, self.base_offset + self.last_offset_delta + 1)
 
     @property
@@ -116,7 +116,7 @@ class BatchHeader:
 
 
 class ProducerStamp(NamedTuple):
-    """Producer id and epoch, by which the destination deduplicates. Without one, the epoch is -1."""
+    """Producer id and epoch, with which brokers detect duplicates. Without an id, the epoch is -1."""
 
     producer_id: int
     epoch: int
@@ -209,7 +209,7 @@ def seal(batch: memoryview) -> None:
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Build a batch without offset gaps and producer id around a (compressed) payload of records."""
+    """Build a batch around a payload of records, maybe compressed. It has no offset gaps or producer id."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)
@@ -219,5 +219,5 @@ def assemble(
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """Return the base sequence that follows a batch of `count` records."""
+    """Return the base sequence of the batch that follows a batch of `count` records."""
     return (sequence + count) % SEQUENCE_LIMIT

@@ -53,8 +53,8 @@ _known: list[list[Operator]] = []
 
 
 def _operators(place: int) -> list[Operator]:
-    """Return the linear maps for the digit of n at `place`, by digit value. Each map advances a checksum by
-    the number of zero bytes that the digit stands for."""
+    """Return the linear maps for the digit of n at `place`, one for each value of the digit. Each map
+    advances a checksum by the number of zero bytes that the digit stands for."""
     while len(_known) <= place:
         if _known:
             step = _then(_known[-1][_DIGIT_MASK], _known[-1][1])
@@ -74,7 +74,7 @@ def _zero_byte(bits: int) -> int:
 
 
 def _operator(images: list[int]) -> Operator:
-    """Return the linear map on 32 bits that maps the single bits to the given values, lowest bit first."""
+    """Return the linear map on 32 bits that maps each single bit to its given value, lowest bit first."""
     table: Operator = []
     for nibble in range(0, 32, 4):
         values = [0]

@@ -1,4 +1,4 @@
-"""Offset ranges without records, and the evidence for them.
+"""Offset ranges without records, and the batches that prove it.
 
 Compaction leaves gaps between batches, and between the records of a batch. A gap is certain only if the log
 before and after it was read. Therefore, an `OffsetHole` requires a batch that was read.
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Offset range [first, next) of a batch that was read, with or without records."""
+    """Offset range [first, next) that a fetched batch covers, with or without records."""
 
     first: int
     next: int
 
 
 class OffsetHole:
-    """Offsets [first, next) without a record, as a batch that was read proves.
+    """Offsets [first, next) that have no record, as proved by a fetched batch.
 
     `evidence`: offset range of a batch that follows or contains these offsets, and whose records were read.
     Raises ValueError if the batch does not prove that the offsets have no record.

@@ -1,5 +1,5 @@
-"""Messages of formats 0 and 1, which old segments may contain. Brokers since 4.0 can read but not write these
-formats.
+"""Decodes messages of formats 0 and 1, which old segments may contain. Brokers since 4.0 can read but not
+write these formats.
 
 The records of old messages are always decoded and written in format 2. The value of a compressed message is a
 message set; in format 1, inner offsets are relative and the outer offset is that of the last inner message.

@@ -26,7 +26,7 @@ _PRIME_5: Final = 374761393
 
 
 def corrected(frame: bytes) -> bytes:
-    """Return the lz4 frame with the correct header checksum; data that is not a frame is unchanged."""
+    """Correct the header checksum of an lz4 frame, and return the frame. Other data is returned unchanged."""
     if len(frame) < _SHORTEST:
         return frame
     flags = frame[_DESCRIPTOR_AT]

@@ -1,4 +1,4 @@
-"""Decompresses and decodes record batches within limits. Errors contain the offsets of the batch."""
+"""Decompresses and decodes record batches within limits. Errors name the offsets of the batch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BatchOpener:
         return records
 
     def message_records(self, message: memoryview) -> list[Record]:
-        """Decode a message of format 0 or 1, which has at least one record.
+        """Decode a message of format 0 or 1 into its records, at least one.
 
         Raises BatchTooLarge, UndecodableBatch; CorruptData for a wrong checksum.
         """

@@ -1,4 +1,4 @@
-"""Assignment of records to partitions, and to batches of limited size."""
+"""Assigns records to partitions, and groups them into batches of limited size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCH_BYTES: Final = 512 * 1024
 
 
 def sized_batches(records: Iterable[Record], largest: int = BATCH_BYTES) -> Iterator[list[Record]]:
-    """Group records into batches of at most `largest` bytes. A larger record has its own batch."""
+    """Yield batches of records, in order, of at most `largest` bytes. A larger record has its own batch."""
     batch: list[Record] = []
     size = 0
     for record in records:
@@ -31,7 +31,7 @@ def sized_batches(records: Iterable[Record], largest: int = BATCH_BYTES) -> Iter
 def partitioned_batches(
     records: Sequence[Record], places: Sequence[TopicPartition]
 ) -> Iterator[tuple[TopicPartition, list[Record]]]:
-    """Yield the batches of each partition.
+    """Assign records to partitions, and yield the batches of each partition.
 
     The CRC-32 of the key determines the partition of a record, as in librdkafka. Records without a key are
     distributed evenly.

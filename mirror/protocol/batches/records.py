@@ -52,7 +52,7 @@ JOB_PARTS: Final = 2_000_000
 
 
 def parts_of(batch: memoryview, most: int) -> int:
-    """Return the limit on records and headers of a batch: `most`, or what its size allows uncompressed."""
+    """Return the maximum number of records and headers in a batch: `most`, or more if the batch is large."""
     own = len(batch) // _SMALLEST_PART
     return own if own > most else most
 
@@ -70,7 +70,7 @@ def read_batch(
 
 
 def check_count(header: BatchHeader, most: int) -> None:
-    """Raise PayloadTooLarge for a batch of more than `most` records."""
+    """Check that a batch has at most `most` records. Raises PayloadTooLarge."""
     if header.record_count > most:
         raise PayloadTooLarge(f"the batch contains too many records: {header.record_count}")
 
@@ -108,7 +108,7 @@ def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) ->
 
 
 def check_order(records: Sequence[Record], span: Span) -> None:
-    """Raise CorruptData unless the offsets of a batch's records increase and lie within its span."""
+    """Check that the offsets of records increase, and lie in the span of the batch. Raises CorruptData."""
     expected = span.first
     for record in records:
         if record.offset < expected:

@@ -1,4 +1,4 @@
-"""Builds new batches from existing ones without decoding keys and values.
+"""Builds new batches from existing ones without decoding the keys and values of records.
 
 A record starts with three numbers: its length, its timestamp delta and its offset delta. Closing gaps,
 removing a start, merging, splitting and writing append times change only these three numbers. The rest of
@@ -24,7 +24,7 @@ _TWO_BYTES: Final = 0x80
 
 
 class RecordTimes(NamedTuple):
-    """Timestamps of the records of a batch (epoch milliseconds), -1 if absent.
+    """Timestamps of records in a batch (epoch milliseconds), -1 if absent.
 
     `by_source`: (maximum timestamp, number of records) of each source batch, in order.
     """
@@ -35,7 +35,7 @@ class RecordTimes(NamedTuple):
 
 
 def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None:
-    """Add the timestamp of a source batch to `RecordTimes.by_source`, merging equal neighbours."""
+    """Add a source batch to `RecordTimes.by_source`. Merges neighbours with the same timestamp."""
     if by_source and by_source[-1][0] == newest:
         by_source[-1] = newest, by_source[-1][1] + count
     else:
@@ -84,7 +84,7 @@ class Reframed(NamedTuple):
 
 
 class StopPoint(NamedTuple):
-    """Point at which `Reframer.add` stopped because the new batch was full.
+    """Position in a source batch at which `Reframer.add` stopped because the new batch was full.
 
     Contains the bytes and records consumed so far, and the next offset relative to the base offset of the
     source batch.
@@ -217,8 +217,7 @@ class Reframer:
     def _note(
         self, header: BatchHeader, places: list[int], expected: int, stopped: StopPoint | None
     ) -> StopPoint | None:
-        """Record which offsets of the batch were added, and which offsets from `expected` on have no
-        record."""
+        """Store which offsets of the source batch were added, and which from `expected` on have no record."""
         base, end = header.base_offset, header.last_offset_delta + 1
         found: list[Run] = []
         missing: list[OffsetHole] = []

@@ -31,8 +31,8 @@ class Permission(IntEnum):
 
 
 class Pattern(IntEnum):
-    """Pattern type of an ACL: rule by which its resource name matches topics (KIP-290). `MATCHING`: only in
-    requests, for the ACLs of all patterns that match a topic."""
+    """Pattern type of an ACL: how its resource name matches topics (KIP-290). `MATCHING`: only in requests,
+    for the ACLs of all patterns that match a topic."""
 
     MATCHING = 2
     LITERAL = 3
@@ -40,7 +40,7 @@ class Pattern(IntEnum):
 
 
 class TopicAcl(NamedTuple):
-    """An ACL of topics. The numbers of operation, permission and pattern may be unknown to this version.
+    """An ACL on topics. The numbers of operation, permission and pattern may be unknown to this version.
 
     `topic`: a name, a prefix, or `*` for all topics. `principal`: such as `User:alice`.
     """
@@ -60,7 +60,7 @@ class TopicAcl(NamedTuple):
 
 
 class AclOutcome(NamedTuple):
-    """Error code and message for one ACL. `matches`: number of ACLs that were found or deleted."""
+    """Result for one ACL. `matches`: number of ACLs that were found or deleted."""
 
     error: int
     message: str
@@ -68,7 +68,7 @@ class AclOutcome(NamedTuple):
 
 
 class ListedAcls(NamedTuple):
-    """ACLs of topics; empty if `error` is set."""
+    """Response with ACLs on topics. Without ACLs if `error` is set."""
 
     error: int
     message: str
@@ -81,7 +81,7 @@ def deny_write(topic: str, principal: str) -> TopicAcl:
 
 
 def list_acls(topic: str | None = None) -> Call[ListedAcls]:
-    """Return a request for the ACLs that apply to a topic, or for all. Requires Describe on the cluster.
+    """Return a request that lists the ACLs of a topic, or all ACLs. Requires Describe on the cluster.
 
     A cluster without an authorizer returns SECURITY_DISABLED.
     """
@@ -142,7 +142,7 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Return a request that deletes exactly these ACLs on the controller. Requires Alter on the cluster.
+    """Return a request that deletes exactly the given ACLs on the controller. Requires Alter on the cluster.
 
     Missing ACLs are not an error. The outcomes are in the order of `acls`.
     """

@@ -91,7 +91,7 @@ class Call(Generic[T_co]):
 
 
 def _structure(kind: Any, fields: Fields, version: int) -> Any:
-    """Return kafka-python's object for a structure of the message."""
+    """Convert fields to the object that kafka-python uses for this structure of the message."""
     values = fields.copy()
     for name, value in fields.items():
         if isinstance(value, dict):

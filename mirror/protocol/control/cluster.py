@@ -30,7 +30,7 @@ _CLUSTER_BYTES: Final = 128 * 1024 * 1024
 
 
 class BrokerFeatures(NamedTuple):
-    """Version ranges of a broker by API key, and the level of each finalised feature.
+    """Features of a broker: version ranges for each API key, and the level of each finalised feature.
 
     An `error` of 35 means that the request must be repeated with version 0.
     """
@@ -86,7 +86,7 @@ class TopicMetadata(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """Brokers by id, and the requested topics."""
+    """Metadata of a cluster: its brokers, keyed by id, and the requested topics."""
 
     cluster_id: str
     controller: int
@@ -102,7 +102,7 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
 
 
 def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
-    """Return a request for the smallest replica count of each topic. Topics with an error are omitted."""
+    """Return a request for each topic's smallest number of replicas. Topics with an error are omitted."""
     whole = metadata(topics)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -116,7 +116,7 @@ def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
 
 
 def metadata_bytes(topics: Sequence[str] | None) -> int:
-    """Return the maximum size of a metadata response for the given topics (None: all topics)."""
+    """Return the size limit in bytes for a metadata response about the given topics (None: all topics)."""
     return _CLUSTER_BYTES if topics is None else CONTROL_BYTES + len(topics) * _TOPIC_BYTES
 
 
@@ -137,7 +137,7 @@ class _FastResponse:
 
     @staticmethod
     def decode(body: View, version: int) -> Any:
-        """Decode a response to `TopicCounts`, or to kafka-python's response class."""
+        """Decode a Metadata response as `TopicCounts`, or as kafka-python's class for old versions."""
         return (
             decode_counts(version, body)
             if version >= COUNTS_FROM

@@ -1,4 +1,4 @@
-"""Decides whether a lane still owns its transactional id, from the coordinator's description.
+"""Decides whether a lane still owns its transactional id, as described by the coordinator.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
 abort the transaction of the new owner and fence it. The distance between the epochs distinguishes the cases:
@@ -45,7 +45,7 @@ def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
 
 
 class Holder(Enum):
-    """Current owner of a lane's transactional id."""
+    """Who currently owns a lane's transactional id."""
 
     OURS = "no other owner has taken it"
     UNSETTLED = "a transaction is ending"
@@ -54,7 +54,7 @@ class Holder(Enum):
 
 @dataclass(slots=True)
 class FormerIdentity:
-    """Producer id and epoch that the lane last had, or the successor that the coordinator assigned.
+    """Last known producer id and epoch of a lane. The coordinator may have assigned a successor.
 
     `is_open`: a transaction of the lane may be open under this identity.
     """
@@ -63,7 +63,7 @@ class FormerIdentity:
     is_open: bool
 
     def judge(self, shown: TransactionDescription, *, bumps: bool, committed: bool) -> Holder:
-        """Return who owns the lane's transactional id, and update this identity from `shown`.
+        """Return who owns the lane's transactional id. Updates this identity to an assigned successor.
 
         `bumps`: transactions end by the new protocol, which increments the epoch (KIP-890). `committed`: the
         lane's transaction is known to be committed, so under the old protocol it cannot have been aborted.
@@ -81,7 +81,7 @@ class FormerIdentity:
         return Holder.OURS
 
     def _may_end(self, state: str, bumps: bool, committed: bool) -> bool:
-        """Return whether a transaction of the lane can have ended in this state under the next epoch."""
+        """Return whether the lane's own transaction can have ended in this state under the next epoch."""
         if not self.is_open:
             return False
         return state in _ABORTS | _COMMITS if bumps else state in _ABORTS and not committed

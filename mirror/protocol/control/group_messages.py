@@ -1,4 +1,4 @@
-"""Request and response classes about groups that kafka-python lacks.
+"""Messages about groups that kafka-python does not define.
 
 ConsumerGroupDescribe (KIP-848), ShareGroupDescribe, DescribeShareGroupOffsets and AlterShareGroupOffsets
 (KIP-932), StreamsGroupDescribe (KIP-1071). Fields as in Kafka's message definitions.
@@ -31,14 +31,14 @@ def _nullable(name: str) -> dict[str, Any]:
 
 
 class Messages(NamedTuple):
-    """Classes of a request and its response."""
+    """A request class and its response class."""
 
     request: Any
     response: Any
 
 
 def messages(key: int, name: str, versions: str, request: _Fields, response: _Fields) -> Messages:
-    """Return request and response classes with these fields."""
+    """Return a request class and a response class with the given fields."""
     schema = {"apiKey": key, "validVersions": versions, "flexibleVersions": "0+"}
     return Messages(
         _message_class("Request", {**schema, "name": f"{name}Request", "fields": request}),
@@ -47,7 +47,7 @@ def messages(key: int, name: str, versions: str, request: _Fields, response: _Fi
 
 
 def _message_class(kind: str, schema: dict[str, Any]) -> Any:
-    """Return the class of a message. kafka-python requires the name of one of its own schemas, which
+    """Create the class of a message. kafka-python requires the name of one of its own schemas, whose content
     `json_patch` replaces."""
     patch = {"json_patch": classmethod(lambda _, json: {**schema, "type": kind.lower()})}
     return new_class(f"DescribeGroups{kind}", (ApiMessage,), exec_body=lambda body: body.update(patch))

@@ -46,7 +46,7 @@ class ListedGroup(NamedTuple):
 
 
 class ListedGroups(NamedTuple):
-    """Groups by name; empty if `error` is set."""
+    """Response that lists groups, keyed by name. Without groups if `error` is set."""
 
     error: int
     groups: Mapping[str, ListedGroup]
@@ -67,14 +67,14 @@ def list_groups() -> Call[ListedGroups]:
 
 
 class DescribedGroup(NamedTuple):
-    """Topics that the members of a group use; None if unknown, for example during a rebalance."""
+    """Topics that the members of a group use. `topics`: None if unknown, for example during a rebalance."""
 
     error: int
     topics: frozenset[str] | None
 
 
 def describe_group(group: str) -> Call[DescribedGroup]:
-    """Return a request for the topics of a classic group's members, for the group's coordinator."""
+    """Return a request for the topics that the members of a classic group use."""
 
     def read(response: Any) -> DescribedGroup:
         found = response.groups[0]
@@ -97,7 +97,7 @@ def describe_group(group: str) -> Call[DescribedGroup]:
 
 
 def describe_consumer_group(group: str) -> Call[DescribedGroup]:
-    """Return a request for the topics of a group of the type consumer (KIP-848), for its coordinator."""
+    """Return a request for the topics that the members of a group of the type consumer use (KIP-848)."""
 
     def topics(found: Any) -> frozenset[str]:
         targets = (_assigned(member.target_assignment) for member in found.members)
@@ -107,12 +107,12 @@ def describe_consumer_group(group: str) -> Call[DescribedGroup]:
 
 
 def describe_share_group(group: str) -> Call[DescribedGroup]:
-    """Return a request for the topics of a share group's members (KIP-932), for its coordinator."""
+    """Return a request for the topics that the members of a share group use (KIP-932)."""
     return _description(group_messages.SHARE_GROUP_DESCRIBE, (1, 1), group, _subscribed)
 
 
 def describe_streams_group(group: str) -> Call[DescribedGroup]:
-    """Return a request for the topics of a streams group (KIP-1071), with its internal topics."""
+    """Return a request for the topics of a streams group, including internal topics (KIP-1071)."""
 
     def topics(found: Any) -> frozenset[str] | None:
         if found.topology is None or found.topology.subtopologies is None:

@@ -41,7 +41,7 @@ Answers = Mapping[TopicPartition, OffsetAnswer]
 
 
 def list_offsets(wanted: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
-    """Return a request for offsets by timestamp, for the leader of the partitions.
+    """Return a request for the offsets of partitions at timestamps, for the leader of the partitions.
 
     A time is epoch milliseconds (for the first record at or after that time), `EARLIEST`, `EARLIEST_LOCAL` or
     `LATEST`. Brokers without tiered storage have all records on local disks.
@@ -66,7 +66,7 @@ def list_offsets(wanted: Mapping[TopicPartition, int], *, committed: bool) -> Ca
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Return the partition numbers by topic, sorted."""
+    """Return each topic with the numbers of its partitions, sorted."""
     return [
         (topic, [number for _, number in group])
         for topic, group in groupby(sorted(partitions), key=itemgetter(0))
@@ -76,7 +76,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
 def topic_fields(
     partitions: Iterable[TopicPartition], fields_of: Callable[[TopicPartition], Fields], label: str = "name"
 ) -> list[Fields]:
-    """Return the topics and partitions of a request as structures, sorted.
+    """Return the structures of a request that contain partitions grouped by topic, sorted.
 
     `fields_of`: returns the structure of a partition. `label`: field with the name of the topic.
     """
@@ -123,7 +123,7 @@ def ends_of_epochs(epochs: Mapping[TopicPartition, int]) -> Call[Answers]:
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction that holds back the last stable offset."""
+    """An open transaction, before which the last stable offset must stay."""
 
     producer_id: int
     first_offset: int
@@ -156,7 +156,7 @@ def open_transactions(
 
 
 class CommittedOffsets(NamedTuple):
-    """Committed offsets of a consumer group, for partitions that have one.
+    """Committed offsets of a consumer group. Partitions without a committed offset are missing.
 
     If `error` is set (not the coordinator, or not authorized), the response contains no partitions.
     """

@@ -46,7 +46,7 @@ class TopicRights(NamedTuple):
 
 
 class ClientQuotas(NamedTuple):
-    """Quotas by key, such as `producer_byte_rate`, or the error code of the request."""
+    """Client quotas, keyed by names such as `producer_byte_rate`, or the error code of the request."""
 
     error: int
     values: Mapping[str, float]
@@ -128,7 +128,7 @@ def topic_bytes() -> Call[Mapping[str, int]]:
 
 
 class LogSizes(NamedTuple):
-    """Sizes of a broker's replicas in bytes. Empty with the error code of a request that was rejected."""
+    """Size of each replica of a broker in bytes. `error`: code of a rejected request, without sizes."""
 
     error: int
     sizes: Mapping[TopicPartition, int]
@@ -185,6 +185,6 @@ def _size(value: int | None) -> int | None:
 
 
 def _operations(bits: Set[int] | None) -> Rights | None:
-    """Return the authorized operations in a response, or None if the broker omits them. kafka-python decodes
-    them to bit numbers."""
+    """Return the authorized operations in a response, or None if the broker omits them. Decodes the bit field
+    of kafka-python."""
     return None if bits is None else frozenset(operation for operation in AclOperation if operation in bits)

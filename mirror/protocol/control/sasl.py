@@ -81,7 +81,7 @@ def authenticate(data: bytes) -> Call[SaslStep]:
 
 
 class SaslExchange:
-    """One authentication with a SASL mechanism: send `next_bytes`, `receive` the response, until `done`."""
+    """One SASL authentication: send `next_bytes`, pass the response to `receive`, and repeat until `done`."""
 
     def __init__(self, access: SaslAccess, host: str) -> None:
         options: dict[str, Any] = {

@@ -135,7 +135,7 @@ def delete_records(place: TopicPartition, before: int) -> Call[int]:
 def values_of(
     settings: Mapping[str, TopicSetting], inherited: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the values set on a topic itself, and the inherited values of the named settings."""
+    """Return two mappings: values set on the topic itself, and inherited values of the named settings."""
     own = {key: setting.value for key, setting in settings.items() if setting.own}
     return own, {
         key: setting.value for key, setting in settings.items() if not setting.own and key in inherited
@@ -143,7 +143,7 @@ def values_of(
 
 
 class DescribedTopic(NamedTuple):
-    """Settings of one topic, or the error that prevented reading them."""
+    """All settings of one topic, or the error that prevented reading them."""
 
     error: int
     message: str
@@ -163,7 +163,7 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
 
 
 def retention_of(settings: Mapping[str, TopicSetting]) -> Retention:
-    """Return the retention of a partition under these topic settings."""
+    """Return the retention of a partition whose topic has the given settings."""
     policy = settings.get("cleanup.policy")
     if policy is not None and "delete" not in policy.value:
         return _KEEPS_ALL
@@ -209,7 +209,7 @@ _BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
 
 
 def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
-    """Return the topic setting that the broker rejected and the nearest accepted value, or None.
+    """Return the rejected topic setting and the nearest accepted value, or None if no setting was rejected.
 
     A value of None means that the setting must be omitted. The result is None if the error is not about any
     of `settings`.

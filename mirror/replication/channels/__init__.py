@@ -1,1 +1,1 @@
-"""Connections that many lanes share: fetches from a source, produces to a destination."""
+"""Channels: connections shared by many lanes, to fetch from a source or produce to a destination."""

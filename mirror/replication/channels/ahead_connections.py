@@ -26,7 +26,7 @@ _OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadConnection:
-    """A read-ahead connection, and the offset ranges requested on it in the order of the requests."""
+    """A read-ahead connection, with the offset ranges requested on it in the order of the requests."""
 
     __slots__ = ("connection", "ranges")
 
@@ -36,7 +36,7 @@ class AheadConnection:
 
 
 class AheadConnections:
-    """The read-ahead connections of one fetch channel.
+    """Opens and closes the read-ahead connections of one fetch channel.
 
     `most`: maximum number of connections. `on_change`: called after a connection has opened or closed, while
     at least one is open. `on_lost`: called when the last connection is lost.
@@ -61,15 +61,16 @@ class AheadConnections:
         self._open_from = 0.0
         self._is_closed = False
         self.by_number: dict[int, AheadConnection] = {}
-        """Open read-ahead connections by number."""
+        """Maps connection numbers to open read-ahead connections."""
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether read-ahead connections are open or will be opened."""
+        """Return whether read-ahead connections are open or should be opened."""
         return self._count.count > 0
 
     def note(self, connection: Connection, size: int) -> None:
-        """Record a large response of `size` bytes, and adjust the number of read-ahead connections."""
+        """Register a large response of `size` bytes, and change the number of read-ahead connections if
+        useful."""
         now = self._cluster.loop.now()
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())
@@ -85,7 +86,7 @@ class AheadConnections:
                     self._cluster.loop.spawn(self._open(number))
 
     def close_unused(self, now: float) -> None:
-        """Close all read-ahead connections if none was used for some time."""
+        """Close all read-ahead connections after a period without use."""
         if self._count.is_unused(now):
             self._count.close()
             self._shrink(0)
@@ -109,7 +110,7 @@ class AheadConnections:
         return min([reader.connection.unanswered_since for reader in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the maximum read rate if the broker's socket buffers limit it, otherwise None."""
+        """Return the limit of the read rate by the broker's socket buffers, or None without a limit."""
         opened = next(iter(self.by_number.values()), None)
         each = self._count.bytes_each(self._cluster.loop.now())
         if opened is None or not each:

@@ -19,7 +19,7 @@ from mirror.protocol.produce import ProducedPartition
 
 
 class ChannelKey(NamedTuple):
-    """Key of a fetch channel of a broker.
+    """Key that identifies one of the fetch channels to a broker.
 
     `copy`: number of the channel, above 0 if several lanes read the same partition, because a request can
     name a partition only once. `near`: requests carry the client's rack, so that the leader may redirect to a
@@ -35,7 +35,7 @@ class ChannelKey(NamedTuple):
 
     @property
     def versions(self) -> tuple[int, int]:
-        """Lowest and highest version of Fetch for these topics."""
+        """Lowest and highest version of Fetch that fits the topics of the channel."""
         return (fetch.VERSIONS[0], fetch.BY_ID_FROM - 1) if self.named else fetch.VERSIONS
 
     @property
@@ -54,7 +54,7 @@ class ChannelKey(NamedTuple):
 
 
 class FetchListener(Protocol):
-    """Receiver of the results of fetch requests. Called on the event loop."""
+    """Interface for handling the results of fetch requests. Called on the event loop."""
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         """Handle the records or the error of one partition in a Fetch response.
@@ -78,23 +78,23 @@ class FetchListener(Protocol):
 
 
 class FetchSource(Protocol):
-    """Interface of the fetch channels of one cluster, as used by each channel."""
+    """Functions of the `Fetcher` of a cluster that its channels call."""
 
     cluster: Cluster
     listener: FetchListener
     rack: bytes
 
     def move(self, lane: Lane) -> None:
-        """Fetch the lane's partition from its new leader, which the cached metadata contains."""
+        """Move the lane to its partition's new leader, which the cached metadata contains."""
         ...
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to fetch from them."""
+        """Look up the partition leaders of the given lanes again, and continue to fetch from them."""
         ...
 
 
 class ProduceListener(Protocol):
-    """Receiver of the results of produce requests. Called on the event loop."""
+    """Interface for handling the results of produce requests. Called on the event loop."""
 
     def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         """Handle the broker's response for one batch: success or error."""
@@ -123,8 +123,8 @@ class ProduceListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Request sizes and wait times for one fetch tier (live or backlog). `connections`: maximum number of
-    read-ahead connections."""
+    """Request sizes and wait times of live lanes, or of lanes with a backlog. `connections`: maximum number
+    of read-ahead connections."""
 
     wait_ms: int
     max_bytes: int

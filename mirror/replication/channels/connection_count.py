@@ -40,7 +40,7 @@ _UNUSED_SECONDS: Final = 30.0
 
 
 class ConnectionCount:
-    """Number of read-ahead connections, from 0 to `most`."""
+    """Decides how many read-ahead connections to open, from 0 to `most`."""
 
     __slots__ = (
         *("_before", "_bytes", "_each", "_held_until", "_judged_at", "_measured_from", "_most_each", "_rate"),
@@ -62,7 +62,7 @@ class ConnectionCount:
         """Bytes per second of one connection: at the last measurement, and the previous maximum."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
-        """Record a large response of `size` bytes, and return the new number of read-ahead connections.
+        """Register a large response of `size` bytes. Return the number of read-ahead connections to have.
 
         `now`, `round_trip`: current time and round-trip time in seconds. Call only for partitions with a
         backlog, because connections do not limit other partitions.
@@ -81,7 +81,7 @@ class ConnectionCount:
         return self.count
 
     def opened(self, now: float, round_trip: float) -> None:
-        """Record that the latest connection is open, and start to measure the rate of all connections."""
+        """Start to measure the total rate, because the latest connection is now open."""
         self._restart(now, _settle(round_trip))
 
     def _judge(self, rate: float, now: float, round_trip: float) -> None:

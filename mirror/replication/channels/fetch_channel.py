@@ -31,7 +31,7 @@ _LEAST_SHARE: Final = 256 * 1024
 
 
 class FetchTimes:
-    """Number and time of the last request of a channel, and of the last request with a complete response.
+    """Number and time of a channel's last request, and of its last answered request.
 
     `waiting_since`: time since which the channel has waited for a response, None if it does not wait;
     `is_answered`: the broker has responded on the current connection. Times are monotonic seconds.
@@ -45,17 +45,17 @@ class FetchTimes:
         self.is_answered = False
 
     def note_request(self, now: float) -> None:
-        """Record that a Fetch request was sent."""
+        """Note that a Fetch request was sent."""
         self.number, self.requested_at = self.number + 1, now
 
     def note_response(self, *, is_complete: bool) -> None:
-        """Record a response to the last Fetch request."""
+        """Note that the last Fetch request was answered."""
         self.waiting_since, self.is_answered = None, True
         if is_complete:
             self.answered = (self.number, self.requested_at)
 
     def is_current(self, now: float, wait_seconds: float) -> bool:
-        """Return whether the broker responds in time, if it may wait for records for `wait_seconds`."""
+        """Return whether the broker responds in time. `wait_seconds`: how long it may wait for records."""
         since = now if self.waiting_since is None else self.waiting_since
         return self.is_answered and now - since - wait_seconds < PATIENCE_SECONDS
 
@@ -84,7 +84,7 @@ class FetchChannel:
         """Read-ahead of the channel; None unless the broker is distant."""
 
     def has_room_for(self, lane: Lane) -> bool:
-        """Return whether no other lane on this channel fetches the same partition."""
+        """Return whether the lane's partition is not yet fetched by another lane on this channel."""
         return lane.key.partition not in self._partitions
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
@@ -140,8 +140,8 @@ class FetchChannel:
             self.pump()
 
     def _share(self) -> int:
-        """Return the maximum bytes per partition in a Fetch response. Many partitions in one response fill
-        produce requests, and free the memory of the response sooner."""
+        """Return the maximum bytes per partition in a Fetch response. Responses with many partitions fill
+        produce requests, and free their memory sooner."""
         if self.tier.live:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
@@ -178,7 +178,7 @@ class FetchChannel:
             self._connection.close()
 
     def check(self, now: float) -> None:
-        """Do the read-ahead work that is due at `now` (monotonic seconds)."""
+        """Do the periodic work of reading ahead that is due at `now` (monotonic seconds)."""
         if self._ahead is not None:
             self._ahead.check(now)
 
@@ -300,7 +300,7 @@ class FetchChannel:
             self._times.note_response(is_complete=not response.error)
 
     def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
-        """Return whether the broker no longer leads the partition, and the new leader is known."""
+        """Return whether the partition has moved to another leader, and the new leader is known."""
         if part.error not in MOVED:
             return False
         place = lane.key.partition

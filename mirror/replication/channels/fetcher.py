@@ -1,4 +1,4 @@
-"""Fetches from a source cluster.
+"""Fetches partitions from a source cluster.
 
 There is one channel per broker, isolation level and tier, with one fetch request in flight. Up-to-date lanes
 use separate ("live") channels with small responses and their own memory, so that a topic with gigabytes of
@@ -20,7 +20,7 @@ from mirror.replication.options import CopyingOptions
 
 
 class Fetcher:
-    """All fetch channels to the brokers of one source cluster."""
+    """Fetches the partitions of lanes from the brokers of one source cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: FetchListener, rack: str
@@ -38,11 +38,12 @@ class Fetcher:
 
     @property
     def channels(self) -> Iterable[FetchChannel]:
-        """Fetch channels to all brokers used so far."""
+        """All fetch channels, one or more for each broker in use."""
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Fetch the lane's partition from its leader or preferred replica. Without a leader, wait for one."""
+        """Start to fetch the lane's partition from its leader or preferred replica. Without a leader, wait
+        for one."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -57,7 +58,7 @@ class Fetcher:
                 return
 
     def follow(self, lane: Lane, replica: int) -> bool:
-        """Fetch from the replica that the leader prefers. Return False if there is no other replica."""
+        """Move the lane to the replica that the leader prefers. Return False if there is no other replica."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False
@@ -68,8 +69,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Fetch from the leader after a follower has failed. Return False if the lane already fetches from
-        it."""
+        """Move the lane to the leader after a follower has failed. Return False if it is already there."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
@@ -82,7 +82,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def move(self, lane: Lane) -> None:
-        """Fetch from the partition's new leader, which the cached metadata contains."""
+        """Move the lane to its partition's new leader, which the cached metadata contains."""
         self.detach(lane)
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
@@ -101,15 +101,15 @@ class Fetcher:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other tier (live, backlog). With `waits`, the first fetch waits for
-        `include`."""
+        """Move the lane to the channels for live lanes or for backlogs. With `waits`, the first fetch waits
+        for `include`."""
         if lane.read.is_live != live:
             self.detach(lane)
             lane.read.is_live = live
             self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to fetch."""
+        """Look up the partition leaders of the given lanes again, and continue to fetch."""
         for lane in (lanes := list(lanes)):
             if lane.reader is not None:
                 lane.reader.detach(lane)
@@ -117,7 +117,7 @@ class Fetcher:
         self._search.add(lanes)
 
     def check(self, now: float) -> None:
-        """Do the work of all channels that is due at `now`."""
+        """Do the periodic work of all channels that is due at `now`."""
         for channel in self._channels.values():
             channel.check(now)
 

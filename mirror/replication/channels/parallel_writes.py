@@ -1,4 +1,4 @@
-"""Writes each partition of a distant broker on several connections.
+"""Writes partitions to distant brokers on several connections at once.
 
 Several connections help if the TCP receive window limits each connection. `write_order` explains how the
 order of batches is preserved. Each connection sends one batch, merged from waiting batches of one partition,
@@ -57,7 +57,7 @@ _ROLE: Final = "produce parallel"
 
 
 class ParallelWrites:
-    """Connections to one broker that send several batches of a partition in parallel.
+    """Sends several batches of a partition to one broker in parallel, each on its own connection.
 
     `most`: maximum number of connections. `budget`: memory for the batches on these connections, shared with
     `siblings`, the parallel writes to all brokers of the cluster.
@@ -110,7 +110,7 @@ class ParallelWrites:
 
     def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
         """Return the window limit if it has limited the lane's connections since the last call, otherwise
-        None. `first`: the connection of lanes without parallel requests."""
+        None. `first`: the connection that lanes without parallel requests share."""
         order = self._orders.get(lane)
         used = {write.via.connection for write in order.requests} if order is not None else set()
         now = self._cluster.loop.now()
@@ -147,7 +147,7 @@ class ParallelWrites:
             self._cluster.loop.call_soon(partial(self._report, _cut(order)))
 
     def abandon(self, lanes: Iterable[Lane]) -> None:
-        """Report the batches in flight of these lanes as lost after a connection was lost."""
+        """Report the batches in flight of the given lanes as lost, because their connection was lost."""
         for lane in list(lanes):
             order = self._orders.pop(lane, None)
             if order is not None:
@@ -162,18 +162,18 @@ class ParallelWrites:
             via.connection.close()
 
     def unanswered_since(self) -> float:
-        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds); infinity if none is."""
         return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the longest throttle time of a connection since the previous call (seconds), and the
-        affected lanes."""
+        """Return the longest throttle time of a connection since the previous call (seconds), and the lanes
+        that it affects."""
         times = [via.connection.throttling.take(now) for via in self._open.values()]
         seconds = max(times, default=0.0)
         return seconds, tuple(self._orders) if seconds else ()
 
     def _is_worth_it(self, lane: Lane) -> bool:
-        """Return whether the waiting batches keep one more connection busy for a round trip."""
+        """Return whether the waiting batches suffice to keep one more connection busy for a round trip."""
         return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:
@@ -202,7 +202,7 @@ class ParallelWrites:
 
     @property
     def partitions(self) -> int:
-        """Number of partitions that are written on parallel connections."""
+        """Number of partitions that are currently written on parallel connections."""
         return len(self._orders)
 
     def _share(self) -> int:
@@ -218,7 +218,7 @@ class ParallelWrites:
             lane.writer.wake(lane)
 
     def _begin(self, lane: Lane, order: WriteOrder[Write], share: int) -> bool:
-        """Start to send the lane's next batch. Return whether another batch may follow."""
+        """Start to send the lane's next batch. Return whether to try one more."""
         if order.is_broken or (order.requests and self._budget.free < self._merger.most_bytes):
             return False
         if not lane.may_send(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
@@ -266,8 +266,8 @@ class ParallelWrites:
         self._check_later()
 
     def _complete_next(self, order: WriteOrder[Write]) -> None:
-        """Send the withheld end of the first request, unless another complete request has no response yet.
-        Abandon the requests of a lane that has stopped sending."""
+        """Send the withheld last bytes of the first request, unless another complete request has no response
+        yet. Abandons the requests of a lane that has stopped sending."""
         first = order.requests[0] if order.requests else None
         if first is None or order.is_broken:
             return
@@ -370,7 +370,7 @@ class ParallelWrites:
 
 
 def _cut(order: WriteOrder[Write]) -> list[tuple[Write, bool]]:
-    """Close the connections of all outstanding requests, and return the requests."""
+    """Close the connections of all outstanding requests. Return the requests."""
     taken = order.take_all()
     for write, _ in taken:
         write.via.connection.close()
@@ -390,7 +390,7 @@ def _close_unused_later(loop: Loop, via: WriteConnection) -> None:
 
 
 class DistantBrokers:
-    """Parallel writes to all distant brokers of a cluster. Parameters: see `ParallelWrites`."""
+    """Parallel writes to all distant brokers of one cluster. For the parameters, see `ParallelWrites`."""
 
     def __init__(self, cluster: Cluster, most: int, budget: ByteBudget, listener: ProduceListener) -> None:
         self._cluster = cluster
@@ -401,7 +401,7 @@ class DistantBrokers:
 
     @property
     def known(self) -> Iterable[ParallelWrites]:
-        """Parallel writes to all distant brokers that lanes have used so far."""
+        """The `ParallelWrites` of each distant broker that lanes have used."""
         return self._known.values()
 
     def writes(self, broker: int) -> ParallelWrites:

@@ -45,14 +45,14 @@ Sent = dict[Place, tuple[Lane, OutBatch]]
 
 
 class ProduceSink(Protocol):
-    """Interface of the produce channels of one cluster, as used by each channel."""
+    """Functions of the `Sender` of a cluster that its channels call."""
 
     cluster: Cluster
     listener: ProduceListener
     distant: DistantBrokers
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to send to them."""
+        """Look up the partition leaders of the given lanes again, and continue to send to the new leaders."""
         ...
 
 
@@ -164,7 +164,7 @@ class ProduceChannel:
         return self._bytes < self._most_bytes or not self._requests
 
     def _choose(self) -> tuple[list[tuple[Lane, OutBatch]], bytes | None]:
-        """Return the batches of the next Produce request, one of each ready lane, and its transactional id.
+        """Return the batches of the next Produce request, one from each ready lane, and the transactional id.
 
         Up-to-date lanes come first. A transactional lane has a request of its own. If that request passes
         over a lane with a backlog, the next request starts with lanes that have a backlog, so that none

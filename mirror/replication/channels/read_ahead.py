@@ -1,4 +1,4 @@
-"""Reads ahead of lanes on additional connections to distant brokers.
+"""Reads ahead of lanes: requests later records on additional connections to distant brokers.
 
 A broker sends about one socket buffer per round trip on a connection. Partitions with a backlog are therefore
 read on several connections: consecutive offset ranges are requested at the same time, and their responses are
@@ -36,7 +36,7 @@ _RANGES_EACH: Final = 3
 
 
 class AheadChannel(Reader[Lane], Protocol):
-    """Interface of a fetch channel whose lanes are read ahead."""
+    """Functions of a fetch channel that read-ahead calls."""
 
     broker: int
     tier: ChannelKey
@@ -82,16 +82,17 @@ class ReadAhead:
 
     @property
     def most_bytes(self) -> int:
-        """Maximum bytes of a response on the channel's own connection: small, as the rest is read ahead."""
+        """Maximum bytes of a response on the channel's own connection: small, because the rest is read
+        ahead."""
         return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
-        """Record the size and time of a response on the channel's own connection."""
+        """Register a response of `size` bytes on the channel's own connection, if it is large."""
         if size >= self._large:
             self.connections.note(connection, size)
 
     def learn(self, lane: Lane, part: FetchedPartition) -> None:
-        """Record the lane's part of a response on the channel's own connection."""
+        """Learn the size of the lane's records from a response on the channel's own connection."""
         if not self.connections.is_wanted:
             return
         self._left_out.discard(lane)
@@ -99,7 +100,7 @@ class ReadAhead:
             self._plan(lane).learn(part.records)
 
     def take(self, lane: Lane) -> bool:
-        """Read the lane's next records ahead. Return False if the channel must fetch the partition itself."""
+        """Read ahead for the lane. Return False if the channel must use its own connection instead."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
         if plan is None or not self.connections.by_number or lane in self._left_out or not plan.is_known:
@@ -132,7 +133,8 @@ class ReadAhead:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Drop later ranges that have already arrived, so that an earlier range can be received."""
+        """Free memory by dropping later ranges that have already arrived, so that an earlier range can be
+        received."""
         waiting = [lane for lane, plan in self._plans.items() if lane.read.waits and plan.holds_any]
         for lane in waiting:
             self._plans[lane].clear()
@@ -180,7 +182,7 @@ class ReadAhead:
         self._pump()
 
     def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
-        """Return the lane and offset range to request next. A range for which a lane waits comes first.
+        """Return the lane and the offset range to request next. A range that a lane waits for comes first.
         Otherwise, if `room` allows, return the next range of a lane that has at most `each` ranges."""
         while self._gaps:
             lane, wanted = self._gaps.popleft()
@@ -266,13 +268,13 @@ class ReadAhead:
                 self._give_up(lane)
 
     def _give_up_all(self) -> None:
-        """Fetch all partitions on the channel's own connection, because no read-ahead connection is left."""
+        """Return all partitions to the channel's own connection, because no read-ahead connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
         self._queued_lanes.clear()
 
     def _give_up(self, lane: Lane) -> None:
-        """Fetch the lane's partition on the channel's own connection."""
+        """Return the lane's partition to the channel's own connection."""
         plan = self._plans.get(lane)
         if plan is not None:
             plan.clear()
@@ -318,6 +320,6 @@ class ReadAhead:
 
 
 def _end_of(lane: Lane) -> int:
-    """Return the end offset of the records that the lane may read (high watermark or last stable offset)."""
+    """Return the offset at which the lane stops reading: its end offset or the end of readable records."""
     end = lane.spec.end_offset
     return lane.read.readable_end if end is None else min(end, lane.read.readable_end)

@@ -1,4 +1,4 @@
-"""Plans the offset ranges to read ahead, and passes on the responses in offset order.
+"""Plans which offset ranges to read ahead, and returns their responses in offset order.
 
 Pure. Several consecutive ranges are requested at the same time on different connections, and their responses
 arrive in any order. A response is passed on when the lane has reached its range. Data before the lane's
@@ -22,7 +22,7 @@ _MARGIN: Final = 256
 
 
 class OffsetRange:
-    """Offsets [`start`, `stop`), requested with a limit of `size` bytes.
+    """A requested offset range [`start`, `stop`). `size`: byte limit of the request.
 
     `part`, `slab`: the response and its buffer, None until the response arrives. `requested_at`: time of the
     request in monotonic seconds. `is_dropped`: the response is not needed.
@@ -53,7 +53,7 @@ class OffsetRange:
 
 
 class ReadPlan:
-    """Offset ranges of one partition that are requested or have arrived, in offset order."""
+    """Requested and received offset ranges of one partition, in offset order."""
 
     __slots__ = ("_batch_bytes", "_batch_offsets", "_bytes_per_offset", "_is_even", "_next", "ranges")
 
@@ -70,7 +70,7 @@ class ReadPlan:
         return self._batch_bytes > 0
 
     def learn(self, records: memoryview) -> None:
-        """Learn the size of records from the first batches of a response."""
+        """Estimate the size of records from the first batches of a response."""
         first, end, position, largest, offsets, is_even = -1, 0, 0, 0, 0, True
         for _ in range(_BATCHES_SEEN):
             header = header_at(records, position)
@@ -88,7 +88,7 @@ class ReadPlan:
             self._batch_offsets, self._is_even = offsets, is_even
 
     def prune(self, position: int) -> None:
-        """Drop the ranges before `position`, and all ranges if the rest is far ahead of `position`."""
+        """Drop the ranges before `position`. Drops all ranges if the first remaining one is far ahead."""
         while self.ranges and self.ranges[0].stop <= position:
             self.ranges.popleft().drop()
         if self.ranges and self.ranges[0].start - position > self.ranges[0].stop - self.ranges[0].start:
@@ -113,7 +113,7 @@ class ReadPlan:
         return gap
 
     def has_more(self, end: int) -> bool:
-        """Return whether the log has offsets between the last range and `end`."""
+        """Return whether more offsets before `end` can be requested."""
         return self._next < end
 
     def extend(self, end: int, most_bytes: int) -> OffsetRange:
@@ -140,7 +140,7 @@ class ReadPlan:
         return any(part.slab is not None for part in self.ranges)
 
     def drop_last_held(self) -> None:
-        """Drop the last range that has arrived, unless the caller needs it next."""
+        """Drop the last range that has arrived, unless it is the first range."""
         for place in range(len(self.ranges) - 1, 0, -1):
             last = self.ranges[place]
             if last.slab is not None:

@@ -41,8 +41,8 @@ class SendWindow:
         """
 
     def note(self, info: TcpInfo, now: float, round_trip: float) -> bool:
-        """Record the kernel counters. Return True if a measurement ends now and the window is the limit.
-        `now`, `round_trip`: current time and round-trip time in seconds."""
+        """Update the measurement with kernel counters. Return True if it has ended, and the window was the
+        limit. `now`, `round_trip`: current time and round-trip time in seconds."""
         window = self._window_bytes = max(self._window_bytes, info.window_bytes)
         if self._since is None:
             self._since, self._before = now, info

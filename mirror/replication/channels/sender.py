@@ -1,4 +1,4 @@
-"""Produces to a destination cluster.
+"""Produces batches to a destination cluster.
 
 Each broker has three channels, and another channel for under-replicated partitions. A distant broker has a
 channel for each partition, up to a limit.
@@ -28,7 +28,7 @@ while it stores the batches of another (`python -m bench mirror_drain`).
 
 
 class Sender:
-    """All produce channels to the brokers of one destination cluster."""
+    """Sends the batches of lanes to the brokers of one destination cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener, budget: ByteBudget
@@ -45,7 +45,7 @@ class Sender:
 
     @property
     def channels(self) -> Iterable[ProduceChannel]:
-        """Produce channels to all brokers used so far."""
+        """All produce channels, to each broker in use."""
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: Lane) -> None:
@@ -80,7 +80,7 @@ class Sender:
             lane.writer.detach(lane)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the partition leaders of these lanes again, and continue to send."""
+        """Look up the partition leaders of the given lanes again, and continue to send."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.writer is not None:

@@ -28,12 +28,12 @@ larger batches would use more memory, and connections would wait longer for each
 
 
 def windows_merged(connections: int) -> int:
-    """Return the maximum size of a merged batch in receive windows, for that number of connections."""
+    """Return the maximum size of a merged batch, in receive windows, when this many connections are used."""
     return max(round(_WINDOWS_MERGED * connections), 2)
 
 
 def connections_each(most: int, windows: float) -> int:
-    """Return the number of connections per partition, from 1 to `most`.
+    """Return how many connections a partition should use, from 1 to `most`.
 
     `windows`: memory for the requests of a partition, in TCP windows. A partition has a request on each
     connection, and another request that waits for its response. More connections have larger requests, which
@@ -44,8 +44,8 @@ def connections_each(most: int, windows: float) -> int:
 
 
 class WriteOrder(Generic[R]):
-    """Outstanding Produce requests of a partition, in order. `is_broken` is True after a failure: no request
-    is completed or added until `take_lost` has returned all requests."""
+    """Outstanding Produce requests of one partition, in order. `is_broken` is True after a failure: no
+    request is completed or added until `take_lost` has returned all requests."""
 
     __slots__ = ("_is_first_lost", "_is_first_whole", "is_broken", "requests")
 
@@ -78,23 +78,23 @@ class WriteOrder(Generic[R]):
         self._is_first_whole = self._is_first_lost = False
 
     def lose(self, request: R) -> list[R]:
-        """Record that the connection of a request has failed, and return the incomplete requests. The caller
-        must close the connections of incomplete requests, whose last bytes are never sent."""
+        """Note that the connection of a request has failed. Return the incomplete requests. The caller must
+        close their connections, because the last bytes of incomplete requests are never sent."""
         if self.is_whole(request):
             self._is_first_lost = True
         self.is_broken = True
         return list(self.requests)[self._is_first_whole :]
 
     def take_lost(self) -> list[tuple[R, bool]]:
-        """Remove and return all requests after a failure, in order, each with True if its batch may be
+        """Remove and return all requests after a failure, in order. Each comes with True if its batch may be
         stored. Returns nothing while a complete request is outstanding."""
         if not self.is_broken or (self._is_first_whole and not self._is_first_lost):
             return []
         return self.take_all()
 
     def take_all(self) -> list[tuple[R, bool]]:
-        """Remove and return all outstanding requests, as `take_lost`. The caller must close the connections
-        of the returned requests."""
+        """Remove and return all outstanding requests, in the form of `take_lost`. The caller must close the
+        connections of the returned requests."""
         taken = [(request, self.is_whole(request)) for request in self.requests]
         self.requests.clear()
         self.is_broken = self._is_first_whole = self._is_first_lost = False

@@ -80,7 +80,7 @@ class FileSink:
         self._lanes: dict[TopicPartition, tuple[OwnedFolder, list[AvroWriter]]] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create the folders of all partitions, also of empty ones, because a replay must create them too."""
+        """Create the folders of all partitions, even empty ones, because a replay must recreate them too."""
         for topic, partitions in topics.items():
             for number in range(partitions):
                 folder = folder_of(self._root, TopicPartition(topic, number))

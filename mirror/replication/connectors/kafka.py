@@ -119,7 +119,7 @@ class KafkaSource:
     async def _part(
         self, place: TopicPartition, ask: Callable[[], Awaitable[FetchedPartition]]
     ) -> FetchedPartition:
-        """Fetch one response. Raises Unreachable for OFFSET_OUT_OF_RANGE: the caller retries, and the new
+        """Fetch one response. For OFFSET_OUT_OF_RANGE, raises Unreachable: the caller retries, and the new
         bounds of the log show the cause."""
         try:
             return await self._cluster.patiently(ask, topic=place.topic)
@@ -137,7 +137,7 @@ class KafkaSource:
 def _batches_of(
     part: FetchedPartition, position: int, end: int, *, committed: bool
 ) -> Iterator[RecordPortion]:
-    """Yield the records of each batch in [position, end), with the offsets of the batch header. Stops at the
+    """Yield the records of each batch in [position, end), with the offset range of its header. Stops at the
     first batch at or after `end`. Raises CorruptData."""
     aborted = AbortedFilter(part.aborted) if committed else None
     for first_byte, last_byte, header in scan(part.records):
@@ -161,7 +161,7 @@ def _batches_of(
 
 
 def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:
-    """Return the records of a batch, or nothing if the batch is skipped. If `aborted` is None, records of
+    """Return the records of a batch. Empty if the batch must be skipped. If `aborted` is None, records of
     aborted transactions are included."""
     if aborted is None:
         is_left_out = bool(header.attributes & CONTROL)
@@ -190,8 +190,9 @@ class _Owned:
         self.producer, self.progress_producer = SequencedProducer(identity), SequencedProducer(identity)
 
     def pass_over(self, upto: int) -> None:
-        """Record skipped offsets below `upto` in the ledger. Offsets without a reported class count as
-        filtered, because a committed position covers only written records and records skipped on purpose."""
+        """Assign a class to all skipped offsets below `upto` in the ledger. Offsets without a reported class
+        count as filtered, because a committed position covers only written records and records skipped on
+        purpose."""
         ledger, skipped = self.ledger, self.skipped
         assert ledger is not None, "a start is committed before the first record"
         while skipped and skipped[0].next <= upto:
@@ -306,7 +307,7 @@ class KafkaSink:
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Delete the stored progress of these partitions. Raises Unreachable."""
+        """Delete the stored progress of the given partitions. Raises Unreachable."""
         await self._progress.forget(
             [LaneKey(self._state, place) for place in places], self._bench.clock.now_ms()
         )
@@ -326,7 +327,7 @@ class KafkaSink:
         answer = await end(self._cluster, owned.name, owned.producer.identity, commit=True)
         if answer.error:
             right = f"Write on transactional id {owned.name}"
-            raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)
+            raise self._cluster.error(answer.error, f"cannot commit records of {owned.key.partition}", right)
         owned.is_open = False
         if answer.producer_id >= 0:
             owned.use(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))

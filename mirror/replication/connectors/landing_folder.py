@@ -53,7 +53,7 @@ class LandedFile(NamedTuple):
 
 
 class CommittedPosition(NamedTuple):
-    """Contents of a partition's position file.
+    """Content of a partition's position file.
 
     `landed`: first offset of the next file; the offsets from there to the position have no record. `file`:
     name of the part file that this position commits; empty if it commits none.
@@ -86,7 +86,7 @@ def partitions_in(root: Path) -> dict[str, int]:
 
 
 def files_in(folder: Path, suffix: str) -> list[LandedFile]:
-    """Return a partition's complete files by offset. Raises Unreachable; CorruptData if two overlap."""
+    """Return a partition's complete files in offset order. Raises Unreachable; CorruptData if two overlap."""
     found: list[LandedFile] = []
     with translated(folder):
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -104,8 +104,8 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """Return the committed position of a partition. Without a position file, return the end of the last file.
-    The position file is missing if only the data files were copied to the folder. Raises Unreachable,
+    """Return the committed position of a partition. Without a position file, return the end of the last file:
+    the position file is missing if only the data files were copied to the folder. Raises Unreachable,
     CorruptData."""
     committed = _committed(folder, suffix)
     return committed.position if committed else None
@@ -185,7 +185,7 @@ class OwnedFolder:
             raise
 
     def part(self) -> IO[bytes]:
-        """Return the data file that is being written; a new one after a commit. Raises Unreachable."""
+        """Return the open data file. Creates a new one after each commit. Raises Unreachable."""
         with translated(self._folder):
             if self._part is None:
                 self._part = PartFile(part_of(self._folder, self._first))
@@ -194,7 +194,7 @@ class OwnedFolder:
         return opened
 
     def commit(self, position: Position) -> None:
-        """Make the position and any incomplete file durable. Raises Fenced, Unreachable."""
+        """Make the records and the position durable, and close the data file. Raises Fenced, Unreachable."""
         with translated(self._folder):
             self._require_ours()
             name = ""
@@ -239,7 +239,8 @@ class OwnedFolder:
             raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error
 
     def _require_ours(self) -> None:
-        """Raise Fenced if the folder was removed or replaced: a new folder may have another owner."""
+        """Check that the folder was not removed or replaced, because a new folder may have another owner.
+        Raises Fenced."""
         try:
             there = os.stat(self._folder / LOCK)
         except FileNotFoundError:
@@ -251,7 +252,7 @@ class OwnedFolder:
             )
 
     def _recovered(self) -> CommittedPosition | None:
-        """Complete or undo the previous owner's unfinished commit, and return the committed state."""
+        """Complete or undo an unfinished commit of the previous owner. Return the committed state."""
         stored = _stored(self._folder)
         with translated(self._folder):
             if stored is not None and stored.file:

@@ -1,1 +1,1 @@
-"""Handle fetch and produce responses, rejected batches, open transactions and stalls."""
+"""Handlers of fetch and produce responses, rejected batches, open transactions and stalls."""

@@ -1,4 +1,4 @@
-"""Handles Produce responses: acknowledgements go to lanes, everything else to `ProduceFailures`."""
+"""Handles Produce responses: passes acknowledgements to lanes, and all others to `ProduceFailures`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _OF_NEW_BROKERS: Final = frozenset(SETTINGS) - {_APART}
 
 
 class DeadLetterTopic:
-    """The dead-letter topic of one destination topic."""
+    """Writes to the dead-letter topic of one destination topic."""
 
     def __init__(self, cluster: Cluster, destination_topic: str, replication: int) -> None:
         self.name = destination_topic + DEAD_LETTER_SUFFIX
@@ -71,13 +71,13 @@ class DeadLetterTopic:
         call = create_topic(self.name, 1, self._replication, wanted)
         outcome = await self._cluster.ask_controller(call)
         if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-            doing = f"creating the dead-letter topic {self.name}"
+            doing = f"cannot create the dead-letter topic {self.name}"
             right = f"Create on topic {self.name} or on the cluster"
             error = self._cluster.error(outcome.error, doing, right, outcome.message)
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:
-        """Return the settings of the topic; empty without permission to describe it."""
+        """Return the settings of the dead-letter topic. Empty without permission to describe it."""
         found = await self._cluster.patiently(lambda: self._cluster.ask(describe_settings([topic])))
         return found.get(topic, {})
 
@@ -92,7 +92,7 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the topic settings that would reject these dead letters, each with a value that accepts them.
+    """Return the topic settings that would reject the dead letters, each with a value that accepts them.
     `largest`: size of the largest batch in bytes. `now_ms`: approximate broker time, for timestamp limits."""
     found: dict[str, str] = {}
     if largest > _number(settings, "max.message.bytes"):
@@ -111,7 +111,7 @@ def obstacles(
 
 
 def _number(settings: Mapping[str, TopicSetting], key: str) -> int:
-    """Return the value of a limit of the topic, or the maximum if it is unknown."""
+    """Return the value of a numeric limit of the topic, or the maximum if unknown."""
     known = settings.get(key)
     return int(known.value) if known is not None and known.value.isdecimal() else int(_NO_LIMIT)
 

@@ -35,7 +35,7 @@ _MOST_EMPTY_ANSWERS: Final = 20
 
 
 class FetchFailures:
-    """Decides how lanes continue after Fetch responses without records to copy."""
+    """Decides how to continue after a Fetch response has no records to copy."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class FetchFailures:
         self._source_logs = source_logs
 
     def end(self, lane: Lane) -> None:
-        """Reset the lane's fetch errors after a response whose records are all valid."""
+        """Reset the lane's counts of fetch errors after a response with only valid records."""
         lane.read.empty_answers = lane.read.damaged_reads = 0
 
     def on_empty(self, lane: Lane, *, squeezed: bool) -> bool:
@@ -93,7 +93,7 @@ class FetchFailures:
         self._pacer.try_later(lane)
 
     def on_preferred(self, lane: Lane, replica: int) -> None:
-        """Fetch from the preferred replica that the leader's response names (KIP-392)."""
+        """Move the lane to the preferred replica that the leader's response names (KIP-392)."""
         if not self._lanes.source(lane).follow(lane, replica):
             self.note(
                 lane, f"the leader returns no records and redirects to broker {replica}, which has failed"
@@ -101,7 +101,7 @@ class FetchFailures:
             self._pacer.try_later(lane)
 
     def note_unread(self, lane: Lane, records: memoryview) -> None:
-        """Record the age of the batch at the lane's position, which cannot be copied."""
+        """Store the timestamp of the batch at the lane's position, which cannot be copied."""
         timestamp = _first_timestamp(lane, records)
         if timestamp is not None:
             self._delivery.note_unread(lane, timestamp)
@@ -150,7 +150,7 @@ class FetchFailures:
 
     def _error(self, lane: Lane, code: int) -> HeadraceError:
         place, cluster = lane.key.partition, self._lanes.source(lane).cluster
-        return cluster.error(code, f"reading {place}", f"Read on topic {place.topic}")
+        return cluster.error(code, f"cannot read {place}", f"Read on topic {place.topic}")
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         """Handle a Fetch response that is too large or has stalled."""
@@ -159,8 +159,8 @@ class FetchFailures:
             self.note(lane, f"{type(error).__name__}: {error}", seconds)
 
     def note(self, lane: Lane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
-        """Record that the lane cannot read. Its next response is due within `seconds`."""
-        sentence = f"reading {lane.key.partition} from {lane.spec.source}: {reason}"
+        """Note that the lane cannot read, with the reason. A new response is expected within `seconds`."""
+        sentence = f"cannot read {lane.key.partition} from {lane.spec.source}: {reason}"
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 
 

@@ -1,4 +1,4 @@
-"""Handles Fetch responses: records go to lanes, errors and empty responses to `FetchFailures`."""
+"""Handles Fetch responses: passes records to lanes, and errors and empty responses to `FetchFailures`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class FetchHandler:
             self._pacer.change_tier(lane, 0)
 
     def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
-        """Record the end offset of a partition that is not fetched. `requested_at`: monotonic seconds."""
+        """Set the end offset of a partition that is not fetched. `requested_at`: monotonic seconds."""
         self._ends.note_end(lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms())
         self._delivery.settle(lane)
 
@@ -136,7 +136,7 @@ class FetchHandler:
         return failure
 
     def _note_transactions(self, lane: Lane) -> None:
-        """Record whether an open transaction in the source blocks the lane. Also called after a response with
+        """Update whether an open transaction of the source blocks the lane. Also called after a response with
         records, because a fetch session omits a partition with an unchanged high watermark."""
         if lane.read.is_blocked:
             self.hanging.holds(lane)

@@ -83,7 +83,7 @@ class OpenTransactionWatch:
         self._date(now)
 
     def _date(self, now: float) -> None:
-        """Read the first blocked record of each lane to determine its age, once for each offset."""
+        """Read the first blocked record of each lane to determine its age. Reads each offset only once."""
         undated: dict[ClusterRef, list[Lane]] = {}
         for lane in self.lanes:
             if (
@@ -105,7 +105,7 @@ class OpenTransactionWatch:
         try:
             part = await fetch_once(cluster, place, offset, committed=False, most_bytes=_FIRST_BYTES)
         except HeadraceError as error:  # retried in the next pass
-            _log.debug("timestamp unknown", partition=str(place), offset=offset, reason=str(error))
+            _log.debug("record timestamp unknown", partition=str(place), offset=offset, reason=str(error))
             return
         headers = (header for _, _, header in scan(part.records) if header is not None)
         lane.observed.hidden = (

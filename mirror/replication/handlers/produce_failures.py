@@ -31,7 +31,7 @@ _UNREPLICATED: Final = frozenset(
 
 
 class ProduceFailures:
-    """Decides how lanes continue after Produce requests have failed."""
+    """Decides how to continue after Produce requests have failed."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, rejections: Rejections
@@ -45,7 +45,7 @@ class ProduceFailures:
         self._rejections = rejections
 
     def end(self, lane: Lane, accepted: OutBatch) -> None:
-        """Reset the lane's produce errors after the destination has accepted a batch."""
+        """Reset the lane's counts of produce errors after the destination has accepted a batch."""
         queue = lane.queue
         queue.send_tries = 0
         if queue.damaged_sends and accepted.next_offset >= queue.damaged_up_to:
@@ -58,18 +58,18 @@ class ProduceFailures:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: Lane) -> None:
-        """Free the memory of the lane's batches. The lane looks for them at the destination later."""
+        """Free the memory of the lane's batches. The lane later checks whether the destination has them."""
         if not lane.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 
     def resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first produce error of a lane after every batch in flight has a response."""
+        """Handle the lane's first produce error, after every batch in flight has a response."""
         code = trouble.code
         if code in TRANSIENT:
             self._delivery.requeue(lane)
             self._try_again(lane, trouble)
         elif code in FENCED:
-            refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
+            refusal = error_of(code, f"cannot write {lane.key.partition} to {lane.spec.destination_topic}")
             self._transactions.fenced(lane, Fenced(refusal.message, advice=ONE_OWNER_ADVICE))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
@@ -81,7 +81,7 @@ class ProduceFailures:
         elif code in REFUSED:
             self._rejections.refused(lane, trouble)
         else:
-            doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
+            doing = f"cannot write {lane.key.partition} to {lane.spec.destination_topic}"
             right, cluster = f"Write on topic {lane.target.topic}", self._lanes.sink(lane).cluster
             self._runner.pause(lane, cluster.error(code, doing, right, trouble.message))
 
@@ -90,7 +90,7 @@ class ProduceFailures:
         self._failures.note(
             lane,
             PauseCause.DESTINATION_AWAY,
-            f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
+            f"cannot write to {lane.target} at {sink.cluster.name}: {name_of(code)}",
             replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
             since=trouble.outgoing.sent_at,
         )
@@ -106,13 +106,13 @@ class ProduceFailures:
         self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: Lane) -> None:
-        """Send one batch of the lane at a time on the connection for slow partitions, until the destination
-        accepts a batch. Release the memory of all batches that the destination cannot have stored."""
+        """Send the lane's batches one at a time, on the connection for slow partitions, until the destination
+        accepts one. Release the memory of all batches that the destination cannot have stored."""
         lane.queue.is_slow = True
         self._hold_less(lane)
 
     def share_requests(self, lane: Lane) -> None:
-        """Move a slow lane back to the shared connection after the destination has accepted a batch."""
+        """Move a slow lane back to the shared connection, because the destination has accepted a batch."""
         lane.queue.is_slow = False
         sink = self._lanes.sink(lane)
         sink.detach(lane)
@@ -129,7 +129,7 @@ class ProduceFailures:
             self._lanes.sink(lane).attach(lane)
 
     def destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
-        """Pause or restart the lane after the destination has lost records.
+        """Pause or restart the lane because the destination has lost records.
 
         An open transaction must not be committed. If the destination lost the abort marker of an earlier
         transaction with the same producer id, the commit would include the records of that transaction.
@@ -142,7 +142,7 @@ class ProduceFailures:
             self._runner.restart(lane, "the destination lost the end of its log")
 
     def target_relocated(self, lane: Lane) -> None:
-        """Verify with refreshed metadata that the destination topic is the same before producing again."""
+        """Check with refreshed metadata that the destination topic was not recreated before producing."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
@@ -156,7 +156,7 @@ class ProduceFailures:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why refreshed metadata of the destination topic prevents writing, or None."""
+        """Return the error if refreshed metadata of the destination topic prevents writing, or None."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)
@@ -167,7 +167,7 @@ class ProduceFailures:
             )
         if topic.error and topic.error not in TRANSIENT:
             return cluster.error(
-                topic.error, f"describing topic {name} on {cluster.name}", f"Write on topic {name}"
+                topic.error, f"cannot describe topic {name} on {cluster.name}", f"Write on topic {name}"
             )
         if not topic.error and number >= len(topic.leaders):
             return DestinationMissing(

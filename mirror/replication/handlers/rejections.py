@@ -1,4 +1,4 @@
-"""Finds the records that the destination rejects, and applies the datastream's rejection policy.
+"""Finds out which records the destination rejects, and applies the datastream's rejection policy.
 
 Brokers with Produce 8 or later may name the rejected records. Otherwise, the batch is decoded. The mirror
 first encodes the batch again as a whole, because the broker may not accept the producer's variant of a codec,
@@ -60,7 +60,7 @@ _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE,
 
 
 class Rejections:
-    """Handles rejected batches of a lane after every batch in flight has a response."""
+    """Handles the rejected batches of lanes, after every batch in flight has a response."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -76,7 +76,8 @@ class Rejections:
         """Handle a batch that the destination broker rejected."""
         outgoing = trouble.outgoing
         doing = (
-            f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
+            f"cannot write offsets {outgoing.first_offset} to {outgoing.next_offset - 1}"
+            f" of {lane.key.partition}"
         )
         doing, right = f"{doing} to {lane.spec.destination_topic}", f"Write on topic {lane.target.topic}"
         error = self._lanes.sink(lane).cluster.error(trouble.code, doing, right, trouble.message)
@@ -183,8 +184,8 @@ class Rejections:
             self._aside.remove(lane)
 
     async def _put_aside(self, lane: Lane, offsets: Sequence[int], error: HeadraceError) -> None:
-        """Copy the records to the dead-letter topic, and exclude them from the lane. They stay excluded after
-        a restart of the lane, because they would become dead letters twice."""
+        """Copy records to the dead-letter topic, and exclude them from the lane. They stay excluded after a
+        restart of the lane, because they would become dead letters twice."""
         source = lane.progress.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
         await self._topic(lane).write(letters, self._context.clock.now_ms())
@@ -220,8 +221,8 @@ def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
-    """Return the source offsets of the records that the broker has named as rejected. The result is empty if
-    the broker named no record, or may have failed to read a batch that was passed through."""
+    """Return the source offsets of records that the broker has named as rejected. Empty if the broker named
+    no record, or may have been unable to read a batch that was copied unchanged."""
     is_read = bool(trouble.record_errors) or outgoing.made_from is not None
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

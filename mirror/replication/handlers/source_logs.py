@@ -1,4 +1,4 @@
-"""Handles source logs that are missing, recreated, truncated or differ from the copied records."""
+"""Handles source logs that are missing, recreated, truncated, or diverged from the copied records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class SourceLogs:
-    """Decides how lanes continue after their source log was recreated, truncated or has diverged."""
+    """Decides how to continue after a source log was recreated, truncated, or has diverged."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class SourceLogs:
         self._unsaved = lanes.unsaved
 
     def verify(self, lane: Lane) -> None:
-        """Verify with refreshed metadata that the source topic is the same before fetching again."""
+        """Check with refreshed metadata that the source topic was not recreated, before fetching again."""
         if not lane.may_read:
             return
         problem = self.problem(lane)
@@ -43,7 +43,7 @@ class SourceLogs:
             self._lanes.source(lane).attach(lane)
 
     def problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why refreshed metadata of the source topic prevents reading, or None."""
+        """Return the error if refreshed metadata of the source topic prevents reading, or None."""
         cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
@@ -54,7 +54,7 @@ class SourceLogs:
             )
         if topic.error and topic.error not in TRANSIENT:
             return cluster.error(
-                topic.error, f"describing topic {name} on {cluster.name}", f"Read on topic {name}"
+                topic.error, f"cannot describe topic {name} on {cluster.name}", f"Read on topic {name}"
             )
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(
@@ -77,7 +77,7 @@ class SourceLogs:
         return None
 
     async def out_of_range(self, lane: Lane) -> None:
-        """Find out whether retention has deleted the lane's position, or the source log was replaced."""
+        """Determine why the lane's position is out of range: it was deleted, or the log was replaced."""
         place, cluster = lane.key.partition, self._lanes.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
@@ -147,6 +147,7 @@ class SourceLogs:
     def begin_life(
         self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
     ) -> None:
-        """Read a recreated source log, or another history of it; see `UnsavedProgress.begin_life`."""
+        """Switch the lane to a recreated source log, or to another history of it; see
+        `UnsavedProgress.begin_life`."""
         self._unsaved.begin_life(lane, position, sentence, same_log=same_log, leader_epoch=leader_epoch)
         self._ends.begin_log(lane)

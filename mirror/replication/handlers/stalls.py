@@ -1,4 +1,4 @@
-"""Reports lanes that wait for an unresponsive cluster or get the same error repeatedly.
+"""Reports lanes that wait for an unresponsive cluster, or repeatedly get the same error.
 
 Such lanes are not paused, because every operation is retried. After some seconds, the reason and the start of
 the wait are reported until the lane makes progress. Lanes that copy normally cost no processor time, because
@@ -101,7 +101,7 @@ def utc_time(epoch_ms: int) -> str:
 
 
 def _waits_for(lane: Lane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
-    """Return the unresponsive cluster that blocks the lane, or None. A silent source does not block a lane
+    """Return the unresponsive cluster that the lane waits for, or None. A silent source does not block a lane
     that cannot write, because such a lane does not fetch."""
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:

@@ -1,1 +1,1 @@
-"""The lanes of an engine: registry, delivery of batches, and unsaved progress."""
+"""Lanes of an engine: registry, delivery of batches, and unsaved progress."""

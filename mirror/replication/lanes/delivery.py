@@ -1,4 +1,4 @@
-"""Moves the batches of lanes from the source to the destination, and records their progress.
+"""Moves batches from the source to the destination, and keeps the progress of lanes up to date.
 
 fetched -> `accept` -> queue -> `next_batch` -> sent -> `acknowledge` -> `settle` -> ledger, map
 
@@ -43,7 +43,8 @@ _MOST_GAPS: Final = 20
 
 
 class UnsavedProgress:
-    """Lanes whose progress is not stored yet. `token`: name of this engine in stored progress."""
+    """Changes the progress of lanes, and lists the lanes whose progress is not stored yet. `token`: name of
+    this engine in stored progress."""
 
     def __init__(self, token: str) -> None:
         self.dirty: dict[Lane, None] = {}
@@ -53,7 +54,7 @@ class UnsavedProgress:
         self._token = token
 
     def begin(self, lane: Lane, position: int) -> None:
-        """Start the lane's ledger and offset map at this source offset. Earlier offsets have no class."""
+        """Start the lane's ledger and offset map at this source offset. Earlier offsets get no class."""
         lane.progress.ledger, lane.progress.offset_map = Ledger(position), OffsetMap()
         lane.read.position = position
         self.note_change(lane)
@@ -61,7 +62,7 @@ class UnsavedProgress:
     def begin_life(
         self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
     ) -> None:
-        """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
+        """Continue at a source offset, perhaps an earlier one, because the log was replaced or has diverged.
 
         Starts a new ledger. With `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
         record before `position`, -1 if unknown. Requires an empty queue.
@@ -79,33 +80,34 @@ class UnsavedProgress:
         self.note_change(lane)
 
     def begin_elsewhere(self, lane: Lane) -> None:
-        """Drop progress that belongs to another destination. The lane has no position until `begin`."""
+        """Drop the progress, which belongs to another destination. The lane has no position until `begin`."""
         lane.progress.begin_elsewhere()
         lane.read.position = -1
 
     def note_source_id(self, lane: Lane, topic_id: bytes) -> None:
-        """Record the id of the source topic, unless it is known."""
+        """Set the id of the source topic unless it is already known."""
         source = lane.progress.source
         lane.progress.source = replace(source, topic_id=source.topic_id or topic_id)
 
     def note_logs(self, lane: Lane, source: SourceIdentity, target_id: bytes, target_cluster: str) -> None:
-        """Record the identities of the source log and the destination log."""
+        """Set the identities of the source log and the destination log."""
         lane.progress.source = source
         lane.progress.target_id, lane.progress.target_cluster = target_id, target_cluster
 
     def find(self, lane: Lane, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Record the copies that were found at the destination, in source order from the checkpoint on."""
+        """Add copies that were found at the destination, in source order from the checkpoint on."""
         lane.progress.find(found, target_next)
         lane.read.position = lane.checkpoint
         self.note_change(lane)
 
     def note_gap(self, lane: Lane, sentence: str) -> None:
-        """Record lost source offsets, with a sentence that describes the loss."""
+        """Add a sentence about lost source offsets to the progress."""
         lane.progress.gaps.append(sentence)
         self.note_change(lane)
 
     def note_target_end(self, lane: Lane, upto: int) -> bool:
-        """Continue in a destination log that is unchanged up to `upto`. Return whether records were lost."""
+        """Continue in a destination log that is valid up to `upto`. Return whether copied records were
+        lost."""
         progress = lane.progress
         is_loss = upto < (progress.offset_map.target_end or 0)
         if is_loss:
@@ -116,34 +118,34 @@ class UnsavedProgress:
         return is_loss
 
     def own_from(self, lane: Lane, owner: Owner, target_next: int) -> None:
-        """Record that `owner` writes all records from the destination offset `target_next` on."""
+        """Set `owner` as writer of all records from the destination offset `target_next` on."""
         lane.progress.target_next = lane.progress.owned_from = target_next
         lane.progress.owner = owner
 
     def expect(self, lane: Lane, target_next: int | None) -> None:
-        """Set the first destination offset that may contain the lane's next records. Returns None if the
-        first batch determines the offset, as with transactions, whose markers precede the batch."""
+        """Set the first destination offset that may contain the lane's next records. `target_next` is None if
+        the first batch determines it, as with transactions, whose markers precede the batch."""
         lane.progress.target_next = target_next
 
     def pass_marker(self, lane: Lane) -> None:
-        """Skip the marker of the lane's transaction in the destination log."""
+        """Advance over the transaction marker that follows the lane's records in the destination log."""
         lane.progress.pass_marker()
 
     def accept_loss(self, lane: Lane) -> None:
-        """Continue although the destination has lost records."""
+        """Clear a loss at the destination that stopped the lane, so that the lane continues."""
         lane.progress.target_loss = ""
         self.note_change(lane)
 
     def note_change(self, lane: Lane) -> None:
-        """Schedule a checkpoint of the lane, unless it has stopped."""
+        """Mark the lane's progress as changed, so that it is stored. Has no effect on a stopped lane."""
         if lane.state is not LaneState.STOPPED:
             self.dirty[lane] = None
         if len(lane.progress.gaps) > _MOST_GAPS:
             del lane.progress.gaps[:-_MOST_GAPS]
 
     def take_change(self, lane: Lane) -> None:
-        """Mark the lane's progress as being stored, or drop a stopped lane. The durable position of a stopped
-        lane is still committed to its consumer group."""
+        """Mark the lane's progress as being stored, or forget a stopped lane. The durable position of a
+        stopped lane is still committed to its consumer group."""
         self.dirty.pop(lane, None)
 
     def records_of(
@@ -166,7 +168,7 @@ class UnsavedProgress:
             self.moved[lane] = position
 
     def load(self, lane: Lane, stored: LaneProgress | None) -> None:
-        """Restore the lane from its stored progress, if any."""
+        """Restore the lane from its stored progress, if there is any."""
         lane.contents = Contents.LOADED if stored is None else Contents.FOUND
         lane.restore(replace(lane.progress, clean=True) if stored is None else stored)
         if stored is None:
@@ -174,7 +176,7 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
-        """Return whether the stored progress belongs to another destination and must be ignored.
+        """Return whether the stored progress must be ignored because it belongs to another destination.
 
         Progress before a restart is ignored, and progress of a former datastream with the same name and
         another destination. `target_id`: id of the destination topic, empty if unknown.
@@ -185,7 +187,7 @@ class UnsavedProgress:
         return not lane.progress.is_of(lane.spec.destination_topic, target_id, lane.spec.restart_ms)
 
     def discard(self, lane: Lane) -> None:
-        """Drop the lane's unsaved progress, because the stored progress will be read again."""
+        """Discard the lane's unsaved progress, because the stored progress will be read again."""
         lane.contents = Contents.UNREAD
         self.dirty.pop(lane, None)
 
@@ -195,26 +197,26 @@ class UnsavedProgress:
         lane.contents = Contents.BROKEN
 
     def take_moved(self) -> dict[Lane, int]:
-        """Return the positions to commit to consumer groups, and clear the list."""
+        """Return the positions to commit to consumer groups, and clear them."""
         moved, self.moved = self.moved, {}
         return moved
 
     def is_foreign(self, lane: Lane, stored: LaneProgress | None) -> bool:
-        """Return whether another engine has stored this progress after the lane read its own."""
+        """Return whether another engine has stored progress since this engine read it."""
         if stored is None or stored.version is None or stored.version == lane.progress.version:
             return False
         return stored.version[0] != self._token
 
 
 class LaneDelivery:
-    """Moves the batches of lanes from the source to the destination, and then to `unsaved`."""
+    """Moves the batches of lanes from the source to the destination. Passes the progress to `unsaved`."""
 
     def __init__(self, unsaved: UnsavedProgress) -> None:
         self.unsaved = unsaved
 
     def accept(self, lane: Lane, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Queue fetched items of a router that started at `read.position`. `began_at`: start of the
-        response."""
+        """Queue the results of a router that started at `read.position`. `began_at`: when the response began
+        to arrive."""
         read, queue, source = lane.read, lane.queue, lane.progress.source
         lane.observed.counters.fetched_parts += 1
         read.position = router.position
@@ -229,11 +231,11 @@ class LaneDelivery:
             queue.unsent.append(item)
 
     def note_unread(self, lane: Lane, timestamp: int) -> None:
-        """Record the first timestamp (epoch ms) of the batch at the position, which the lane has dropped."""
+        """Store the first timestamp (epoch ms) of the batch at the position, which the lane has dropped."""
         lane.read.waiting = lane.read.position, timestamp
 
     def lose(self, lane: Lane, upto: int, sentence: str) -> None:
-        """Skip lost source offsets before `upto`, at which a new leader epoch may begin."""
+        """Skip source offsets before `upto` that are lost. A new leader epoch may begin at `upto`."""
         lane.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, lane.read.position, upto))
         lane.read.position = upto
         lane.progress.source = replace(lane.progress.source, leader_epoch=-1)
@@ -283,7 +285,7 @@ class LaneDelivery:
             batch.free()
 
     def acknowledge(self, lane: Lane, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
-        """Record that the destination has stored the batch at offset `target`."""
+        """Handle the acknowledgement of a batch at destination offset `target`."""
         read, queue, observed = lane.read, lane.queue, lane.observed
         outgoing.outstanding = False
         outgoing.acknowledged = True
@@ -297,7 +299,8 @@ class LaneDelivery:
         outgoing.free()
 
     def settle(self, lane: Lane) -> bool:
-        """Record the items at the head of the queue that are final: skipped offsets and acknowledged batches.
+        """Move finished items from the head of the queue to the progress: skipped offsets and acknowledged
+        batches.
 
         Returns whether the destination has lost records. When the backlog at the start is delivered, later
         records count in the latency.
@@ -334,13 +337,13 @@ class LaneDelivery:
         return lane.observed.take_counters()
 
     def unanswered(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record that a batch was rejected or got no response. `maybe_stored` stays True once set."""
+        """Handle a batch that was rejected or got no response. `maybe_stored` stays True once set."""
         outgoing.outstanding = False
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         lane.queue.in_flight -= 1
 
     def reject(self, lane: Lane, rejected: RejectedBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection of a batch. The lane handles the first one after all batches have a response."""
+        """Handle the rejection of a batch. The lane resolves it once all batches have a response."""
         self.unanswered(lane, rejected.outgoing, maybe_stored=maybe_stored)
         lane.queue.trouble = lane.queue.trouble or rejected
 
@@ -381,7 +384,7 @@ class LaneDelivery:
                 item.forget()
 
     def _empty(self, lane: Lane) -> list[OutBatch | SkippedOffsets]:
-        """Remove and return all queued items, in order. The lane fetches again from the first batch."""
+        """Remove and return all queued items, in order. The lane will fetch from the first batch again."""
         queue, first = lane.queue, lane.queue.first
         if first is not None:
             lane.read.waiting = first.first_offset, first.first_timestamp
@@ -405,8 +408,8 @@ class LaneDelivery:
                 item.free()
 
     def invalidate(self, lane: Lane) -> None:
-        """Never store the progress of a lane whose operation failed halfway, and count its items again. The
-        lane drops its items before the stored progress is read again."""
+        """Never store the progress of a lane whose operation failed halfway, and recount its queued items.
+        The lane drops its items before the stored progress is read again."""
         self.unsaved.invalidate(lane)
         queue = lane.queue
         batches = [item for item in [*queue.sent, *queue.unsent] if isinstance(item, OutBatch)]

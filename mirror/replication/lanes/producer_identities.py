@@ -1,4 +1,4 @@
-"""Changes of the producer ids of lanes: begin, end, transactions, and checks for other owners.
+"""Changes the producer ids of lanes: begin, end, transactions, and checks for other owners.
 
 No other module changes the identity of a lane. `ownership.producer_ids` acquires identities at the
 destination, and `ownership.transactions` runs transactions.
@@ -15,14 +15,14 @@ from mirror.replication.lanes.delivery import LaneDelivery
 
 
 class ProducerIdentities:
-    """Changes the producer ids of lanes, which apply to the batches in `delivery`."""
+    """Changes the producer ids under which `delivery` sends the batches of lanes."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
         self._delivery = delivery
 
     def take(self, lane: Lane, identity: ProducerStamp) -> None:
-        """Record a new producer id for transactions, after the transactions of the former id have ended.
-        Until `begin`, another owner may have the id, because an operation before it may fail."""
+        """Set a new producer id for transactions, after the transactions of the former id have ended. Until
+        `begin`, another owner may have the id, because an operation before it may fail."""
         lane.ownership.transaction = None
         self.dispute(lane, identity)
 
@@ -51,7 +51,7 @@ class ProducerIdentities:
         return identity
 
     def dispute(self, lane: Lane, identity: ProducerStamp, refusal: str = "", seconds: float = 0.0) -> None:
-        """Require a check for another owner before the lane uses the producer id again."""
+        """Mark the producer id as disputed: the lane checks for another owner before it uses the id again."""
         transaction = lane.ownership.transaction
         is_open = transaction is not None and transaction.may_be_open
         former = FormerIdentity((identity.producer_id, identity.epoch), is_open)

@@ -1,4 +1,4 @@
-"""Registry of an engine's lanes by key, cluster and pending work."""
+"""Registry of an engine's lanes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror.replication.reports.lane_reports import LaneReport
 
 
 class LaneRegistry:
-    """Lanes of one engine that have not stopped."""
+    """All lanes of one engine that have not stopped, with the fetchers and senders of their clusters."""
 
     def __init__(self, context: EngineContext) -> None:
         self.by_key: dict[LaneKey, Lane] = {}

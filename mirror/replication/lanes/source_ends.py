@@ -1,4 +1,4 @@
-"""Records the end offsets of source partitions, and when records were appended.
+"""Keeps track of end offsets of source partitions, and of the times at which records were appended.
 
 No other module changes the end of the source log in a lane.
 """
@@ -12,13 +12,13 @@ from mirror.replication.lanes.delivery import LaneDelivery
 
 
 class SourceEnds:
-    """Records the end offsets of source logs. `delivery` counts latency again once a lane has caught up."""
+    """Updates the end offsets of source logs. `delivery` counts latency again once a lane has caught up."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
         self._delivery = delivery
 
     def note_response(self, lane: Lane, part: FetchedPartition, now: float, now_ms: int) -> None:
-        """Record the end offsets in a fetch response that was received at `now` (monotonic seconds)."""
+        """Update the end offsets from a Fetch response that was received at `now` (monotonic seconds)."""
         read, requests = lane.read, lane.read.request_times
         self._note_end(lane, part.high_watermark, part.last_stable_offset, now_ms)
         read.times.quiet(requests.quiet_at)
@@ -26,7 +26,7 @@ class SourceEnds:
         read.log_start = part.log_start
 
     def note_end(self, lane: Lane, end: int, requested_at: float, now: float, now_ms: int) -> None:
-        """Record the end offset of a partition that is not being fetched. `requested_at`, `now`: time of the
+        """Update the end offset of a partition that is not being fetched. `requested_at`, `now`: time of the
         request and current time in monotonic seconds."""
         read = lane.read
         self._note_end(lane, max(read.high_watermark, end), end, now_ms)
@@ -35,11 +35,11 @@ class SourceEnds:
             read.times.record_end(end, requested_at, now, now_ms, lane.checkpoint)
 
     def note_end_while_paused(self, lane: Lane, end: int) -> None:
-        """Record the end offset of a paused lane's source partition."""
+        """Update the end offset of a paused lane's source partition."""
         lane.read.high_watermark = end
 
     def begin_log(self, lane: Lane) -> None:
-        """Drop the recorded append times, because another log or another history of the log begins."""
+        """Drop the known append times, because another log or another history of the log begins."""
         lane.read.times = AppendTimes()
 
     def _note_end(self, lane: Lane, end: int, stable_offset: int, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Stores checkpoints: the progress of lanes.
+"""Stores checkpoints: writes the progress of lanes to the progress topic.
 
 Progress is stored every few seconds, at the lane's own interval if it has one, and immediately when a lane
 stops. Checkpoints do not wait for batches in flight: a lane stores the offset below which all records are
@@ -40,7 +40,7 @@ Saved = tuple[Lane, Callable[[], None], int]
 
 
 class _Destination:
-    """Schedule of progress writes to one cluster. `is_early`: the current write contains only lanes with
+    """State of the progress writes to one cluster. `is_early`: the current write contains only lanes with
     their own interval. `reported`: the last reported failure."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class _Destination:
 
 
 class Checkpoints:
-    """Writes the progress of lanes. `groups`: commits the positions of lanes at the source."""
+    """Writes the progress of lanes when due. `groups`: commits the positions of lanes at the source."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -78,7 +78,7 @@ class Checkpoints:
             self._context.loop.spawn(self.groups.commit())
 
     def hurry(self, name: ClusterRef) -> None:
-        """Retry failed progress writes soon, because an outage of the cluster has ended."""
+        """Retry failed progress writes soon, because an outage of the cluster is over."""
         destination = self._destinations.get(name)
         if destination is not None and destination.reported:
             destination.retry = _RETRY_SECONDS
@@ -110,7 +110,7 @@ class Checkpoints:
                     self._waiting.add(name)
 
     def _store_early(self, now: float) -> None:
-        """Start the progress writes of lanes with their own interval. Writes of all lanes have precedence if
+        """Start the due progress writes of lanes with their own interval. Writes of all lanes come first if
         they wait or have failed."""
         lanes: dict[ClusterRef, list[Lane]] = {}
         for lane, due in self._lanes.paced.items():
@@ -205,7 +205,7 @@ class Checkpoints:
         return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose stored progress no other engine has changed. Reload the other lanes."""
+        """Return the lanes whose stored progress was not changed by another engine. Reload the others."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -225,7 +225,7 @@ class Checkpoints:
         return True
 
     async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose source topic was not recreated, so that their progress may be stored.
+        """Return the lanes whose progress may be stored because their source topic was not recreated.
 
         If the source identifies topics by name, only new metadata shows that a topic was recreated. Offsets
         in the new topic must not be stored as progress in the old topic.

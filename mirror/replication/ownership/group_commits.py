@@ -49,7 +49,7 @@ class GroupCommits:
             await commit
 
     async def commit_last(self) -> None:
-        """Commit the final positions after any commit in progress, whose positions may be older."""
+        """Wait for commits in progress, whose positions may be older, and then commit the final positions."""
         for commit in self._showing.values():
             await commit
         await self.commit()
@@ -71,12 +71,12 @@ class GroupCommits:
                 _log.exception("cannot commit consumer group positions", cluster=source, group=group)
 
     def _keep(self, positions: Mapping[Lane, int], lanes: Iterable[Lane]) -> None:
-        """Commit the positions of these lanes later."""
+        """Schedule another commit of the positions of the given lanes."""
         for lane in lanes:
             self._unsaved.moved.setdefault(lane, positions[lane])
 
     async def _commit(self, source: ClusterRef, group: str, positions: Mapping[Lane, int]) -> list[Lane]:
-        """Commit positions, and return the running lanes whose topics the brokers do not know (yet)."""
+        """Commit positions. Return the running lanes whose topics the brokers do not know (yet)."""
         call = commit_offsets(group, {lane.key.partition: positions[lane] for lane in positions})
         codes = await self._context.cluster(source).coordinators.ask(GROUP, group, call, _worst)
         if refused := set(codes.values()) - {Code.NONE, *MISSING}:
@@ -88,5 +88,5 @@ class GroupCommits:
 
 
 def _worst(codes: Mapping[TopicPartition, int]) -> int:
-    """Return an error of the whole group. A topic may be unknown because it was deleted."""
+    """Return an error code that affects the whole group, or 0. Ignores topics that may have been deleted."""
     return max((code for code in codes.values() if code not in MISSING), default=Code.NONE)

@@ -58,14 +58,14 @@ async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> in
 
 
 def known_end(lane: Lane, end: int) -> int:
-    """Return the bound of `surviving_end` that follows from the end of the destination log alone."""
+    """Return the upper bound of `surviving_end` that is known from the end of the destination log alone."""
     return min(
         lane.progress.target_end if lane.progress.target_next is None else lane.progress.target_next, end
     )
 
 
 def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
-    """Return whether the destination has a different batch where the lane's offset map has one."""
+    """Return whether the destination has another batch at this offset than the lane's offset map expects."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if (
         lane.progress.owner is not None

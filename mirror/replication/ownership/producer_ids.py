@@ -1,4 +1,4 @@
-"""Prepares a lane for producing: producer id, fencing, and the check for copies after a crash.
+"""Prepares lanes for producing: acquires producer ids, fences former owners, and finds copies after a crash.
 
 The preparation starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
 Before an owner sends its first batch, these conditions hold:
@@ -66,7 +66,7 @@ class ProducerIdManager:
         self._comparing: dict[tuple[ClusterRef, ClusterRef], ConcurrencyLimit] = {}
 
     def identify(self, lane: Lane) -> None:
-        """Request a producer id for the lane, which starts to send batches with it."""
+        """Acquire a producer id for the lane in the background. The lane then starts to send batches."""
         if lane.ownership.identity is None and not lane.ownership.is_identifying and lane.may_drain:
             lane.ownership.claimed_at = self._context.loop.now()
             target = lane.spec.destination
@@ -126,7 +126,7 @@ class ProducerIdManager:
         self._send(lane)
 
     async def _acquire(self, lane: Lane, target: Cluster) -> tuple[ProducerStamp | None, bool]:
-        """Take the lane's producer id, and fence its former owners if necessary.
+        """Acquire the lane's producer id, and fence its former owners if necessary.
 
         Returns the id, or None if the lane restarts because its progress was outdated. Also returns whether
         the destination may have unknown batches of this lane or a former owner.
@@ -143,7 +143,7 @@ class ProducerIdManager:
         return stamp if await self._is_up_to_date(lane) else None, is_contested
 
     def _send(self, lane: Lane) -> None:
-        """Send the batches that were fetched before the lane had its producer id."""
+        """Start to send the batches that were fetched before the lane had its producer id."""
         if lane.ownership.transaction is not None:
             self._transactions.begin(lane)
         elif lane.writer is not None:
@@ -152,12 +152,12 @@ class ProducerIdManager:
         self._pacer.resume(lane)
 
     async def _fence(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Fence the former owners of the lane. Return the producer id to use."""
+        """Fence the former owners of the lane. Return the producer id to use from now on."""
         patience = self._context.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
     async def _take(self, lane: Lane, target: Cluster, *, transactional: bool) -> ProducerStamp:
-        """Take the lane's producer id under a new epoch.
+        """Acquire the lane's producer id with a new epoch.
 
         An exactly-once lane that has had the id before may have been frozen since, so it must not take the id
         from a newer owner. Raises Fenced if another owner has the id. Brokers before 3.0 do not report the
@@ -187,7 +187,7 @@ class ProducerIdManager:
     async def _end_transactions(
         self, lane: Lane, target: Cluster, stamp: ProducerStamp
     ) -> tuple[ProducerStamp, int]:
-        """Abort the lane's transaction again if the destination still has it open.
+        """Abort the lane's former transaction again if it is still open at the destination.
 
         An unclean election may have lost the abort marker. The next commit would then include the aborted
         records. Returns the producer id to use, and the offset below which the lane has no open transaction.
@@ -199,15 +199,16 @@ class ProducerIdManager:
         return stamp, end
 
     async def _abort_again(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Write another abort marker, wait until all replicas have it, and take the producer id again."""
+        """Write another abort marker, wait until all replicas have it, and acquire the producer id again."""
         assert lane.ownership.disputed is not None, "a transactional id has just been taken"
         lane.ownership.disputed.former.is_open = True
         await abort_empty(target, identity_name(lane.key), stamp, lane.target)
         return await self._take(lane, target, transactional=True)
 
     async def _is_up_to_date(self, lane: Lane) -> bool:
-        """Return whether the loaded progress is current. Reload outdated progress. After the lane has taken
-        the id, progress of former owners is ignored. Raises Fenced if another owner has taken the lane."""
+        """Return whether the loaded progress is current. Reload outdated progress. After the lane has
+        acquired the id, progress of former owners is ignored. Raises Fenced if another owner has acquired the
+        lane."""
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
         stored = (await self._context.progress(lane.spec.destination).load([lane.key]))[lane.key]
         is_foreign = self._unsaved.is_foreign(lane, stored)
@@ -223,8 +224,8 @@ class ProducerIdManager:
         return False
 
     async def _note_forgotten(self, lane: Lane, target: Cluster) -> None:
-        """Handle a lane whose producer id had an owner, but which has no stored progress. The progress record
-        was lost, so the destination may already have copies of the next records."""
+        """Handle a lane without stored progress whose producer id has had an owner. The progress record was
+        lost, so the destination may already have copies of the next records."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         is_forgotten = await holds_records(target, lane, first, end)
         self._unsaved.expect(lane, first)  # all records there may be copies
@@ -255,7 +256,7 @@ class ProducerIdManager:
             await self._compare(lane, target, lane.progress.target_next, end)
 
     async def _look_for_losses(self, lane: Lane, target: Cluster, end: int, *, is_contested: bool) -> None:
-        """Record records that the destination lost. Raises DataLossDetected if `on_loss` halts the lane."""
+        """Note that the destination lost records. Raises DataLossDetected if `on_loss` halts the lane."""
         if not lane.progress.target_end:
             return
         upto = known_end(lane, end)
@@ -269,7 +270,8 @@ class ProducerIdManager:
             raise error
 
     async def _compare(self, lane: Lane, target: Cluster, start: int, end: int) -> None:
-        """Find and record the copies of the lane's records in [start, end) of the destination log."""
+        """Find copies of the lane's records in [start, end) of the destination log, and store them as
+        progress."""
         start = max(start, await self._offset(target, lane, EARLIEST))  # earlier records may be deleted
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         route = lane.spec.source, lane.spec.destination
@@ -289,8 +291,8 @@ class ProducerIdManager:
         return answer.offset
 
     async def _mark_as_written_to(self, lane: Lane) -> None:
-        """Store in the progress topic that the lane has an active writer. A checkpoint during this write must
-        not store a clean shutdown, because the next owner would not compare the logs."""
+        """Store in the progress topic that the lane has an active writer. A concurrent checkpoint must not
+        store a clean shutdown, because the next owner would then not compare the logs."""
         lane.progress.clean = False
         try:
             await self._context.loop.see_through(self._store_mark(lane))
@@ -306,7 +308,7 @@ class ProducerIdManager:
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
-    """Return whether the lane has had no other owner since `former`."""
+    """Return whether the new epoch directly follows that of `former`, so that no owner was in between."""
     return former == (stamp.producer_id, stamp.epoch - 1)
 
 

@@ -1,4 +1,4 @@
-"""Finds the start positions of lanes that continue earlier copying.
+"""Finds the start positions of lanes that have no stored progress but may have been copied before.
 
 Used for lanes that start at committed offsets of a consumer group, or at the end although they were copied
 before.
@@ -105,14 +105,14 @@ class StartPositionFinder:
         if answer.error:
             group, place = lane.spec.consumer_group, lane.key.partition
             right = f"Describe on group {group} and on topic {place.topic}"
-            doing = f"reading offsets of group {group} for {place}"
+            doing = f"cannot read the offset of group {group} for {place}"
             self._runner.pause(lane, self._lanes.source(lane).cluster.error(answer.error, doing, right))
         else:
             self._unsaved.begin(lane, answer.offset)
 
 
 async def _was_copied(cluster: Cluster, lane: Lane) -> bool | HeadraceError:
-    """Return whether the lane has had an owner, or the error of its coordinator."""
+    """Return whether the lane has had an owner before, or the error that the coordinator reports."""
     try:
         return await has_identity(cluster, identity_name(lane.key))
     except HeadraceError as error:
@@ -131,7 +131,7 @@ def _begins_at_end(lane: Lane) -> bool:
 
 
 def _has_own_group(lane: Lane) -> bool:
-    """Return whether only this lane commits to its consumer group."""
+    """Return whether no other lane commits to this lane's consumer group."""
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 
@@ -151,5 +151,5 @@ async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPar
     found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
-        raise cluster.error(found.error, f"reading offsets of group {group} on {cluster.name}", right)
+        raise cluster.error(found.error, f"cannot read the offsets of group {group} on {cluster.name}", right)
     return found.offsets

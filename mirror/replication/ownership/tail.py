@@ -51,7 +51,7 @@ _AT_ONCE: Final = 50_000
 
 
 class _ClosedBatch(NamedTuple):
-    """A batch that cannot be decoded: its base offset and record count."""
+    """A batch that cannot be decoded. `offset`: its base offset."""
 
     offset: int
     records: int
@@ -59,7 +59,7 @@ class _ClosedBatch(NamedTuple):
 
 
 class _Marker(NamedTuple):
-    """Transaction markers in one batch of the destination log."""
+    """Transaction markers in one batch of the destination log. `records`: their number."""
 
     offset: int
     records: int
@@ -69,8 +69,8 @@ _Piece = Record | _ClosedBatch
 
 
 class _Slots:
-    """Destination offsets between the last record that was matched and the next one. `room`: number of
-    offsets; `unused`: number of offsets without a record."""
+    """Destination offsets since the last record that was matched. `room`: number of offsets. `unused`: number
+    of offsets without a record."""
 
     __slots__ = ("_ranges", "room", "unused")
 
@@ -96,7 +96,7 @@ class _Slots:
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next record or undecodable batch that the lane would send, and the offsets skipped before it."""
+    """A record or undecodable batch that the lane would send next, with the offsets skipped before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -156,7 +156,7 @@ def _compacted(skipped: Sequence[SkippedOffsets]) -> int:
 
 
 def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: int) -> None:
-    """Record the destination offset of a copied record or batch."""
+    """Store at which destination offset a copied record or batch was found."""
     last = found[-1] if found else None
     if isinstance(last, FoundRecords):
         is_next = last.source + last.length == source.offset and last.target + last.length == target
@@ -188,8 +188,8 @@ def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence
 
 
 class _Expected:
-    """Records and undecodable batches that the lane would send, in order from its checkpoint. `trouble`: the
-    error that stops the lane after them."""
+    """Yields the records and undecodable batches that the lane would send, in order from its checkpoint.
+    `trouble`: the error that stops the lane after them."""
 
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self._cluster = cluster
@@ -213,14 +213,14 @@ class _Expected:
 
     @property
     def _class_of_refused(self) -> OffsetClass | None:
-        """Class of source offsets whose records cannot be sent; None if the lane pauses instead."""
+        """Offset class for records that the lane cannot send. None if the lane pauses at such a record."""
         policy = self._lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             return None
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
-        """Return the records and batches that may be next at the destination; empty at the end of the source.
+        """Return the candidates for the next record at the destination. Empty at the end of the source.
 
         Candidates are the next record, and the undecodable batches before it, which the lane may have
         skipped.
@@ -236,7 +236,7 @@ class _Expected:
         return self._ahead[:number]
 
     async def compacted_before(self, piece: _Piece, slots: _Slots) -> Sequence[int]:
-        """Return the destination offsets of expected records before `piece` that compaction has removed.
+        """Return the destination offsets of records before `piece` whose copies were removed by compaction.
 
         The result is empty unless the offsets in `slots` (since the last match) are exactly those of these
         copies and of records that the source has compacted since.
@@ -253,7 +253,7 @@ class _Expected:
         return ()
 
     async def _add_up(self, room: int) -> None:
-        """Add the sizes of the expected records up to the one with `room` records before it."""
+        """Extend the cumulative record counts of the expected records until `room` records are covered."""
         sums = self._sums
         while not sums or sums[-1][0] < room:
             index = len(sums)
@@ -269,8 +269,8 @@ class _Expected:
             sums.append((records, records + holes + _compacted(self._ahead[index].passed)))
 
     def _places(self, count: int, slots: _Slots, *, has_holes: bool) -> Sequence[int]:
-        """Return the destination offsets of the next `count` records; empty if one is occupied. `has_holes`:
-        also leave destination offsets for records that the source has compacted."""
+        """Return the destination offsets that the next `count` records must have had. Empty if one is
+        occupied. `has_holes`: also leave destination offsets for records that the source has compacted."""
         free = iter(slots)
         places = []
         if has_holes:
@@ -285,12 +285,12 @@ class _Expected:
         return places
 
     def take_first(self, count: int) -> Sequence[_ExpectedBatch]:
-        """Remove the next expected records, whose copies were compacted away."""
+        """Remove the next records, whose copies were removed by compaction."""
         first, self._ahead = self._ahead[:count], self._ahead[count:]
         return first
 
     def take(self, index: int) -> list[SkippedOffsets]:
-        """Remove a candidate, and return the source offsets that were skipped before it."""
+        """Remove a candidate that was matched. Return the source offsets that were skipped before it."""
         passed: list[SkippedOffsets] = []
         for refused in self._ahead[:index]:
             offset_class, piece = self._class_of_refused, refused.piece
@@ -343,7 +343,7 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle a read error as the lane would, which would get the same error."""
+        """Handle a read error in the same way as the lane, which would get the same error."""
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error

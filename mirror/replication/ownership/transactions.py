@@ -98,8 +98,8 @@ class TransactionManager:
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: Lane) -> bool:
-        """Return whether the coordinator may have aborted the transaction because of its age. Returns False
-        if the coordinator cannot report the owner of the producer id."""
+        """Return whether the coordinator may have aborted the transaction because it was too old. Returns
+        False if the coordinator cannot report the owner of the producer id."""
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 
@@ -110,7 +110,7 @@ class TransactionManager:
         return self._context.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
-        """End the transactions that are due. Begin transactions for lanes that advanced without a batch."""
+        """End transactions that are due. Begin transactions for lanes that only skipped offsets."""
         for lane in list(self._unsaved.dirty):
             transaction = lane.ownership.transaction
             if transaction is not None and not transaction.is_open:
@@ -180,7 +180,9 @@ class TransactionManager:
         answer = await end(self._cluster(lane), identity_name(lane.key), _stamp(lane), commit=True)
         if answer.error:
             right = f"Write on transactional id {identity_name(lane.key)}"
-            error = self._cluster(lane).error(answer.error, f"committing {lane.key.partition}", right)
+            error = self._cluster(lane).error(
+                answer.error, f"cannot commit the transaction of {lane.key.partition}", right
+            )
             # In the new protocol, this error means that the coordinator has aborted the transaction.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
@@ -196,17 +198,17 @@ class TransactionManager:
             name = identity_name(lane.key)
             answer = await end(self._cluster(lane), name, identity, commit=False)
             if answer.error:
-                doing, right = f"ending a transaction of {name}", f"Write on transactional id {name}"
+                doing, right = f"cannot end a transaction of {name}", f"Write on transactional id {name}"
                 raise self._cluster(lane).error(answer.error, doing, right)
         except HeadraceError as error:
             _log.info("transaction left to the next owner", **lane.key.log_fields, reason=str(error))
 
     def _fail(self, lane: Lane, error: HeadraceError) -> None:
-        """Handle a failed operation of a transaction. The next start of the lane checks for a commit."""
+        """Handle the failure of a transaction. The next start of the lane checks whether it was committed."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:
-            _log.warning("last transaction lost at the stop", **lane.key.log_fields, reason=str(error))
+            _log.warning("last transaction before the stop lost", **lane.key.log_fields, reason=str(error))
             self._runner.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
         elif error.retriable:
             self._runner.restart(lane, str(error))

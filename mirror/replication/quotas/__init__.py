@@ -1,1 +1,1 @@
-"""Limits the rate of lanes by quotas, and reports which quota delays a lane."""
+"""Limits the rate of lanes by quotas, and reports which quota delays which lane."""

@@ -1,4 +1,4 @@
-"""Gives priority to lanes whose uncopied records the source's retention will delete soonest.
+"""Gives priority to the lanes whose uncopied records will be deleted soonest by the source's retention.
 
 The watch checks lanes with a backlog. `precedence` decides which lanes yield, and those lanes share an
 additional quota, which is reported like any other quota.
@@ -141,7 +141,7 @@ class DeadlineWatch:
 
 
 def need_of(history: LaneHistory) -> float:
-    """Return the copy rate in bytes/s that keeps the seconds until a lane loses records constant.
+    """Return the copy rate in bytes/s at which the time until a lane loses records stays constant.
 
     The rate is the size of the backlog divided by the period that it covers. If the age of the backlog is
     unknown, the rate is the growth rate of the log.
@@ -160,7 +160,7 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas, without the quota that lanes share while they yield to more urgent lanes."""
+    """Return the lane's own quotas, without the quota that yielding lanes share."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 

@@ -23,8 +23,8 @@ _MOST: Final = 2_000
 
 
 class EndWatch:
-    """Requests end offsets, one request at a time per source cluster and isolation level. `heard`: called
-    with a lane, its end offset, and the time of the request (monotonic seconds)."""
+    """Requests end offsets, with one request at a time for each source cluster and isolation level. `heard`:
+    called with a lane, its end offset, and the time of the request (monotonic seconds)."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, heard: Callable[[Lane, int, float], None]

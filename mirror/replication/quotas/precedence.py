@@ -1,4 +1,4 @@
-"""Chooses the partitions that catch up first, so that as few as possible lose records to retention. Pure.
+"""Chooses which partitions catch up first, so that as few as possible lose records to retention. Pure.
 
 A partition is "in reach" of retention if its source will delete an uncopied record within ten minutes
 (`mirror.model.movement.loss`). It lacks bandwidth if its time to loss hardly grows. While a partition in
@@ -52,7 +52,7 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class CatchUp(NamedTuple):
-    """State of a lane with a backlog that catches up.
+    """Measured state of a lane that has a backlog.
 
     `left`: seconds until its source deletes an uncopied record; None if it deletes none, or if unknown.
     `growth`: change of `left` per second; None for a new lane. `need`: bytes per second that keep `left`
@@ -68,7 +68,7 @@ class CatchUp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """Lanes that yield to more urgent ones, and the bytes per second that they share.
+    """Which lanes yield to more urgent lanes, and how many bytes per second the yielding lanes share.
 
     `capacity`: highest known throughput of the worker (bytes/s). `given_up`: lanes that are given up, each
     with the time until which. `in_vain_since`: time since which the time to loss of all prioritized lanes has
@@ -83,7 +83,7 @@ class Precedence:
 
 
 def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Precedence:
-    """Decide which lanes of a worker yield to more urgent ones from `now` on (monotonic seconds)."""
+    """Decide which lanes of a worker yield to more urgent ones. `now`: monotonic seconds."""
     capacity = max(sum(lane.speed for lane in lanes), before.capacity * _FADING)
     in_reach = [lane for lane in lanes if lane.left is not None and lane.left <= REACH_SECONDS]
     has_others = len(in_reach) < len(lanes)
@@ -107,12 +107,12 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the maximum `left` of prioritized lanes in seconds, from that of the most urgent lane."""
+    """Return the maximum time until loss, in seconds, of a prioritized lane. `first`: the shortest time."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
 def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> float:
-    """Return the limit for the sum of the needed rates: the capacity without the share of other lanes."""
+    """Return the limit for the sum of the needed rates: the capacity minus the share of other lanes."""
     living = [lane for lane in in_reach if _left(lane) > 0]
     first = min((_left(lane) for lane in living), default=0.0)
     most = capacity * (_SLACK if first > _CLEAR_SECONDS else 1.0)
@@ -128,7 +128,7 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Return the lanes that lose records in any case. Lanes given up before come last, to avoid
+    """Return the lanes that will lose records even with priority. Lanes given up before come last, to avoid
     alternation."""
     found: dict[LaneKey, float] = {}
     taken = 0.0
@@ -143,7 +143,7 @@ def _given_up(
 
 
 def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Precedence:
-    """Raise or remove the limit of yielding lanes, because no lane lacks bandwidth."""
+    """Raise the limit of yielding lanes, or remove it, because no lane lacks bandwidth."""
     rate = max(after.rate * _RISE, least)
     waiting = after.waiting & {lane.key for lane in lanes}
     if not waiting or rate >= after.capacity:
@@ -152,7 +152,7 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 
 
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
-    """Give up the lane that needs the highest rate if limiting the others does not help.
+    """Give up the most demanding lane if the others yield in vain.
 
     Yielding does not help if the time to loss of all prioritized lanes keeps shrinking, although yielding
     lanes have the minimum rate.

@@ -1,4 +1,4 @@
-"""Reports lanes that a quota of their task, their datastream or a broker delays.
+"""Reports which lanes are delayed by a quota of their task, their datastream or a broker.
 
 Such lanes are not paused, because they copy at the intended rate. A report starts when the quota delays a
 lane for a large share of the time (`_HELD_SHARE`), within two seconds, and ends when the share is small
@@ -38,8 +38,8 @@ Throttled = FetchChannel | ProduceChannel | ParallelWrites
 
 
 class QuotaDelay(NamedTuple):
-    """A quota, its owner, and the share of the time for which it delays a lane. `broker`: the throttling
-    broker, for a quota of a cluster."""
+    """A delay of a lane by a quota. `share`: share of the time. `broker`: the throttling broker, for a quota
+    of a cluster."""
 
     share: float
     quota: str
@@ -48,7 +48,7 @@ class QuotaDelay(NamedTuple):
 
 
 class QuotaWatch:
-    """Tracks lanes that wait for a quota of Headrace, and channels that brokers throttle."""
+    """Tracks the lanes that wait for a quota of Headrace, and the channels that brokers throttle."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry) -> None:
         self._context = context
@@ -60,7 +60,7 @@ class QuotaWatch:
         self._looked = self._began = self._context.loop.now()
 
     def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:
-        """Record that the lane is not fetched for `seconds`, because its quota is used up."""
+        """Note that the lane is not fetched for `seconds`, because a quota of Headrace is used up."""
         now = self._context.loop.now()
         held, _ = self._waiting.get(lane) or (HeldTime(), bucket)
         held.hold(now, now + seconds)
@@ -102,7 +102,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in channels)
 
     def _take_own(self, now: float) -> None:
-        """Record the delays by Headrace's own quotas."""
+        """Add up the delays by Headrace's own quotas since the previous call."""
         for lane, (held, bucket) in list(self._waiting.items()):
             if spent := held.take(now):
                 self._note(lane, QuotaDelay(0.0, _name_of(bucket), QuotaOwner(bucket.owner)), spent)

@@ -1,4 +1,4 @@
-"""Decides when a lane fetches, and in which tier (live or backlog).
+"""Decides when a lane fetches, and whether as a live lane or as one with a backlog.
 
 The time depends on buffer, quotas and end offset; the tier depends on the lag.
 """
@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadPacer:
-    """Decides which lanes are in the next Fetch request of a channel."""
+    """Decides which lanes a channel includes in its next Fetch request."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, quotas: QuotaWatch
@@ -33,8 +33,8 @@ class ReadPacer:
         self._settings = context.settings
 
     def ask_for_more(self, lane: Lane, received: int) -> None:
-        """Fetch the lane's next records, unless its buffer is full, its quota is used up, or it has reached
-        its end. `received`: bytes of records in the last response."""
+        """Include the lane in the channel's next request, unless its buffer is full, its quota is used up, or
+        it has reached its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
             return
@@ -55,7 +55,7 @@ class ReadPacer:
             self._runner.later(lane, wait, self._include)
 
     def resume(self, lane: Lane) -> None:
-        """Fetch again for a lane whose full buffer has drained."""
+        """Resume fetching for a lane whose full buffer has drained."""
         if lane.read.waits and not self._holds_more(lane, self._settings.lane_buffer_bytes // 2):
             self.ask_for_more(lane, 0)
 
@@ -64,15 +64,15 @@ class ReadPacer:
         return size > most and size - bytes_sent_from(self._context.write_budget, lane) > most
 
     def try_later(self, lane: Lane) -> None:
-        """Fetch again for the lane after a short delay, because the response was unusable."""
+        """Resume fetching for the lane after a short delay, because the response was unusable."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
-        """Move a lane that has caught up or fallen behind to the other tier (live or backlog). Return True
-        after a move. With `waits`, fetching does not start immediately."""
+        """Move a lane that has caught up or fallen behind to the channels for live lanes or for backlogs.
+        Return True after a move. With `waits`, fetching does not start immediately."""
         end = lane.read.readable_end
         if lane.read.is_live:
             most = min(lane.read.size.most, self._settings.live_fetch_bytes)

@@ -1,1 +1,1 @@
-"""Measurements and reports of a worker's lanes."""
+"""Measurements of a worker's lanes, and reports about them."""

@@ -1,4 +1,4 @@
-"""Classifies the pauses of lanes by the error that caused them."""
+"""Determines the cause of a lane's pause from the error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BY_ERROR: Final = (
 
 @dataclass(slots=True)
 class LaneFailure:
-    """A failure of a lane between `since` and `until` (monotonic seconds). `side`: the failing cluster."""
+    """A failure of a lane, valid from `since` to `until` (monotonic seconds). `side`: the failing cluster."""
 
     sentence: str
     since: float
@@ -37,8 +37,8 @@ class LaneFailure:
 
 
 def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
-    """Return the cause of a lane's pause after that error. `silent`: start of the silence (monotonic seconds)
-    by cluster with overdue responses."""
+    """Return the cause of a lane's pause after that error. `silent`: maps clusters with overdue responses to
+    the start of the silence (monotonic seconds)."""
     if isinstance(error, Unreachable):
         return cause_of_silence(spec, silent)
     found = (cause for kind, cause in _BY_ERROR if isinstance(error, kind))
@@ -46,7 +46,7 @@ def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, f
 
 
 def cause_of_silence(spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
-    """Return which cluster does not respond: source or destination. If both are silent, return the cluster
+    """Return whether the source or the destination does not respond. If both are silent, return the cluster
     with the longer silence, because the other may be about to respond."""
     since, until = silent.get(spec.source, inf), silent.get(spec.destination, inf)
     if since == until == inf:

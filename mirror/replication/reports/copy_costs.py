@@ -1,4 +1,4 @@
-"""Estimates the CPU time of copying by kind of work, and the part that a saturated worker saves.
+"""Estimates the CPU time of each kind of copying work, and the part that a saturated worker saves.
 
 An idle worker fetches often, and each response has only a few kilobytes per partition, in small batches. The
 fixed costs per partition and per batch are then spread over few bytes. A worker with a backlog gets large
@@ -40,15 +40,15 @@ _FULL_BATCH_BYTES: Final = 160 * 1024
 
 
 class CopyCost(NamedTuple):
-    """Estimated CPU time in microseconds, from the prices in this module. `spare_us`: part of `cpu_us` that a
-    worker with a backlog would save on the same bytes."""
+    """Estimated CPU time in microseconds. `spare_us`: part of `cpu_us` that a worker with a backlog would
+    save on the same bytes."""
 
     cpu_us: float
     spare_us: float
 
 
 def cost_of(done: LaneCounters) -> CopyCost:
-    """Return the estimated CPU time of a lane. Linear in the counters, except for the bounds of
+    """Estimate the CPU time of a lane from its counters. Linear in the counters, except for the bounds of
     `spare_us`."""
     parts = _PART_US * (done.fetched_parts - done.bytes_copied / _FULL_PART_BYTES)
     batches = _BATCH_US * (done.small_batches - done.small_bytes / _FULL_BATCH_BYTES)
@@ -67,8 +67,8 @@ def cost_of(done: LaneCounters) -> CopyCost:
 
 
 def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float) -> list[MirrorMetric]:
-    """Distribute the CPU time of the worker over its lanes. The CPU times in `metrics` are estimates from the
-    prices in this module. Sums over lanes and tasks are exact; the share of a lane is an estimate."""
+    """Distribute the measured CPU time of the worker over its lanes, in proportion to the estimates in
+    `metrics`. Sums over lanes and tasks are exact; the share of a lane is an estimate."""
     total = sum(metric.cpu_ms for metric in metrics)
     if not total:
         return list(metrics)

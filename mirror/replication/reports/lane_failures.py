@@ -1,4 +1,4 @@
-"""Failures of lanes that are retried, kept until they expire or the lane makes progress (see `stalls`)."""
+"""Keeps failures of lanes that are retried, until they expire or the lane makes progress (see `stalls`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILURE_SECONDS: Final = 3.0
 
 
 class LaneFailures:
-    """The latest failure of each lane. `now`: monotonic seconds."""
+    """Latest failure of each lane. `now`: returns the current time in monotonic seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.by_lane: dict[Lane, LaneFailure] = {}
@@ -27,8 +27,8 @@ class LaneFailures:
         seconds: float = FAILURE_SECONDS,
         since: float | None = None,
     ) -> None:
-        """Record a failure of a lane that is retried, with a response expected within `seconds`. `since`:
-        start of the failed operation (monotonic seconds), by default now."""
+        """Keep a failure of a lane that is retried. A response is expected within `seconds`. `since`: start
+        of the failed operation (monotonic seconds), by default now."""
         now = self._now()
         known = self.by_lane.get(lane)
         if known is None or now > known.until:

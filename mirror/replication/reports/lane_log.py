@@ -1,4 +1,4 @@
-"""Reports waiting lanes: one event per lane, and one log line per cause with the number of lanes."""
+"""Reports waiting lanes: an event for each lane, and a log line for each cause with the number of lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _log = get_logger(__name__)
 
 
 class LaneLog:
-    """Logs the waiting lanes of one engine. `report`: called with each event. `now`: in monotonic seconds."""
+    """Logs the waiting lanes of one engine. `report`: receives each event. `now`: returns monotonic
+    seconds."""
 
     def __init__(self, report: Callable[[LaneEvent], None], now: Callable[[], float]) -> None:
         self._report = report
@@ -36,7 +37,7 @@ class LaneLog:
         self._report(LaneResumed(key))
 
     def stopped(self, key: LaneKey) -> None:
-        """Record that a stopped lane no longer waits. The caller reports the reason for the stop."""
+        """Note that a lane has stopped and no longer waits. The caller reports the reason for the stop."""
         self._causes.freed(key, self._now())
 
     def pump(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Reports of lanes as plain values: offset range, classes of offsets, offset map and state."""
+"""Reports on lanes as plain values: offset range, offset classes, offset map and state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mirror.replication.reports.measurements import lag_records
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """Report of a lane since this engine started it. `offsets` (by class) and `map_runs` also cover earlier
-    times.
+    """Report on a lane since this engine started it. `offsets` (for each class) and `map_runs` also cover
+    earlier times.
 
     `bytes`: fetched size; `payload_bytes`: size before compression, if known. `foreign_records`: destination
     offsets that other producers wrote between records of the lane. `in_flight`: offsets from `next_offset` on
@@ -55,7 +55,7 @@ class LaneReport:
 
 
 class LaneSums(NamedTuple):
-    """Counters and offsets summed over several lanes.
+    """Sums of counters and offsets over several lanes.
 
     `fenced`: number of lanes that another owner has taken. `unknown`: number of lanes whose current lag is
     unknown, because the source does not respond or they cannot send requests to it; `lag` includes the last
@@ -70,7 +70,7 @@ class LaneSums(NamedTuple):
 
 
 def sums_of(lanes: Iterable[Lane]) -> LaneSums:
-    """Return the counters and offsets summed over these lanes."""
+    """Return the counters and offsets summed over the given lanes."""
     records = size = lag = fenced = unknown = 0
     for lane in lanes:
         for counters in (lane.observed.counters, lane.observed.totals):

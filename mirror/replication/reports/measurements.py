@@ -1,4 +1,4 @@
-"""Measures lanes, and returns records for the metrics topic."""
+"""Measures lanes, and creates records for the metrics topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TakeCounters = Callable[[Lane, int, int], LaneCounters]
 
 
 class MeasurementInterval(NamedTuple):
-    """Time range and conditions of one measurement of all lanes.
+    """Interval of a measurement of all lanes, and overdue responses at its end.
 
     `end_ms`, `length_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
     seconds). `response_due`: due time of the oldest outstanding response (monotonic seconds). `silent`:
@@ -102,7 +102,7 @@ def counted_metric(grace: CatchUpGrace, metric: MirrorMetric) -> MirrorMetric:
 
 
 def lag_records(lane: Lane) -> int:
-    """Return the number of source records that are not at the destination, by the last response."""
+    """Return the number of source records that are not at the destination, as of the last response."""
     return max(lane.read.high_watermark - lane.checkpoint, 0) if lane.read.high_watermark >= 0 else 0
 
 
@@ -120,13 +120,13 @@ def has_response(lane: Lane, now: float) -> bool:
 
 
 def lacks_end(lane: Lane) -> bool:
-    """Return whether the age of the backlog is unknown, because no Fetch response has the end offset."""
+    """Return whether the age of the backlog is unknown because no Fetch response included the end offset."""
     is_read = lane.read.waits or (lane.reader is not None and lane.is_writable)
     return is_read and lane.observed.measured[0] is None
 
 
 def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
-    """Return the delay of the lane's overdue responses at `now` (monotonic seconds).
+    """Return how long the lane's responses have been overdue at `now` (monotonic seconds).
 
     A connection carries the requests of many lanes, and the broker responds in order. `silent`: as in
     `MeasurementInterval`, for the destination. Before the first batch, an overdue response to any request,
@@ -144,7 +144,7 @@ def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
 
 
 def windows_of(lane: Lane) -> LaneWindows:
-    """Return the limits of the lane's rate from the socket buffers of brokers."""
+    """Return the limits that socket buffers of brokers impose on the lane's rate."""
     return LaneWindows(
         lane.reader.window_limit() if lane.reader is not None and not lane.read.waits else None,
         lane.writer.window_limit(lane) if lane.writer is not None and lane.queue.in_flight else None,

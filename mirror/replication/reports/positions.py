@@ -1,4 +1,4 @@
-"""Positions of lanes, from which the service derives their progress."""
+"""Computes positions of lanes, from which the service derives their progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePositi
 
 class Positions:
     """Computes the positions of the lanes of one engine. `retention_of`: returns the retention of a source
-    topic, if known. Called for late lanes."""
+    topic, if known. Only called for late lanes."""
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
         self._retention_of = retention_of
@@ -58,6 +58,6 @@ def _hidden_ms(lane: Lane, now_ms: int) -> int | None:
 
 
 def _readable_end(lane: Lane) -> int:
-    """Return the end offset of the readable records of the source, or the end of the log if unknown."""
+    """Return the end of the records that can be read from the source, or of the log if unknown."""
     end, readable = lane.read.high_watermark, lane.read.readable_end
     return min(readable, end) if readable >= 0 else end

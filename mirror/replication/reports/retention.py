@@ -1,4 +1,4 @@
-"""Reads the retention of late lanes' source topics from topic settings."""
+"""Reads the retention of the source topics of late lanes."""
 
 from __future__ import annotations
 

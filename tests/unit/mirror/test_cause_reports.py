@@ -48,8 +48,8 @@ def test_a_cause_that_was_over_before_it_was_reported_is_reported_all_the_same()
 
 
 def test_names_and_numbers_of_a_subject_are_no_part_of_its_cause() -> None:
-    one = common_text("writing to t-1 at b: code (7) (source offset 12)", "t-1", "")
-    two = common_text("writing to t-10 at b: code (7) (source offset 9)", "t-10")
+    one = common_text("cannot write to t-1 at b: code (7) (source offset 12)", "t-1", "")
+    two = common_text("cannot write to t-10 at b: code (7) (source offset 9)", "t-10")
     assert one == two
     assert common_text("", "t-1") == ""
     assert common_text("é-1: 5", "é-1") == common_text("ü-2: 77", "ü-2")

@@ -187,7 +187,7 @@ def test_a_copy_needs_what_is_listed(broker: KafkaCluster, users: Users, guarant
     ("missing", "reason"),
     [
         ("topic", "TOPIC_AUTHORIZATION_FAILED"),
-        ("progress", "writing to headrace-progress"),
+        ("progress", "cannot write to headrace-progress"),
         ("identity", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
     ],
 )

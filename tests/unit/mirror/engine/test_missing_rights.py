@@ -86,7 +86,7 @@ def _callers() -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "error_of":
                 first = ast.unparse(node.args[1])
-                if "producer state" not in first and "writing {lane.key.partition}" not in first:
+                if "producer state" not in first and "cannot write {lane.key.partition}" not in first:
                     yield file.relative_to(root).with_suffix("").as_posix()
 
 

@@ -165,7 +165,7 @@ def test_settings_that_the_destination_refuses_are_reported(land: DiscoveryRig) 
     assert land.topic_discovery.drift(a_datastream()) == land.destination.adjustments
 
 
-DENIED = NotAuthorized("reading the settings of topic t: grant DescribeConfigs on topic t")
+DENIED = NotAuthorized("cannot read the settings of topic t: grant DescribeConfigs on topic t")
 
 
 def test_a_topic_whose_settings_are_unreadable_is_not_created_and_stops_no_other(land: DiscoveryRig) -> None:

@@ -319,7 +319,7 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
         assert bool(lane.observed.stalled_by) is (second >= 6)
         rig.clock.advance(1)
     assert list(rig.reasons) == ["t-0"]
-    assert "writing to t-0 at" in lane.observed.stalled_by
+    assert "cannot write to t-0 at" in lane.observed.stalled_by
     assert re.search(r"\bNOT_ENOUGH_REPLICAS \(19\).* 2023-11-14 22:13:20\b", lane.observed.stalled_by)
     assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.observed.stalled_by, "")
     rig.clock.advance(8)
