@@ -227,7 +227,7 @@ class _Run:
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
-        """Wait for more records while the destination log grows. Return whether more records have arrived."""
+        """Wait for more destination records while the log grows. Return whether more records have arrived."""
         assert self._current_end is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS

@@ -140,7 +140,7 @@ class Matcher:
         return self._account.origin(target.offset) if self._account is not None else None
 
     def _pass(self, source: Record, target: Record, origin: int | None) -> None:
-        """Add one or both of the next records to the records that wait for their counterpart."""
+        """Add one or both of the next records to those that wait for their counterpart in the other log."""
         if origin is None or origin < source.offset:
             self._pop_target(target)
             self._wait_target(target, origin)
@@ -341,14 +341,14 @@ class Surplus:
         return len(self._origins) < len(self._wanted)
 
     def show(self, source: Record) -> None:
-        """Compare a source record with the records that exist only at the destination."""
+        """Check whether a source record is the original of a record that exists only at the destination."""
         digest = content_digest(source)
         if digest in self._wanted:
             self._origins.setdefault(digest, source.offset)
 
     def take(self, source: Record) -> bool:
-        """Match a source record that the ledger lists as not copied with a surplus record. Match the two
-        records."""
+        """Match a source record that the ledger lists as not copied with an equal surplus record. Return
+        False if there is none."""
         digest = content_digest(source)
         if digest not in self._wanted:
             return False

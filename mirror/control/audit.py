@@ -120,7 +120,7 @@ class Announcer:
         self.status_changed(command, lost, None)
 
     def requested(self, request: Request, name: DatastreamName) -> None:
-        """Write the audit line of a request for the leader. The leader publishes the event later."""
+        """Write the audit line of a request to the leader. The leader publishes the event."""
         kind = type(request).__name__.removesuffix("Request").lower()
         audit(kind, name, self._caller, None, None, request.requested_by, request.reason)
 

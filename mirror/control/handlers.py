@@ -126,7 +126,7 @@ class Control:
         return Groups(self._definitions, self._known, self._announcer, self.caller, self._clock)
 
     def record_request(self, request: Request) -> None:
-        """Write the audit line of a request to the leader that was made elsewhere."""
+        """Write the audit line of a request to the leader that was queued by other code."""
         self._announcer.requested(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:

@@ -41,7 +41,7 @@ class Operations:
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _find(self, identity: str, definitions: Definitions) -> Operation | None:
-        """Return the operation with an id, or None. The operation of a stop can also be derived from a
+        """Return the operation with this id, or None. The operation of a stop can also be derived from a
         stopped datastream."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):

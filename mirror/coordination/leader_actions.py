@@ -122,7 +122,7 @@ def leader_actions(
 
 
 def _answer_to(request: Request, fleet: FleetState, decision: Decision) -> str:
-    """Return the result that the decision gives to a request, in one sentence.
+    """Return the result of a request in one sentence, according to the decision.
 
     The plan may be unchanged, because an earlier leader may have published it before it failed.
     """

@@ -75,16 +75,18 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class FleetState:
-    """Snapshot of the fleet: all inputs of a planning decision. `topics`: partition counts by source
-    cluster. A cluster that did not respond is missing, and its planned partitions remain. `loads`: current
-    loads of each group to be planned. `recent`: earlier loads of the groups, oldest first. `due`: groups
-    whose planning interval has passed. `task_loads`: bytes per second of tasks that are not planned, if
-    known. `refused`: reason for each datastream that must not be mirrored; it has no tasks. `is_whole`: False
-    if there are unreadable definitions. Planned groups without a readable definition then keep their tasks.
-    `is_recovered`: the plan was rebuilt because the stored plan is unreadable. The plan is published even if
-    unchanged. `last`: incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads
-    have been requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task
-    capacity by group."""
+    """Snapshot of the cluster state: all inputs of a planning decision.
+
+    `topics`: partition count of each topic, for each source cluster. A cluster that did not respond is
+    missing, and its planned partitions remain. `loads`: current loads of each group to be planned. `recent`:
+    earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed. `task_loads`:
+    bytes per second of tasks that are not planned, if known. `refused`: reason for each datastream that must
+    not be mirrored; it has no tasks. `is_whole`: False if there are unreadable definitions. Planned groups
+    without a readable definition then keep their tasks. `is_recovered`: the plan was rebuilt because the
+    stored plan is unreadable. The plan is published even if unchanged. `last`: each group's incomplete
+    planning run of an earlier decision. `awaited`: groups whose loads have been requested. `calm`: reason why
+    only mandatory moves of a group are allowed. `capacities`: task capacity of each group.
+    """
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
@@ -157,8 +159,8 @@ class FleetState:
 class Decision:
     """Decision of the leader: the next plan, its moves, and the reason. The plan is None if the current plan
     remains. `problems`: error for each group that could not be planned and keeps its tasks. `impossible`:
-    error for each request that cannot be fulfilled, by id. `postponed`: ids of requests for a later decision.
-    `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see
+    maps ids of requests that cannot be fulfilled to errors. `postponed`: ids of requests for a later
+    decision. `loads`, `capacities`: inputs of the planned groups. `last`: input of the next decision, see
     `FleetState.last`. `move_reasons`: reason of each move. `task_changes`: added and removed tasks."""
 
     plan: Plan | None
@@ -192,7 +194,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(fleet: FleetState) -> tuple[GroupName, ...]:
-    """Return the groups that the leader must plan again, and whose loads the planner needs."""
+    """Return the groups that the leader must plan again, so that it must fetch their loads."""
     requested = {request.group for request in fleet.rebalances}
     chosen = []
     for group, wanted in fleet.wishes.partitions.items():
@@ -204,7 +206,7 @@ def groups_to_plan(fleet: FleetState) -> tuple[GroupName, ...]:
 
 
 def _differs(fleet: FleetState, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the group's plan lacks partitions that a new plan may include."""
+    """Return whether the group has unplanned partitions that a new plan may include."""
     if _is_complete(fleet, fleet.plan, group):
         return False
     return fleet.last.get(group) != LastPlanning(fleet.groups[group], wanted, fleet.plan.planned.get(group))
@@ -233,8 +235,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 def _remembered(
     fleet: FleetState, plan: Plan, answered: Collection[GroupName]
 ) -> dict[GroupName, LastPlanning]:
-    """Return the earlier incomplete planning runs by group that are still valid for this plan. `answered`:
-    groups that were planned in this decision."""
+    """Return, for each group, the latest incomplete planning run if it is still valid for this plan.
+    `answered`: groups that were planned in this decision."""
     rests = {group: outcome for group, outcome in fleet.last.items() if group not in answered}
     for group in answered:
         if (wanted := fleet.wishes.partitions[group]) is not None and group not in fleet.awaited:
@@ -330,7 +332,7 @@ def _planned(fleet: FleetState, group: GroupName, planner: Planner, capacity: Ta
 
 
 def _notes(fleet: FleetState, group: GroupName) -> tuple[str, ...]:
-    """Return notes for the operator about the loads of a group."""
+    """Return notes for the operator on the quality of a group's loads."""
     report = fleet.loads.get(group)
     if report is None:
         return ()
@@ -343,7 +345,7 @@ def _notes(fleet: FleetState, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(fleet: FleetState, group: GroupName) -> bool:
-    """Return whether the group has to be planned without known loads."""
+    """Return whether the group is to be planned although its loads are unknown."""
     return group in fleet.loads and fleet.loads[group].is_blind
 
 
@@ -359,7 +361,7 @@ def _moved(
 
 
 def _excluded(fleet: FleetState) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the topics of each datastream that another member of its group copies; None for all topics.
+    """Return the topics that each datastream must leave to other members of its group; None for all topics.
     Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(fleet.datastreams).values():
@@ -373,7 +375,7 @@ def _excluded(fleet: FleetState) -> dict[DatastreamName, frozenset[str] | None]:
 
 
 def _unanswerable(fleet: FleetState, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Return an error for each request that is unreadable, or whose group is not mirrored or has no plan."""
+    """Map request ids to errors: for unreadable requests, and for groups that are not mirrored or planned."""
     found: dict[str, Exception] = {
         request.identity: CorruptData(request.problem)
         for request in fleet.requests
@@ -422,7 +424,7 @@ def planning_request(
 
 
 def _contents(fleet: FleetState, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Return every task of the next plan by name. Existing tasks keep their instance."""
+    """Map the names of all tasks of the next plan to the tasks. Existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
     before = fleet.plan.by_task
     for group in (*fleet.groups, *_resting(fleet)):
@@ -440,8 +442,8 @@ def _contents(fleet: FleetState, group_plans: Mapping[GroupName, GroupPlan]) -> 
 
 
 def _resting(fleet: FleetState) -> list[GroupName]:
-    """Return the groups that keep their tasks without planning. All datastreams of such a group are paused,
-    or its definition may be unreadable."""
+    """Return the groups that keep their tasks and are not planned: all of their datastreams are paused, or
+    their definitions may be unreadable."""
     named = {datastream.group for datastream in fleet.datastreams}
     return [
         group

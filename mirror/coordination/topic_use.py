@@ -41,7 +41,7 @@ class TopicReader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicObservation:
-    """State of a topic when it was checked.
+    """Facts about a topic, as found by one check.
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if an end offset is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound.
@@ -61,7 +61,7 @@ class TopicObservation:
 
 @dataclass(frozen=True, slots=True)
 class ClusterObservation:
-    """State of all topics of a cluster when they were checked.
+    """Facts about all topics of a cluster, as found by one check.
 
     `unknown_groups`: consumer groups whose topics are unknown.
     """
@@ -159,7 +159,7 @@ class UnusedRules:
 class TopicEvidence:
     """All facts that decide whether a topic is unused.
 
-    `history`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
+    `sighting`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
     is unused.
     """
 

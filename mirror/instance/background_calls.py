@@ -59,7 +59,7 @@ class WaitBudget:
         self._counted_at: float | None = None
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the number of seconds for which a caller may wait from `now` on (monotonic seconds)."""
+        """Return how long a caller may wait now, in seconds. `now`: current time (monotonic seconds)."""
         if self._counted_at is not None:
             self._left = min(self._limit, self._left + (now - self._counted_at) * _REFILL)
         self._counted_at = now

@@ -79,8 +79,8 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions that the leader has changed. `invalidate`: called to read a definition again after a
-    concurrent change."""
+    """Stores definitions changed by the leader. `look_again`: called with the name of a definition to read
+    again after a concurrent change."""
 
     def __init__(
         self,

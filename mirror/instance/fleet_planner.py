@@ -154,8 +154,8 @@ class FleetPlanner:
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
     def with_stored_loads(self) -> FleetPlanner:
-        """Return a second planner for previews that starts with the stored loads, as a new leader would.
-        Writes nothing. Raises Unreachable, SessionLost."""
+        """Return a second view for previews. It starts with the stored loads, as a new leader would, and
+        writes nothing. Raises Unreachable, SessionLost."""
         planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
         found = FleetPlanner(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found._previewing = self._previewing  # both use the same topics
@@ -167,7 +167,7 @@ class FleetPlanner:
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, fleet: FleetState) -> None:
-        """Update the displayed loads to the latest measurements. Only for the leader."""
+        """Refresh the loads shown to users. Call only on the leader."""
         self.gathering.refresh(fleet, self._planning.providers.choose(fleet.datastreams))
 
     def load_sources(self, fleet: FleetState) -> Collection[LoadSource]:
@@ -240,8 +240,8 @@ class FleetPlanner:
         )
 
     def _restraint(self, fleet: FleetState) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
-        """Return why optional moves of groups must wait, and the rules for placement. All groups wait in a
-        freeze window, and otherwise groups outside their quiet hours."""
+        """Return why optional moves must wait, for each group that must wait; and the rules for placement. In
+        a freeze window, all groups wait; otherwise those outside their quiet hours."""
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
@@ -270,7 +270,7 @@ class FleetPlanner:
         )
 
     def with_due_groups(self, fleet: FleetState) -> FleetState:
-        """Return the state with all groups due for planning. Only for the leader. The loads of every source
+        """Return the state with groups due for planning. Call only on the leader. The loads of every source
         are observed once per interval. With enough observations, all groups are planned, a few per tick."""
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(fleet.datastreams)
@@ -316,7 +316,7 @@ class FleetPlanner:
         return self.preview_with_state(request)[1]
 
     def preview_with_state(self, request: RebalanceRequest) -> tuple[FleetState, Decision]:
-        """Return the result of `preview`, and the state of the fleet that it is based on."""
+        """Return the cluster state of a preview, and the decision of `preview` that is based on it."""
         with self._previewing:
             return self._previewed(request)
 

@@ -128,7 +128,7 @@ class Leader(BackgroundThread):
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Number of topics with illegal names by cluster, while this instance leads. Thread-safe."""
+        """Number of topics with illegal names on each cluster while this instance leads. Thread-safe."""
         return self._fleet_planner.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property
@@ -255,7 +255,7 @@ class Leader(BackgroundThread):
         return decision.sentence
 
     def _record_beginnings(self, fleet: FleetState) -> None:
-        """Store the initial partitions of new datastreams before a plan contains later partitions."""
+        """Store which partitions a new datastream has initially, before a plan contains later ones."""
         topics = self._fleet_planner.topic_discovery.known_topics(
             sorted({datastream.source for datastream in fleet.datastreams})
         )

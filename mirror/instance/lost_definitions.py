@@ -156,7 +156,7 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def compare_again(self) -> None:
-        """Compare definitions again in the follower's next iteration. Called in a new session."""
+        """Repeat the comparison of definitions in the follower's next iteration. Called in a new session."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:

@@ -176,7 +176,7 @@ class PlanExecutor:
         self._reads.changed(now=True)
 
     def state_changed(self) -> None:
-        """Note that the shared state may have changed."""
+        """Note that the shared state may have changed, so that it is read again."""
         self._reads.changed()
 
     @property

@@ -73,7 +73,7 @@ class TranslateJob:
 class PositionMove:
     """A committed offset and its translation to the other cluster.
 
-    `origin`, `offset`: partition and offset on one cluster. `target`, `becomes`: partition and offset on the
+    `here`, `offset`: partition and offset on one cluster. `there`, `becomes`: partition and offset on the
     other cluster.
 
     `precision`: precision of the result, see `lane.offset_map`. `present`: current offset of the group on the

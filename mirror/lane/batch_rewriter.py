@@ -153,8 +153,8 @@ class BatchRewriter:
         return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
 
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
-        """Add a whole batch, and return the reframer for the next batch. Raises BatchTooLarge or
-        UndecodableBatch, without adding the batch."""
+        """Add a whole batch, and return the reframer for the next batch. After BatchTooLarge or
+        UndecodableBatch, the batch was not added."""
         former, reframers, codec = reframer, list[Reframer](), self._codec_to_write
         payload = self._opener.payload(batch, header)
         limit = self._merge.payload_bytes

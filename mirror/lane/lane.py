@@ -35,9 +35,9 @@ _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_
 class Lane:
     """State of the copying of one partition. Has no I/O; `mirror.replication` does the I/O.
 
-    Only `LaneRunner` writes `lifecycle`. Results of operations that began in an earlier `generation` are
-    ignored. `key`: group and source partition; `target`: destination partition. `size_cap`: maximum batch
-    size learned from rejections, if smaller than the topic's setting.
+    Only `LaneRunner` writes `lifecycle`. `turn` is the generation of the lane: results of operations that
+    began in an earlier generation are ignored. `key`: group and source partition; `target`: destination
+    partition. `size_cap`: maximum batch size learned from rejections, if smaller than the topic's setting.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Lane:
 
     @property
     def generation(self) -> int:
-        """Generation of the lane: increases with every pause, restart and stop."""
+        """Generation of the lane. Every pause, restart and stop increments it."""
         return self.lifecycle.generation
 
     @property

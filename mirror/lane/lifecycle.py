@@ -235,7 +235,7 @@ class LifecycleEvent(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """State, pending intent, pause and generation of a lane."""
+    """Position of a lane in its lifecycle: state, pending transition, pause, and generation (`turn`)."""
 
     state: LaneState = LaneState.STARTING
     intent: Intent | None = None

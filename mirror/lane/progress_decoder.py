@@ -29,8 +29,8 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
 
 
 def _has_same_owner(value: bytes, former: bytes) -> bool:
-    """Return whether both records have the same owner, without decoding them; False if unclear. The searched
-    text cannot occur within JSON strings, because their quotes are escaped."""
+    """Return whether both records have the same owner, without decoding them. Returns False if unclear. The
+    searched text cannot occur within JSON strings, because their quotes are escaped."""
     start, other = value.find(_OWNER), former.find(_OWNER)
     if start < 0 or other < 0 or value.rfind(_OWNER) != start or former.rfind(_OWNER) != other:
         return False

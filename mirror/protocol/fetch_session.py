@@ -87,7 +87,7 @@ class FetchSession:
             self._left.add(place)
 
     def requested_position(self, place: Place) -> FetchPosition | None:
-        """Return the partition's position in the last request, explicit or cached; None if not included."""
+        """Return the partition's position in the last request, named or cached; None if not included."""
         return self._known.get(place)
 
     def build(self) -> SessionPart:

@@ -73,7 +73,7 @@ Performer = Callable[[Lane], None]
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that filters lanes to those whose current start is not complete."""
+    """Return a function that lists the lanes whose current start is not complete."""
     generations = [(lane, lane.generation) for lane in lanes]
 
     def remaining() -> list[Lane]:
@@ -200,8 +200,7 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply a lifecycle event and perform the resulting actions. Return False if the event is
-        outdated."""
+        """Apply a lifecycle event, and perform the resulting actions. Return False if it is outdated."""
         if event.generation is not None and event.generation != lane.generation:
             _log.debug("outdated event skipped", **lane.key.log_fields, kind=event.kind.value)
             return False
@@ -267,10 +266,8 @@ class LaneRunner:
         self._context.loop.spawn(self.run(lane, lane.generation, steps))
 
     async def run(self, lane: Lane, generation: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous operations of one generation of a lane, until the lane restarts.
-
-        A failure pauses only this lane. A failure in an earlier generation has no effect.
-        """
+        """Run asynchronous operations of a lane that belong to its generation `turn`. They end when the lane
+        restarts. A failure pauses only this lane. A failure in an earlier generation has no effect."""
         try:
             await RunWhile(lambda: lane.generation == generation, steps)
         except Exception as error:  # noqa: BLE001 - only this lane is affected

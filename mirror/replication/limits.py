@@ -34,7 +34,7 @@ class TopicLimits:
 
 
 class TopicLimitCache:
-    """Cache of the limits of destination topics, with a maximum age."""
+    """Cache of the limits of destination topics. Entries expire."""
 
     def __init__(self, cluster: Cluster, age_seconds: float) -> None:
         self._cluster = cluster
@@ -134,7 +134,7 @@ def _rules_of(lane: Lane, source: SourceIdentity) -> RoutingRules:
 
 
 class RoutingRuleCache:
-    """Cache of processing rules by policy and limits, so that equal lanes share an object."""
+    """Cache of processing rules. Lanes with equal policy and limits share an object."""
 
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches

@@ -26,8 +26,7 @@ class TopicExtensions(TopicCreations):
         super().__init__([TopicDescription(name, count) for name, count in wanted.items()], -1)
 
     async def refresh(self, cluster: Cluster, attempts: dict[str, Attempt]) -> None:
-        """Read the present partition counts: a former attempt whose response was lost may have extended a
-        topic."""
+        """Read the current partition counts: an earlier attempt may have succeeded without a response."""
         await cluster.refresh(attempts)
         for name, attempt in list(attempts.items()):
             known = cluster.topics.get(name)

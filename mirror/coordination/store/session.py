@@ -163,7 +163,7 @@ class StoreSession:
         return self._log.replica.read_node(self.identity.name, path, watch, kind, waits=waits)
 
     def change(self, *operations: Operation) -> tuple[Answer, ...]:
-        """Apply operations atomically. Raises the errors of `NodeStore`."""
+        """Apply operations atomically. Raises the errors of `ports.NodeStore`."""
         identity = self.identity
         result = self._log.submit(Change(identity.name, next(identity.requests), operations))
         if result.refusal is not None:

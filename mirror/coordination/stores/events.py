@@ -89,7 +89,7 @@ class EventLog:
         on_applied: Callable[[Sequence[DatastreamName]], None],
         apply_alone: Callable[[DatastreamName], None],
     ) -> None:
-        """Apply changes as `znodes.change_each` does; they may include entries of this log."""
+        """Apply changes to many nodes as `znodes.change_each` does. They may include entries of this log."""
         znodes.change_each(self._nodes, wanted, on_applied, apply_alone)
 
     def trim_now_and_then(self) -> None:

@@ -104,7 +104,7 @@ class Membership:
         return joined
 
     def invalidate(self) -> None:
-        """Drop cached instances, because a store that lost its data restarts sequence numbers at 0."""
+        """Drop the cached instances: a store that lost its data restarts sequence numbers at 0."""
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:

@@ -198,9 +198,9 @@ def change_each(
 ) -> None:
     """Apply the changes of many keys in a few transactions. If a transaction fails, apply its keys singly.
 
-    `on_applied`: callback with the keys whose changes were applied. `apply_alone`: callback for each key of a
-    failed transaction, which applies the changes of that key and reports errors. Raises Unreachable,
-    SessionLost, and errors of the callbacks.
+    `made`: callback with the keys whose changes were applied. `make_alone`: callback for each key of a failed
+    transaction, which applies the changes of that key and reports errors. Raises Unreachable, SessionLost,
+    and errors of the callbacks.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -212,7 +212,7 @@ def change_each(
 
 
 def _is_applied(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
-    """Apply changes in one transaction. Return False after a failure; the caller retries each key."""
+    """Apply changes in one transaction. Return False if it fails, so that the caller retries each key."""
 
     def failed(error: Exception) -> None:
         _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))

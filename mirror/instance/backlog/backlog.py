@@ -112,7 +112,7 @@ Place = tuple[ClusterRef, TopicPartition]
 
 
 class _KnownAge(NamedTuple):
-    """A record age that was read from a cluster. `at`: time of the read (monotonic seconds)."""
+    """Age of an uncopied record, as read from a cluster. `at`: time of the read (monotonic seconds)."""
 
     offset: int
     at: float
@@ -129,8 +129,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def refresh(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of the given records. Drop the ages of other partitions. `waiting`: offset
-        of the first uncopied record, by partition."""
+        """Request the ages of some of the given records. Drop the ages of all records that are not given.
+        `waiting`: maps each partition to the offset of its first uncopied record."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}

@@ -62,7 +62,7 @@ def paused_of(
 
 
 def without_task(fleet: FleetState, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
-    """Return why no instance will copy selected partitions, by group and partition."""
+    """Map the selected partitions of each group that no instance will copy to the reason."""
     plan = decision.plan or fleet.plan
     here = {instance.name for instance in fleet.live}
     found: dict[GroupName, dict[TopicPartition, str]] = {}

@@ -221,7 +221,7 @@ class UncopiedWatch:
 def _left_out(
     datastream: Datastream, fleet: FleetState, topics: TopicsByCluster, copied: frozenset[TopicPartition]
 ) -> list[TopicPartition]:
-    """Return the partitions that the datastream selects but a rule excludes."""
+    """Return the partitions that the datastream selects but is not allowed to copy."""
     limits = fleet.matching.limits(datastream.name)
     counts = topics[datastream.source]
     limited = fleet.matching.selected(datastream, topics) & (limits.left_out | limits.partitions.keys())

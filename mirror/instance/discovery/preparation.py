@@ -77,7 +77,7 @@ class TopicClaims:
         return ClaimedTopics(created, frozenset() if datastream.adopts is False else before | names)
 
     def note_creation(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
-        """Record destination topics before they are created for a group."""
+        """Store that destination topics belong to a group, before they are created."""
         self._created.add(group, cluster, names)
 
     def adopted_path(self, group: GroupName) -> str:
@@ -140,8 +140,8 @@ class PreparationQuery:
 
 @dataclass(frozen=True, slots=True)
 class PreparationSteps:
-    """Changes of a preparation so far. Each step creates or extends at most as many topics as one
-    request creates, so that other datastreams with the same destination do not wait for all of them.
+    """Progress of a preparation that needs several steps. Each step creates or extends at most as many topics
+    as one request, so that other datastreams with the same destination need not wait.
 
     `remaining`: number of topics for later steps. `treated`: destination topics that were created, or whose
     source topic no longer exists. `adjustments`: a sentence for each adjusted setting of created topics.
@@ -172,7 +172,7 @@ class Preparation:
     steps: PreparationSteps = PreparationSteps()
 
     def steps_for(self, datastream: Datastream) -> PreparationSteps:
-        """Return the changes so far by an unfinished preparation of the datastream."""
+        """Return the progress of an unfinished preparation of the same datastream, otherwise no progress."""
         is_same = replace(self.question.datastream, status=datastream.status) == datastream
         return self.steps if is_same and self.steps.remaining else PreparationSteps()
 

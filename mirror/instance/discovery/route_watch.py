@@ -57,7 +57,8 @@ class RouteWatch:
         self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
     def check(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Find the topics that datastreams must not copy, and exclude them. Accepts outdated responses."""
+        """Determine the topics that datastreams must not copy, and exclude them. Uses outdated topics if
+        necessary."""
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
         )
@@ -65,7 +66,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def check_cached(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Return the result of `check` from stored and cached data, without requests."""
+        """Determine the same as `look`, but from stored and cached data, without requests."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)

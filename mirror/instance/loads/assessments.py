@@ -145,7 +145,7 @@ class AssessmentKeeper:
         self._known = {}
 
     def update(self, fleet: FleetState, decision: Decision, board: ProblemBoard) -> None:
-        """Store the result of each group that the decision planned, less often if it is unchanged. A failure
+        """Store the results of the groups that the decision planned, unchanged ones less often. A failure
         affects only the datastreams of its group. Raises Unreachable and CoordinationError."""
         news: dict[GroupName, tuple[Assessment, bytes]] = {}
 

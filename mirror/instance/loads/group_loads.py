@@ -63,7 +63,7 @@ class LoadGathering:
         self._refreshed: dict[LoadSource, float] = {}
 
     def refresh(self, fleet: FleetState, sources: GroupSources) -> None:
-        """Refresh the displayed loads of each source that is due. Displayed loads are not observations.
+        """Refresh the loads shown to users, for each source that is due. These loads are not observations.
         `LoadWatch` reports failures."""
         if math.isinf(self._refresh_seconds):
             return
@@ -79,7 +79,7 @@ class LoadGathering:
                 self._refresh(source, fleet, sources, now)
 
     def _refresh(self, source: LoadSource, fleet: FleetState, sources: GroupSources, now: float) -> None:
-        """Read the loads of a source; the last known loads if the request fails."""
+        """Request the loads of a source, and store them. After a failure, the last known loads remain."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(fleet, sources, source))
@@ -90,7 +90,7 @@ class LoadGathering:
     def gather(
         self, fleet: FleetState, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
-        """Return the loads of the groups to plan. `observed`: observations of groups that are due."""
+        """Return the loads of the groups to plan. `observed`: observations of load sources that are due."""
         reports, awaited = self._reports(fleet, sources, observed)
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in observed.items()} if fleet.due else {}
@@ -188,7 +188,7 @@ class LoadGathering:
 
 
 def partitions_of(fleet: FleetState, group: GroupName) -> Collection[TopicPartition]:
-    """Return the mirrored partitions of a group; its planned partitions while its source is unknown."""
+    """Return the mirrored partitions of a group, or its planned partitions while its source is unknown."""
     return fleet.wishes.partitions[group] or fleet.plan.planned.get(group) or ()
 
 

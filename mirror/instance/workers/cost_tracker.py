@@ -21,7 +21,7 @@ With more throttling, rate and batch size depend on the brokers, so the interval
 
 
 class CostTracker:
-    """Collects the copying costs that workers report."""
+    """Collects the copying costs that workers report, for each group and hour."""
 
     def __init__(self) -> None:
         self._hours: dict[GroupName, dict[int, CostSums]] = {}

@@ -208,7 +208,7 @@ class _LanesInTime:
             self._others[key] = lane
 
     def forget(self, key: LaneKey) -> None:
-        """Remove a lane that is no longer copied."""
+        """Stop counting a lane that is no longer copied."""
         self._summary = None
         self._others.pop(key, None)
         if self._loss_at.pop(key, None) is not None:

@@ -130,7 +130,7 @@ class ReportPublisher:
         self._publish_costs(me, now)
 
     def _publish_costs(self, me: LiveInstance, now: float) -> None:
-        """Publish the copying cost of this instance, after restoring the cost before a restart."""
+        """Publish the copying costs of this instance. First restores the costs from before a restart."""
         tracker = self._supervisor.costs
         if self._costs_due is None:
             tracker.restore(self._costs.of(me.name))

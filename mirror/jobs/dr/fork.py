@@ -166,7 +166,7 @@ class Fork(PairRecord):
 
     @property
     def generation(self) -> int:
-        """Number of decisions about the tail so far (replay or skip)."""
+        """Number of decisions to replay or skip uncopied records so far."""
         return sum(decision.action != EXPORT for decision in self.decisions)
 
     def start(self, place: TopicPartition) -> int:

@@ -67,11 +67,11 @@ class TwoWayFollower(GroupFollower):
         return await with_present(self._context.cluster(self._job.destination), snapshots, kinds)
 
     async def _with_present(self, snapshots: Sequence[GroupSnapshot]) -> Sequence[GroupSnapshot]:
-        """Return the groups unchanged, because their positions at the destination have been read already."""
+        """Return the groups unchanged, because they already include their positions at the destination."""
         return snapshots
 
     def _positioned(self, before: FollowedGroup, snapshot: GroupSnapshot) -> FollowedGroup:
-        """Return the group with its current positions, and with those that the source has deleted.
+        """Return the group with its current positions, including positions that the source has deleted.
 
         Kafka deletes the positions of a group without members after a week.
         """
@@ -196,7 +196,7 @@ def ruled(
 ) -> FollowedPosition:
     """Decide which position of a group to commit. Return the position with the decision.
 
-    `at_source`, `at_destination`: description of the group at the source and at the destination.
+    `here`, `there`: description of the group at the source and at the destination.
     """
     source, target = position.source, position.target
     last, lead = after_intent(position.synced, position.lead or Lead(), source, target)

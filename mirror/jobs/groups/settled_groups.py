@@ -41,7 +41,7 @@ class SettledGroups:
         self._groups = {name: self._groups[name] for name in names if name in self._groups}
 
     def of(self, snapshot: GroupSnapshot, now: float) -> SettledGroup | None:
-        """Return the entry of a group to skip if its positions have not changed, else None."""
+        """Return the entry of a group that a pass may skip because its positions are unchanged, or None."""
         known = self._groups.get(snapshot.name)
         return known if known is not None and known.mark == snapshot.mark and now < known.until else None
 

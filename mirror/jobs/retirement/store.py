@@ -42,7 +42,7 @@ class TopicUseStore:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicHistory]:
-        """Return the stored observations of a cluster's topics, by topic.
+        """Map the topics of a cluster to their stored observations.
 
         Topics in a damaged node are missing, and therefore count as new.
         """
@@ -56,7 +56,7 @@ class TopicUseStore:
     def note(
         self, cluster: ClusterRef, observation: ClusterObservation, now_ms: int
     ) -> dict[str, TopicHistory]:
-        """Store the current state of all topics of a cluster. Return the stored observations.
+        """Store an observation of all topics of a cluster. Return the updated observations.
 
         Observations of deleted topics are removed. Raises VersionConflict, Unreachable.
         """

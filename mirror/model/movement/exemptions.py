@@ -47,10 +47,10 @@ class Resumption:
 
 
 class LatencyExemption(NamedTuple):
-    """Records of a lane that are exempt from latency objectives, by timestamp (epoch ms).
+    """Timestamp ranges (epoch ms) of a lane's records that are exempt from latency objectives.
 
     The exemption covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
-    Later records wait behind exempt records, and do not count for a limited time from `grace_from_ms` on.
+    Later records wait behind exempt records, and do not count for a limited time from `patience_ms` on.
     """
 
     before_ms: int = 0
@@ -60,12 +60,12 @@ class LatencyExemption(NamedTuple):
 
     @property
     def end_ms(self) -> int:
-        """End of the exempt times (epoch ms); 0 without exemption. Identifies an exemption of a lane, because
-        later exemptions end later."""
+        """Number that identifies the exemption: a later exemption of a lane has a higher one. 0 means no
+        exemption."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> LatencyExemption:
-        """Return the exemption with future times replaced by the current time.
+        """Return the exemption with times in the future replaced by the current time.
 
         A definition may contain any timestamp.
         """
@@ -82,7 +82,7 @@ NO_EXEMPTION: Final = LatencyExemption()
 def exemption_of(
     before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int
 ) -> LatencyExemption:
-    """Return the exempt records of a partition.
+    """Return the timestamp ranges of a partition's exempt records.
 
     `before_ms`: time of the creation or last restart of the datastream.
     """
@@ -112,9 +112,9 @@ def with_resumption(
 
 
 class CatchUpGrace:
-    """Grace period of a lane after a pause or creation, until the lane has caught up once.
+    """Exemption of a lane's records, in effect until the lane has caught up once.
 
-    `grace_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
+    `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
     `_PROGRESS_MS`. Afterwards, later records count again, but the exempt records still do not.
     """
 
@@ -131,12 +131,13 @@ class CatchUpGrace:
 
     @classmethod
     def of(cls, exemption: LatencyExemption, grace_ms: int, now_ms: int) -> CatchUpGrace | None:
-        """Return the grace period of a lane that starts at `now_ms` (epoch ms), None without exemption."""
+        """Create the exemption of a lane that starts at `now_ms` (epoch ms), or None if no record is
+        exempt."""
         return cls(exemption.as_of(now_ms), grace_ms) if exemption.end_ms else None
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record delivered now counts against latency objectives. Records before a pause
-        count, because the lane was running."""
+        """Return whether a record that is delivered now counts against latency objectives. Records from
+        before a pause count, because the lane was running."""
         exemption = self.exemption
         if not self._is_in_grace:
             return not exemption.covers(timestamp)

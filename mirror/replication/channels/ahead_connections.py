@@ -97,16 +97,16 @@ class AheadConnections:
         self._shrink(0)
 
     def idle(self, depth: int) -> list[AheadConnection]:
-        """Return the connections with fewer than `depth` outstanding requests."""
+        """Return the open connections with fewer than `depth` outstanding requests."""
         return [reader for reader in self.by_number.values() if len(reader.ranges) < depth]
 
     @property
     def lacks_memory(self) -> bool:
-        """Return whether a broker's response cannot be received yet because no buffer memory is free."""
+        """Return whether a response cannot be received now because there is no free buffer memory."""
         return any(reader.connection.lacks_memory for reader in self.by_number.values())
 
     def unanswered_since(self) -> float:
-        """Return when the oldest overdue response was due (monotonic seconds), or infinity."""
+        """Return when the oldest overdue response was due (monotonic seconds); infinity if none is."""
         return min([reader.connection.unanswered_since for reader in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:

@@ -324,8 +324,8 @@ class LaneDelivery:
         return has_lost
 
     def end_grace(self, lane: Lane) -> None:
-        """Count the latency of records from the lane's position on, which were appended while the lane was up
-        to date."""
+        """Count the latency of records from the lane's position on, because they were appended while the lane
+        was up to date."""
         if lane.read.grace is not None and lane.read.grace.end_offset < 0:
             lane.read.grace.end_offset = lane.read.position
 

@@ -33,7 +33,8 @@ _CHECKS: Final = 5
 
 
 class _LaneCheck(NamedTuple):
-    """Result of a check: time (monotonic seconds), bytes copied so far, seconds until records are lost."""
+    """Result of checking a lane. `at`: time (monotonic seconds). `size_bytes`: bytes copied so far. `left`:
+    seconds until records are lost."""
 
     at: float
     size_bytes: int
@@ -176,7 +177,7 @@ def _copied(lane: Lane) -> tuple[int, int]:
 
 
 def _growth(checks: tuple[_LaneCheck, ...]) -> float | None:
-    """Return the change per second of the time until a lane loses records."""
+    """Return how fast the time until a lane loses records grows, in seconds per second; None if unknown."""
     newest = checks[-1]
     for check in checks[:-1]:
         seconds = newest.at - check.at

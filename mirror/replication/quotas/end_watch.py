@@ -35,7 +35,7 @@ class EndWatch:
         self._asking: set[tuple[str, bool]] = set()
 
     def request(self, lanes: Iterable[Lane]) -> None:
-        """Request the end offsets of these lanes' partitions in the background."""
+        """Request the end offsets of the given lanes' partitions in the background."""
         lanes_by_source: dict[tuple[str, bool], list[Lane]] = {}
         for lane in lanes:
             lanes_by_source.setdefault((lane.spec.source, lane.read.rules.read_committed), []).append(lane)

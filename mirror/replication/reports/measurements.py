@@ -34,7 +34,7 @@ class MeasurementInterval(NamedTuple):
     """Interval of a measurement of all lanes, and overdue responses at its end.
 
     `end_ms`, `length_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
-    seconds). `response_due`: due time of the oldest outstanding response (monotonic seconds). `silent`:
+    seconds). `asked`: due time of the oldest outstanding response (monotonic seconds). `silent`:
     `BrokerWatch.silent_since` of clusters with overdue responses.
     """
 
@@ -47,7 +47,7 @@ class MeasurementInterval(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Return whether no response was overdue at the end of the interval."""
+        """Return whether every response had arrived in time at the end of the interval."""
         return self.now - self.response_due < _OVERDUE_SECONDS
 
 

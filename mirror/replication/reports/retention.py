@@ -20,8 +20,8 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionCache:
-    """Cache of the retention of source topics. Missing entries, and entries some minutes old, are requested.
-    Without the permission to describe a topic, its retention remains unknown."""
+    """Cache of the retention of source topics. Missing entries, and entries older than some minutes, are
+    requested. Without the permission to describe a topic, its retention remains unknown."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
