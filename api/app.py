@@ -211,7 +211,7 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods of all routes that match a path. The framework names only one route."""
+    """Return the HTTP methods of all routes that match a request's path; the framework names only one."""
     routes, scope = request.app.routes, dict(request.scope)
     return sorted(
         method
@@ -221,5 +221,5 @@ def _methods_at(request: Request) -> list[str]:
 
 
 async def _explain_bug(request: Request, _: Exception) -> Response:
-    """Return the response to an unexpected exception, whose traceback the server logs."""
+    """Return status 500 for an unexpected exception. The server logs its traceback."""
     return await _explain(request, HeadraceError("internal error", advice="see the log of this instance"))

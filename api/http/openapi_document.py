@@ -146,7 +146,7 @@ def _forget_validation(responses: dict[str, Any]) -> None:
 
 
 def _forget_unused(document: dict[str, Any]) -> None:
-    """Remove unreferenced schemas. An example is an enumeration that is described within its field."""
+    """Remove unreferenced schemas, such as enumerations that were inlined into their fields."""
     schemas = document["components"]["schemas"]
     waiting, used = [*_references(document["paths"])], set[str]()
     while waiting:

@@ -24,7 +24,7 @@ class MonitorActAnswer(BaseModel):
 
 
 class ActingAnswer(BaseModel):
-    """Permission of monitors to act, which operators set.
+    """Permission of monitors to request rebalances, as set by operators.
 
     `changed_ms`: time of the last change (epoch ms); null if the permission was never changed.
     """
@@ -66,7 +66,7 @@ class MonitorAnswer(BaseModel):
 
 
 class MonitorBody(StrictModel):
-    """Permission of monitors to act. Without this permission, monitors still evaluate objectives and send
+    """Permission of monitors to request rebalances. Without it, they still evaluate objectives and send
     alerts."""
 
     acting: bool
@@ -75,7 +75,7 @@ class MonitorBody(StrictModel):
 
 
 class LeaseBody(StrictModel):
-    """Unique name of a monitor process."""
+    """Request for the lease of the active monitor: the unique name of a monitor process."""
 
     holder: str
 

@@ -49,14 +49,14 @@ class TopicLossAnswer(AnswerModel):
 
 
 class PlannedStepAnswer(AnswerModel):
-    """Step of the operation in progress. Without one, step of a switch-over to the other cluster."""
+    """Step of the operation in progress or, without an operation, of a switch-over to the other cluster."""
 
     step: str
     action: str
 
 
 class PairForkAnswer(AnswerModel):
-    """Failover that has not been followed by a failback; nothing is copied until then."""
+    """Failover without a failback so far. Nothing is copied between the clusters until the failback."""
 
     cluster: str
     """The lost cluster."""

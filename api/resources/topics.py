@@ -1,4 +1,4 @@
-"""/v1/topics: evidence about the use of topics. /v1/retirements: retirement of unused topics."""
+"""/v1/topics: facts about the use of topics. /v1/retirements: retirement of unused topics."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TopicEvidenceAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
-        """Return the evidence about a topic as a response."""
+        """Return the facts about the use of a topic as a response."""
         look, seen = found.look, found.sighting
         return cls(
             cluster=found.cluster,
@@ -122,7 +122,7 @@ class RetirementAnswer(Retirement, RecordAnswer):
 
 
 class RetirementStepAnswer(AnswerModel):
-    """State after a call."""
+    """State of a retirement after one call of its endpoint."""
 
     retirement: RetirementAnswer
     is_over: bool
@@ -177,8 +177,8 @@ async def topics(
     ] = _DAYS,
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
 ) -> TopicsAnswer:
-    """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,
-    because the response shows all consumer groups."""
+    """Return facts about the use of each topic of a cluster. Requires rights on all datastreams, because the
+    response lists all consumer groups."""
     ref = _cluster(cluster)
     found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
     shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]

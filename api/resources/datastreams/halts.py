@@ -110,7 +110,7 @@ class MoveAnswer(StrictModel):
 
 
 def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:
-    """Return reason and requester of a pause or stop, validated. Raises InvalidRequest."""
+    """Return the reason for a pause or stop, and its requester. Raises InvalidRequest if one is too long."""
     return (
         bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
         bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),
