@@ -14,7 +14,8 @@ from mirror.model.plan import PlanFigures
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Distance of the plan from the proven bounds. If all values are 0, the plan is optimal."""
+    """Distance of a plan from the proven lower bounds on its tasks, highest load and moves. All 0 means that
+    the plan is optimal."""
 
     tasks: int
     max_load: float
