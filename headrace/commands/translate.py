@@ -101,7 +101,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Print how old the positions of the last synchronisation are."""
+    """Print the age of the positions that the last synchronisation stored."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 
@@ -110,16 +110,16 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the translation plan when checkpoints have reached all positions of the group, at the latest
-    after `seconds`."""
+    """Repeat `plan` until checkpoints have reached all positions of the group, or `seconds` have passed, and
+    return the last result."""
     from headrace.console.patience import last_look
 
     return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
-    """Report untranslatable positions, and partitions in which the group will read records again. Exits with
-    1 if a position cannot be translated, or if the group reads no mirrored topic."""
+    """Report positions that cannot be translated, and partitions in which the group will read records again.
+    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic."""
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def pause(seconds: float) -> None:
-    """Wait for `seconds`. A signal handler that raises interrupts the wait."""
+    """Wait for `seconds`. A signal handler that raises ends the wait."""
     threading.Event().wait(seconds)
 
 
@@ -25,7 +25,8 @@ def last_look(
     timeout_seconds: float,
     sleep: Callable[[float], None] | None = None,
 ) -> _T:
-    """Call `look` at increasing intervals until `is_over` accepts its result or the timeout passes.
+    """Call `look` at growing intervals until `is_over` is true for its result or the timeout passes. Return
+    the last result.
 
     Returns the latest result.
     """
@@ -39,7 +40,7 @@ def last_look(
 def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `look` until it returns an empty string or the timeout passes. Return its latest result.
+    """Call `look` until it returns an empty text or the timeout passes. Return the last text.
 
     After a retriable error, such as an unreachable instance, polling continues. Other errors are raised.
     """

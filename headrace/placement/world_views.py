@@ -1,4 +1,4 @@
-"""Creates views of the source and destination clusters: for plans, dry runs, and checks before a creation."""
+"""Creates views of the source and destination clusters for plans, dry runs and checks of new datastreams."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": 
 
 @dataclass(frozen=True)
 class WorldViews:
-    """Factory of cluster views that share one admin client per cluster."""
+    """Factory for cluster views, which share one admin client per cluster."""
 
     settings: HeadraceSettings
     nodes: NodeStore
@@ -60,7 +60,7 @@ class WorldViews:
     def leader(
         self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
     ) -> WorldView:
-        """Return the view of the clusters that the leader plans with."""
+        """Return the view of the clusters on which the leader's plans are based."""
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
@@ -73,7 +73,7 @@ class WorldViews:
         )
 
     def preview(self, stores: LeaderStores, memory: LoadMemory) -> WorldView:
-        """Return the view of the clusters that dry runs use."""
+        """Return the view of the clusters on which dry runs are based."""
         background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
@@ -83,7 +83,7 @@ class WorldViews:
         )
 
     def gate(self, plans: PlanStore) -> RouteGate:
-        """Return the check for new datastreams.
+        """Return the object that checks new datastreams before they are created.
 
         Each check queries the clusters again, because topics may be new.
         """

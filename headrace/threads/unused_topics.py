@@ -48,7 +48,7 @@ _CALL_SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class ClusterConnections:
-    """Queries clusters over separate connections. Implements `ClusterCalls`."""
+    """Runs queries on clusters over new connections. Implements `ClusterCalls`."""
 
     settings: HeadraceSettings
     seconds: float = _CALL_SECONDS
@@ -91,7 +91,7 @@ class TopicWatchThread(BackgroundThread):
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
     def look(self) -> None:
-        """Read the use of the topics of all clusters.
+        """Record which topics of all clusters are in use.
 
         A failure of one cluster is logged once, and does not affect the others.
         """
@@ -117,7 +117,7 @@ def build_retirements(
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups],
     announce: Callable[[tuple[PlacementEvent, ...]], None],
 ) -> TopicRetirements:
-    """Build the functions that retire unused topics from the settings."""
+    """Build the object that retires unused topics from the settings."""
     connections = ClusterConnections(settings)
     store, known = TopicUseStore(nodes), KnownClusters(nodes)
     watch = TopicWatch(store, known, connections, topics, followed_groups, SystemClock())

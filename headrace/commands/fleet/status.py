@@ -51,8 +51,8 @@ def status(call: CallOptions = CallOptions()) -> None:
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Fetch all parts of the overview from the service. Return the fetched parts, and the errors of the
-    others. Raises HeadraceError if no part can be fetched."""
+    """Request all parts of the overview from the service. Return the parts that arrived, and the errors of
+    the others. Raises HeadraceError if no part arrived."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -135,7 +135,8 @@ def problems_of(
     incident: Mapping[str, Any] | None,
     again_ms: int | None,
 ) -> Iterator[str]:
-    """Yield the problems of the service, worst first. A reason that several of them have is not repeated."""
+    """Yield the problems of a datastream, worst first. A reason that several problems share is not
+    repeated."""
     if movement and (loss := movement["loss"]) and loss["is_near"]:
         partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
         yield f"loses records of {partitions} in {when}, first {loss['worst']}"
@@ -166,7 +167,7 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
-    """Return since when the objective of an open incident is met again (epoch ms), or None."""
+    """Return the time since which an open incident's objective is met again (epoch ms), or None."""
     turns = [
         entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")
     ]
