@@ -16,7 +16,7 @@ from monitor.usage_bill import PriceTable
 
 
 class MeasurementPlace(StrEnum):
-    """Source of measurements.
+    """Where the monitor reads measurements.
 
     `pinot`, the topic to which instances write (without Pinot), or Pinot with the topic as fallback.
     """
@@ -57,7 +57,7 @@ class UsageSettings(Settings):
         return self
 
     def table(self) -> PriceTable:
-        """Return the prices by source and destination."""
+        """Return a table with the price of transfers from each source to each destination."""
         pairs = {(price.source, price.destination): price.per_gb for price in self.prices.values()}
         return PriceTable(self.per_gb, pairs)
 

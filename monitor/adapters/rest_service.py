@@ -1,4 +1,4 @@
-"""The service through its REST interface. Implements `monitor.ports.Service`."""
+"""Access to the service through its REST interface. Implements `monitor.ports.Service`."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ _STATES: Final = frozenset(MovementState)
 
 
 def _movement(one: Mapping[str, Any]) -> Movement:
-    """Parse the states of a datastream's partitions. Ignore states that only later versions know."""
+    """Parse the states of a datastream's partitions. States that only newer versions know are ignored."""
     states = tuple(
         StateCount(
             MovementState(each["state"]),

@@ -1,4 +1,4 @@
-"""Alerts about facts that the service reports."""
+"""Alerts about problems that the service itself reports."""
 
 from __future__ import annotations
 
