@@ -1,4 +1,4 @@
-"""Reference of all errors with their remedies, generated from the error classes."""
+"""Generates the reference of all errors, with their remedies, from the error classes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def errors_reference() -> str:
 
 
 def every_kind() -> list[Kind]:
-    """Return every error class on the page."""
+    """Return every error class that the page lists."""
     return [kind for modules in _SECTIONS.values() for module in modules for kind in kinds_of(module)]
 
 
@@ -110,5 +110,5 @@ def _status(kind: type[HeadraceError]) -> str:
 
 
 def _nearest(kind: type[HeadraceError], table: Mapping[type[HeadraceError], int]) -> int:
-    """Return the HTTP status of the closest base class in the table; 0 if there is none."""
+    """Return the HTTP status of the closest base class that the table contains; 0 if it contains none."""
     return next((int(table[one]) for one in kind.__mro__ if one in table), 0)
