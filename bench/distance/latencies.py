@@ -1,4 +1,4 @@
-"""Latency of delivery over a distance: from the produce call to the record in a consumer."""
+"""Latency of delivery over a distance, from the produce call to a consumer's receipt of the record."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class HostLook:
-    """Observation of an instance at `second`: its tasks, and the bytes received from the source since the
-    previous one. `weight`: that of the instance."""
+    """Observation of an instance at `second`: its tasks, and the bytes that it received from the source since
+    the last observation. `weight`: weight of the instance."""
 
     second: float
     fleet: str
@@ -99,7 +99,7 @@ def _watched(
 
 
 class PlanWatch:
-    """Recorder of each new plan of a fleet, including the one in force when the measured period starts."""
+    """Records each new plan of a fleet, and the one in force when the measured period starts."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet

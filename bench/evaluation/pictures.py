@@ -1,4 +1,5 @@
-"""Plots of a run: load per task, deviation, latency, number of tasks, records by tasks of an instance."""
+"""Plots of a run: load of each task, deviation, latency, number of tasks, and records by the tasks of an
+instance."""
 
 from __future__ import annotations
 

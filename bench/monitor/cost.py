@@ -61,7 +61,7 @@ _WITHIN_MS: Final = 2_000
 
 
 class _Servers:
-    """Fake REST and Pinot servers, whose responses are prepared between evaluations.
+    """Fake REST and Pinot servers. Their responses are prepared between the evaluations.
 
     `late`: number of datastreams with a record that waits too long. `lags`: response about partitions.
     """
@@ -198,8 +198,8 @@ class _Budgets(Budgets):
 
 
 def _turns(late: int, *, are_new: bool = False) -> float:
-    """Return the CPU of evaluations in percent of a core. `are_new`: the monitor has just started and queries
-    topics separately."""
+    """Return the CPU time of evaluations in percent of a core. `are_new`: the monitor has just started, and
+    queries topics separately."""
     clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
