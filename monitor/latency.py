@@ -30,7 +30,7 @@ _MOST_ANSWERS: Final = 2_000
 
 
 class ObjectiveStatus(StrEnum):
-    """Whether a datastream meets its objective."""
+    """Result of comparing a datastream with its objective."""
 
     WITHIN = "within"
     BREACHED = "breached"

@@ -295,7 +295,7 @@ class TopicAuditAnswer(AnswerModel):
 
 
 class AuditsAnswer(AnswerModel):
-    """Continuous audits of datastreams with the option `audit`, by datastream and topic."""
+    """Continuous audits of those datastreams that have the option `audit`, sorted by datastream and topic."""
 
     is_complete: bool
     """True if all instances responded; otherwise partitions may be missing."""

@@ -35,7 +35,7 @@ _LARGEST_CAPACITY: Final = 2**60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementProblem:
-    """The validated input of the planner. Arrays are by rank and must not be modified.
+    """Validated input of the planner. Arrays are in rank order and must not be modified.
 
     `names`: partitions in the caller's order; `order`: position of each rank in `names`. `sizes`: int64[n, D]
     in units, D = 2 if messages have a capacity, else 1. `usable`: int64[D]. `home`: current task, numbered

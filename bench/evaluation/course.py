@@ -134,7 +134,8 @@ class PlanWatch:
         )
 
     def hosts(self, second: float, received: Mapping[str, int]) -> list[HostLook]:
-        """Return an observation of each instance. `received`: bytes by instance since the previous one."""
+        """Return an observation of each instance. `received`: bytes of each instance since the last
+        observation."""
         return [
             HostLook(second, self.fleet.name, name, weight, self._tasks_of[name], received.get(name, 0))
             for name, weight in self.fleet.weights.items()

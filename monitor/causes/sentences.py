@@ -99,7 +99,7 @@ class CauseFigures:
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """Return the known measured values by name."""
+        """Map the name of each measured value to the value, as far as known."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),

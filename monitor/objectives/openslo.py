@@ -301,7 +301,7 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
 def _sorted_out(
     documents: Iterable[tuple[str, object]],
 ) -> tuple[list[tuple[str, object]], dict[str, object], list[str]]:
-    """Separate the documents into objectives, indicators by name, and problems of invalid documents."""
+    """Separate documents into objectives and indicators, and collect the problems of invalid documents."""
     objectives: list[tuple[str, object]] = []
     indicators: dict[str, object] = {}
     wrong = []

@@ -58,7 +58,8 @@ class Configuration:
 
 
 def streams(configuration: Configuration) -> dict[str, QueryStream]:
-    """Return the parameters of the streaming query of each enabled cluster that this driver reads, by name.
+    """Return the streaming query of each enabled cluster that this driver reads; the key is the cluster's
+    name.
 
     Raises ConfigError for an alias that the configuration's `clusters` do not define.
     """

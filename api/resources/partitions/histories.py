@@ -237,7 +237,7 @@ async def load_history(
     ] = [],  # noqa: B006 - FastAPI copies it
     hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length of the history in hours")] = 48,
 ) -> LoadHistoryAnswer:
-    """Return the load at the source by hour, from Pinot's rollups.
+    """Return the load at the source in each hour, from Pinot's rollups.
 
     For requested partitions, also return the time since which each partition is hot, and the last two hours
     from the samples. Without `partition`, return the sum over the topics in the current plan. The response is

@@ -21,7 +21,7 @@ _TRIES: Final = 3
 
 
 class StepKind(StrEnum):
-    """Kind of change that `headrace apply` makes to a datastream."""
+    """Kind of change that `headrace apply` makes, such as a creation."""
 
     CHANGE = "change"
     CREATE = "create"

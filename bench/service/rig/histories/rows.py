@@ -44,7 +44,7 @@ class Expected:
 @dataclass(frozen=True)
 class Seen:
     """Observations of a fault. Times are epoch seconds. `recovered`: end of the last interval in which
-    records were late, or None; `bad`: late seconds by datastream. `unrest`: remaining deviation."""
+    records were late, or None; `bad`: late seconds of each datastream. `unrest`: remaining deviation."""
 
     began: float
     recovered: float | None
