@@ -131,7 +131,7 @@ def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
 
 @dataclass(frozen=True)
 class Services:
-    """Dependencies of the REST endpoints: use cases, and functions that read state."""
+    """Dependencies of the REST endpoints: use cases, and functions that read the state."""
 
     control: Control
     acting: MonitorActions

@@ -99,7 +99,7 @@ class ApiSettings(Settings):
         return "; ".join(found)
 
     def report_exposure(self, health: Health) -> None:
-        """Report unprotected listeners to health and the log."""
+        """Report listeners without protection in the health of the instance and in the log."""
         if exposure := self.exposure():
             health.report("access", True, exposure)
             _log.warning("unprotected listener", reason=exposure)

@@ -55,7 +55,7 @@ _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", 
 
 
 class StoreKind(StrEnum):
-    """Kind of coordination store."""
+    """Kinds of coordination stores."""
 
     EMBEDDED = "embedded"
     """A file on this machine, for a service with a single instance."""
@@ -148,7 +148,7 @@ class HeadraceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
-        """Check that every cluster named by a key exists, unless the key has its default value."""
+        """Check that every cluster to which a key refers is configured, unless the key has its default."""
         wrong: list[HeadraceError] = []
         for alias, cluster in self.clusters.items():
             if is_address(alias):

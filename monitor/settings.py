@@ -16,7 +16,7 @@ from monitor.usage_bill import PriceTable
 
 
 class MeasurementPlace(StrEnum):
-    """Where the monitor reads measurements.
+    """Source from which the monitor reads measurements.
 
     `pinot`, the topic to which instances write (without Pinot), or Pinot with the topic as fallback.
     """

@@ -25,7 +25,7 @@ _PINOT_TYPES: Final = {ColumnType.LONG: "LONG", ColumnType.DOUBLE: "DOUBLE", Col
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the rows of a table come from, and how Pinot stores them.
+    """Source of a table's rows, and options for storing them.
 
     `kafka_properties` are passed to the consumer unchanged (security), `upsert_options` to `upsertConfig`.
     `segment_rows` and `segment_hours`: limits at which a consuming segment ends.

@@ -37,7 +37,7 @@ Report = Callable[[str], None]
 
 
 class Lifetime(enum.Enum):
-    """How long servers live: with the process that starts them, or until they are stopped."""
+    """Lifetime of servers: with the process that starts them, or until they are stopped."""
 
     HELD = "held"
     """Servers end with the process that started them, however it ends."""

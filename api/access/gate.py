@@ -44,7 +44,7 @@ _AS_PRINCIPAL: Final = "principal"
 
 
 class TokenIssuer(Protocol):
-    """Verifies tokens issued by another service."""
+    """Interface for verifying tokens that another service has issued."""
 
     def principal_of(self, token: str) -> Principal:
         """Return the principal that a token identifies.
@@ -72,7 +72,8 @@ class Bucket:
 
 
 def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
-    """Return the token bucket after a call, and the seconds to wait before the call can pass.
+    """Take one call from a token bucket; return the new bucket, and the seconds to wait if the call must
+    wait.
 
     The seconds are 0 if the call passes. If the call is rejected, the bucket is returned without deduction.
     `bucket`: None for the first call.
@@ -122,7 +123,7 @@ class Throttle:
 
 @dataclass(frozen=True)
 class AccessMethods:
-    """Methods by which callers authenticate.
+    """The configured methods of authentication.
 
     Without tokens, issuer and certificates, authentication is off. `certificates`: principals by certificate
     subject. `listeners`: principals by listener, for listeners whose clients send no credentials.

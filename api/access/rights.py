@@ -23,7 +23,7 @@ from mirror.model.datastreams.metadata import GROUP_ID
 
 
 class Role(StrEnum):
-    """Roles in ascending order of permissions."""
+    """Roles of principals, in ascending order of permissions."""
 
     VIEWER = "viewer"
     OWNER = "owner"
@@ -117,8 +117,7 @@ class PrincipalRights:
 
 
 def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
-    """Return the actions that a change requires, each with the owners for which the caller must be allowed to
-    act."""
+    """Return the actions that a change requires, each with the owners on whose datastreams it acts."""
     sides = [definition for definition in (change.before, change.after) if definition is not None]
     owners = frozenset(side.owner for side in sides) or frozenset({_NO_OWNER})
     needed = [(Action.CHANGE, owners | frozenset(member.owner for member in change.group_members))]

@@ -1,4 +1,4 @@
-"""Implementation of Brooklin's actions on a datastream."""
+"""Brooklin's actions on a datastream: pause, resume, stop, and move of partitions."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
 
 
 def _existing_partitions(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
-    """Return the current partitions of a topic, to which `*` refers as in Brooklin.
+    """Return the partitions that a topic has now, which `*` stands for in Brooklin.
 
     While the source does not respond, `*` means all partitions, including those added later, because pausing
     must not depend on the source.

@@ -1,4 +1,4 @@
-"""/datastream, compatible with Brooklin's clients."""
+"""Endpoints of /datastream, compatible with Brooklin's clients."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _REASON: Final = PAUSED_PARTITIONS
 
 
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
-    """Parse a definition that a Brooklin client sends, without metadata that the service itself derives.
+    """Parse a definition from a Brooklin client, without metadata that the service derives itself.
 
     Raises InvalidRequest, for example for unsupported metadata.
     """
@@ -231,8 +231,8 @@ def batch_update(document: DocumentDep, services: ServicesDep, request: Request)
 def _updated(
     documents: Mapping[DatastreamName, Any], services: Services
 ) -> dict[DatastreamName, HeadraceError | None]:
-    """Update all datastreams of a group. Return a mapping of each name to its error, or None if it was
-    updated. Raises NotFound, InvalidRequest."""
+    """Update all datastreams of a group. Map each name to its error, or to None if it was updated. Raises
+    NotFound, InvalidRequest."""
     commands = []
     for name, document in documents.items():
         if not isinstance(document, dict):

@@ -34,8 +34,7 @@ _EVENT: Final = "system.event.metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Rule for a metadata key that Headrace does not support: advice, and values that are accepted
-    nevertheless.
+    """A metadata key that Headrace does not support: advice, and the values that are accepted nevertheless.
 
     Accepted values request what Headrace always does.
     """
@@ -95,7 +94,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
 
 
 def refuse_ignored(metadata: Mapping[str, str]) -> None:
-    """Raise InvalidRequest for a metadata key that requests behaviour of Brooklin that Headrace lacks."""
+    """Raise InvalidRequest for a metadata key that requests a feature of Brooklin that Headrace lacks."""
     for key, value in metadata.items():
         rule = _RULES.get(_EVENT if key.startswith(_EVENT) else key)
         if rule is not None and value.strip().lower() not in rule.fine:

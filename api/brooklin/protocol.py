@@ -126,12 +126,12 @@ class RestliProtocol:
 
     @property
     def id_header(self) -> str:
-        """Name of the header with the key of a created entity."""
+        """Name of the header that contains the key of a created entity."""
         return "X-RestLi-Id" if self._is_second else "X-LinkedIn-Id"
 
     @property
     def error_header(self) -> str:
-        """Name of the header that marks errors."""
+        """Name of the header that marks a response as an error."""
         return "X-RestLi-Error-Response" if self._is_second else "X-LinkedIn-Error-Response"
 
     @property
@@ -183,7 +183,7 @@ def path_of(name: str) -> str:
 
 
 def unsupported(method: str, target: str, headers: Mapping[str, str]) -> RoutingRefusal:
-    """Return the error for a method that the resource does not have. `target`: path and query."""
+    """Return the error for an HTTP method that the resource does not have. `target`: path and query."""
     method_override = headers.get(METHOD, "")
     return RoutingRefusal(
         f"{method} operation not supported for URI: '{target}' with X-RestLi-Method: '{method_override}'"
@@ -281,7 +281,7 @@ class CollectionPage:
 def collection(
     elements: Sequence[Any], page: CollectionPage, path: str, query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the response for one page of elements.
+    """Return one page of a collection as a Rest.li response.
 
     If the page is full, the response links to the next page.
     """

@@ -355,8 +355,8 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """Return the metadata to store after an update over Brooklin's interface. Keys that Brooklin's interface
-    derives from the definition are removed. Keys that are separate fields there are added."""
+    """Return the metadata to store after an update through Brooklin's interface: without keys that the
+    interface derives from the definition, and with keys that the interface shows as separate fields."""
     metadata = {}
     for key, value in given.items():
         is_stated = key not in present.metadata and known.get(key) == value

@@ -1,4 +1,4 @@
-"""Queries that an instance sends to all instances, or only to the leader, to answer a request."""
+"""Queries that an instance sends to all instances, or only to the leader, in order to answer a request."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ async def _services(request: Request) -> Services:
 
 
 async def _slow_calls(request: Request) -> CallersSlowCalls:
-    """Return the slow calls with the limits of the caller's principal and owners.
+    """Return a runner of slow calls that applies the limits of the caller's principal and owners.
 
     Only the overall limit applies to other instances.
     """

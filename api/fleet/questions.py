@@ -148,7 +148,7 @@ class FleetQuery:
 
     @cached_property
     def body(self) -> bytes | None:
-        """JSON document of the query as the request body; empty without a document."""
+        """Request body of the query: its document as JSON, empty without a document."""
         return None if self.document is None else json.dumps(self.document).encode()
 
     def url(self, address: str) -> httpx.URL:
@@ -286,7 +286,7 @@ class Fleet:
 
 
 def _detail(body: bytes) -> str:
-    """Return the field `detail` of a problem document that an instance has returned."""
+    """Return the error message (`detail`) from a problem document that an instance has returned."""
     try:
         document = parsed(body)
     except HeadraceError:

@@ -1,4 +1,4 @@
-"""Reads the shared state for a response, which reports the age of the state.
+"""Reads the shared state for responses, which report how old the state is.
 
 While the coordination store responds, a read returns a state with all changes that this instance has
 acknowledged. Changes acknowledged by other instances appear after the store's replication delay. While the
@@ -162,7 +162,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Reads of the shared state for one request, in one thread. `headers`: headers of the response."""
+    """Reads the shared state for one request, in one thread. `headers`: headers of the response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services
@@ -289,8 +289,8 @@ SELDOM_SECONDS: Final = 60.0
 
 @contextmanager
 def kept_up(app: FastAPI) -> Iterator[None]:
-    """Refresh the application's cache now and then periodically, in daemon threads. Events, which are large,
-    are refreshed less often."""
+    """Refresh the application's cache at once and then periodically, in daemon threads. Events, which are
+    large, are refreshed less often."""
     ended = threading.Event()
     often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
     state = (

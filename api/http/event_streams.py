@@ -44,7 +44,7 @@ The argument is the previous content. The watch is called when the log changes a
 
 
 class EventFeed:
-    """Sends the events of the event log to the listeners of event streams.
+    """Distributes the events of the event log to all open event streams.
 
     Used on the event loop's thread, except `close`, which is thread-safe. Without listeners, the feed reads
     nothing and keeps no events. A slow listener does not delay others, because each listener has a position
@@ -72,7 +72,7 @@ class EventFeed:
 
     @contextlib.contextmanager
     def listening(self, callers: frozenset[str] = frozenset()) -> Iterator[None]:
-        """Count one more listener of the event feed while the block runs.
+        """Count one more open event stream while the block runs.
 
         `callers`: names against whose limits the listener counts. Raises Busy if the maximum number of
         listeners is reached, TooOften if one of the names has reached its limit, Unreachable after `close`.

@@ -146,7 +146,7 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Runs calls that query other servers, on behalf of the event loop's thread.
+    """Runs calls that query other servers, in threads, for the thread of the event loop.
 
     `most_each`: limit per principal and per owner. `wait_seconds`: time to wait for a cluster that other
     calls use.
@@ -207,6 +207,7 @@ class CallersSlowCalls:
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
-    """Wait until the call that uses the cluster has ended. Raises Busy after `seconds` without an end."""
+    """Wait until the call that uses the cluster has ended. Raises Busy if it has not ended after
+    `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
         raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

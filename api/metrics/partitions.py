@@ -1,5 +1,5 @@
-"""Prometheus metrics about partitions: for each datastream, sums, states, time to catch up and to loss;
-uncopied partitions; and series of all or of the most important partitions."""
+"""Prometheus metrics about partitions. For each datastream: sums, states, and the times to catch up and to
+data loss. Also uncopied partitions, and series of all or of the most important partitions."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ def lane_metrics(lanes: Collection[LaneStatus]) -> Iterator[Metric]:
 
 
 def _at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Apply `combine` to the known numbers. Return None if the result is 0 and some numbers are unknown."""
+    """Combine the known numbers with `combine`. Return None if the result is 0 and some numbers are
+    unknown."""
     known = [number for number in numbers if number is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
@@ -266,7 +267,7 @@ def _oldest_seconds(paused: Iterable[UncopiedLane], now_ms: int) -> float | None
 
 
 def _if_known(combine: Callable[[list[int]], int], numbers: Iterable[int | None]) -> int | None:
-    """Apply `combine` to numbers. Return None if one is unknown, because a partial sum would mislead."""
+    """Combine numbers with `combine`. Return None if one is unknown, because a partial sum would mislead."""
     found = list(numbers)
     known = [number for number in found if number is not None]
     return combine(known) if len(known) == len(found) else None

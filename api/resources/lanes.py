@@ -101,7 +101,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 class HoldAnswer(BaseModel):
-    """Quota that slows down a lane."""
+    """A quota that slows down a lane."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -115,8 +115,8 @@ class HoldAnswer(BaseModel):
 
 
 class UnansweredAnswer(BaseModel):
-    """Seconds for which responses of brokers to a lane are overdue. Null if no request is outstanding, or if
-    the response is less than a second overdue."""
+    """Seconds for which brokers have not responded to a lane. Null without a request, or in its first
+    second."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -129,7 +129,7 @@ class UnansweredAnswer(BaseModel):
 
 
 class WindowAnswer(BaseModel):
-    """Distant broker to which each connection is slow because its socket buffers are small."""
+    """A distant broker to which each connection is slow because its socket buffers are small."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -408,7 +408,7 @@ def lanes_read(value: Any) -> list[LaneAnswer]:
 
 
 class LanesNow(FleetCalls):
-    """Queries the lanes of all instances outside of REST requests."""
+    """Reads the lanes of all instances for callers other than REST requests."""
 
     def of(self, group: GroupName) -> Any:
         """Return the response of `/v1/lanes?datastream=`. Raises Unreachable."""

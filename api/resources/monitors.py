@@ -114,7 +114,7 @@ def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
 @router.put("/lease")
 def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
     """Become or remain the active monitor. The lease is available if no monitor has it, if it was not renewed
-    for 30 seconds, or if the holder's instance has ended. A monitor sends this request in each evaluation."""
+    for 30 seconds, or if the holder's instance has ended. Each evaluation of a monitor sends this request."""
     state = services.acting.hold(services.control, body.holder)
     is_ours = state.lease is not None and state.lease.holder == body.holder
     lease = state.lease.identity if state.lease is not None and is_ours else ""

@@ -217,7 +217,7 @@ def put_together(
 
 
 class FleetMovements(FleetCalls):
-    """Reads the partition states of all datastreams outside of REST requests."""
+    """Reads the partition states of all datastreams for callers other than REST requests."""
 
     def __call__(self) -> FleetMovement:
         """Return the partition states of all datastreams. Raises Unreachable, DamagedState."""
@@ -295,7 +295,7 @@ class TopicAuditAnswer(AnswerModel):
 
 
 class AuditsAnswer(AnswerModel):
-    """Continuous audits of those datastreams that have the option `audit`, sorted by datastream and topic."""
+    """Continuous audits of the datastreams that have the option `audit`, one for each topic."""
 
     is_complete: bool
     """True if all instances responded; otherwise partitions may be missing."""
@@ -335,7 +335,7 @@ async def audits_now(
 
 
 class FleetAudits(FleetCalls):
-    """Reads the audits of all instances outside of REST requests."""
+    """Reads the audits of all instances for callers other than REST requests."""
 
     def __call__(self) -> Sequence[TopicAudit]:
         """Return the continuous audits of the instances that respond. Raises Unreachable."""

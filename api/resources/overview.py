@@ -40,7 +40,7 @@ router = APIRouter(prefix="/v1", tags=["status"])
 
 
 class OpenIncidentAnswer(AnswerModel):
-    """Latest open incident."""
+    """Latest open incident of a datastream."""
 
     id: str
     opened_ms: int
@@ -394,8 +394,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the overview, most of the data of the first web page, compressed if the client accepts it.
-    `response`: its headers, which the reads have set, are included."""
+    """Return the overview as a response, compressed if the client accepts compression. The overview is most
+    of the data of the first web page. `response`: its headers are added."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"

@@ -18,7 +18,7 @@ router = APIRouter(tags=["status"])
 
 
 class PairOperationAnswer(BegunOperation, AnswerModel):
-    """Operation in progress.
+    """Operation of a pair that is in progress.
 
     Repeating the command that started the operation continues it; `headrace dr abort` undoes it.
     """
@@ -68,7 +68,7 @@ class PairForkAnswer(AnswerModel):
 
 
 class PairAnswer(AnswerModel):
-    """State of a pair, as `headrace dr status --json` prints it."""
+    """State of a pair of clusters, as `headrace dr status --json` prints it."""
 
     pair: str
     state: str

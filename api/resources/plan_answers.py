@@ -278,7 +278,7 @@ class RebalanceAnswer(PlanChanges):
 
 
 class ProposalBody(StrictModel):
-    """Options for computing a plan."""
+    """Options for computing a proposed plan."""
 
     full: bool = False
     """Ignore the current placement if the capacity that this frees justifies the additional moves."""
@@ -289,7 +289,7 @@ class ProposalBody(StrictModel):
 
 
 class ApplyBody(StrictModel):
-    """Request to apply a plan."""
+    """Request to apply a proposed plan."""
 
     requested_by: str = "REST"
     """Requester, recorded in the events."""
@@ -368,7 +368,7 @@ def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]
 
 
 class ApplyAnswer(StrictModel):
-    """Plan that is queued for the leader."""
+    """A proposed plan that is queued for the leader, which applies it."""
 
     id: str
     """Id of the plan."""

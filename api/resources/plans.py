@@ -139,7 +139,7 @@ async def make(
 
 @router.get("/plans/{identity}", responses=problems(404, 409))
 def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
-    """Return a computed plan, and whether its inputs are unchanged."""
+    """Return a proposed plan, and whether its inputs have changed since its computation."""
     stored = _kept(identity, services)
     return ProposalAnswer.from_stored(identity, stored, _changed(stored, services))
 

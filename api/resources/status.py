@@ -1,4 +1,4 @@
-"""/v1/health, /v1/ready, /v1/instances, /v1/caller, /metrics"""
+"""/v1/health, /v1/ready, /v1/instances, /v1/caller and /metrics: state of the instances and of the caller."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class HealthAnswer(AnswerModel):
 
 
 class InstanceStateAnswer(AnswerModel):
-    """State of the query to an instance."""
+    """Result of querying an instance: whether it responded, and the reason if not."""
 
     name: str
     state: Literal["answered", "unreachable", "timed out"]
@@ -165,7 +165,7 @@ class InstanceAnswer(LiveInstance, RecordAnswer):
 
 
 class CallerAnswer(AnswerModel):
-    """Principal of the request."""
+    """Principal that sent the request."""
 
     name: str
     role: str

@@ -92,7 +92,7 @@ class TopicEvidenceAnswer(AnswerModel):
 
 
 class TopicsAnswer(AnswerModel):
-    """Topics of a cluster."""
+    """Facts about the topics of a cluster."""
 
     cluster: str
     days: int
@@ -195,7 +195,7 @@ def retirements(services: ServicesDep) -> list[RetirementAnswer]:
 
 @router.post("/retirements", responses=problems(404))
 async def retire(body: RetirementBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
-    """Do the next step of a retirement.
+    """Perform the next step of a retirement.
 
     The first step seals an unused topic. After the waiting time, a step checks the topic again. The next
     steps each delete the records of some partitions, and the last step deletes the topic. Repeat the call

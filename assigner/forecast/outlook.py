@@ -53,7 +53,7 @@ class Outlook:
 
     @property
     def hours_ms(self) -> list[int]:
-        """Start of each hour, epoch ms."""
+        """Start of each forecast hour (epoch ms)."""
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:

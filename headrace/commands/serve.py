@@ -1,4 +1,4 @@
-"""`headrace serve`."""
+"""`headrace serve`: run an instance of the service."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _COMPARED: Final = (
 
 
 class CheckItem(NamedTuple):
-    """Result of one check. `grade`: ok, warn or fail."""
+    """Result of one check before a switch-over. `grade`: ok, warn or fail."""
 
     item: str
     grade: str

@@ -1,4 +1,4 @@
-"""State of a cluster pair, and the records that would be lost if the active cluster failed now."""
+"""Reads the state of a cluster pair, and the records that would be lost if the active cluster failed now."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class PastSums:
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
-        """Return the hourly load sums of a datastream group up to the last complete hour.
+        """Return the hourly load sums of a datastream group, up to the last complete hour.
 
         Hours of the last day are read again, because samples may be late. Older hours are read again only
         after a change of topics or capacity. If the query fails, the known hours are returned. Raises the

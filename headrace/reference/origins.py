@@ -10,7 +10,7 @@ from headrace.console.access.document import PREFIX
 
 
 class SettingOrigin(StrEnum):
-    """Where the value of a setting comes from, in the order of precedence."""
+    """Source of a setting's value (environment, file or default), in the order of precedence."""
 
     ENVIRONMENT = "environment"
     FILE = "file"
@@ -18,7 +18,7 @@ class SettingOrigin(StrEnum):
 
 
 class Setting(NamedTuple):
-    """Full name of a setting, its effective value, and where the value comes from."""
+    """Full name of a setting, its effective value, and the source of that value."""
 
     key: str
     value: Any

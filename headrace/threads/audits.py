@@ -119,7 +119,7 @@ class AuditQueue:
         return self._attempts.get(name) != 0
 
     def note(self, name: str, failure: BaseException | None) -> None:
-        """Record the result of an audit."""
+        """Record whether the audit of a datastream succeeded."""
         self._count += 1
         self._attempts[name] = 0 if failure is None else 1 + self._count
         self.problems.pop(name, None)

@@ -63,8 +63,8 @@ class DatastreamCall:
         *,
         dry_run: bool,
     ) -> DatastreamAnswer | UpdatePlanAnswer:
-        """Execute an action, or compute its effect in a dry run, and return the response. `carry_out`
-        executes it; `command` returns the change that a dry run evaluates without writing."""
+        """Execute an action and return the response, or only the effect of a dry run. `carry_out` executes
+        the action; `command` returns the change that a dry run evaluates."""
         if not dry_run:
             return await run_in_threadpool(carry_out)
         self.response.status_code = HTTPStatus.OK

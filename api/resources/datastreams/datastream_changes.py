@@ -286,7 +286,7 @@ class UpdatePlanAnswer(BaseModel):
     def from_preview(
         cls, preview: UpdatePreview, backlogs: Mapping[LaneKey, int], remarks: Sequence[str] = ()
     ) -> UpdatePlanAnswer:
-        """Return the effects of a change as a response, in which name and changes are still empty.
+        """Return the effects of a change as a response, without the name and the changes of a datastream.
 
         `backlogs`: number of records waiting for each lane that starts, if known. `remarks`: further notes
         for the operator.

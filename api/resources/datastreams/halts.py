@@ -22,7 +22,7 @@ class _EndingBody(StrictModel):
     """Duration after which the pause expires, instead of `until`."""
 
     def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
-        """Return the time at which the pause expires (epoch ms); None if the request contains no time.
+        """Return when the pause expires (epoch ms); None if the request does not limit it.
 
         Raises RefusedFields for an invalid time, and for any time if the request is not a pause.
         """

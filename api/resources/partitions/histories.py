@@ -1,4 +1,4 @@
-"""/v1/datastreams/{name}/loads/history and …/latency/history
+"""/v1/datastreams/{name}/loads/history and …/latency/history: past loads and latencies.
 
 Loads and latencies are columns for charts. Unknown values are null.
 """

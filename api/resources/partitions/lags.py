@@ -1,4 +1,4 @@
-"""/v1/datastreams/{name}/lag and …/gaps"""
+"""/v1/datastreams/{name}/lag and …/gaps: lag, and records missing at the destination."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ EVERY_PARTITION: Final = LagQuery()
 
 
 class _Entry(NamedTuple):
-    """A partition from which a response row is built if the requested page contains it. `lane`: report of its
+    """A partition for which a response row is built if the requested page contains it. `lane`: report of its
     instance or of the leader; None if neither responded. `state`, `reason`: as in the row."""
 
     place: TopicPartition

@@ -216,7 +216,7 @@ class ClusterLoadsAnswer(AnswerModel):
 
 
 class LoadsAnswer(AnswerModel):
-    """State of the loads of every source cluster by load provider, according to the leader."""
+    """State of the loads of each source cluster from each load provider, as known to the leader."""
 
     leader: str | None
     """Leader that was queried; null if the responding instance knows no leader."""
@@ -235,7 +235,7 @@ class LoadCounts:
 
     @classmethod
     def of(cls, places: Iterable[TopicPartition], loads: LeadersLoads) -> LoadCounts:
-        """Return counts and sum of the loads of some partitions."""
+        """Count some partitions with a known and with an old load, and add up their loads."""
         found = [load for load in map(loads.of, places) if load is not None]
         return cls(
             len(found), sum(map(loads.is_held, found)), float(sum(load.bytes_per_second for load in found))

@@ -58,7 +58,7 @@ class NotCopied(AnswerModel):
 
 
 class StoredPartition(AnswerModel):
-    """Partition with its last stored checkpoint."""
+    """A partition and its last stored checkpoint."""
 
     topic: str
     partition: int

@@ -285,7 +285,7 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Correct the reason of untranslated offsets in partitions that are mirrored but have no progress
+        """Correct the reasons for untranslated offsets of partitions that are mirrored but have no progress
         yet.
 
         A partition with a task but without stored progress is mirrored, although nothing is stored yet.

@@ -1,4 +1,4 @@
-"""`headrace datastream create`, `update`, `list` and `get`."""
+"""`headrace datastream create`, `update`, `list` and `get`: definitions of datastreams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace datastream lag`, `gaps` and `wait`."""
+"""`headrace datastream lag`, `gaps` and `wait`: lag, missing records, and waiting for a condition."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ OK: Final = "ok"
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a fault. `pages`: maximum number of pages; `causes`: causes allowed in an
-    incident."""
+    """Observations that are expected of a fault. `pages`: maximum number of pages; `causes`: causes allowed
+    in an incident."""
 
     name: str
     pages: int
